@@ -1,0 +1,167 @@
+"""What crosses between the running broker and its transports: requests in, deliveries and receipts out.
+
+A transport implements the two sinks and calls `Broker`, `Producer` and `Consumer`; nothing here knows a protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from broker.core.errors import BrokerError
+    from broker.core.position import Position
+    from broker.core.subscription import SubscriptionType
+    from broker.core.topic_name import TopicName
+
+__all__ = [
+    "AckRequest",
+    "ClientIdentity",
+    "ConsumerSink",
+    "Delivery",
+    "LastMessage",
+    "ProducerRequest",
+    "ProducerSink",
+    "Receipt",
+    "SendRequest",
+    "StoredEntry",
+    "SubscribeRequest",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientIdentity:
+    """Who is at the other end, as the console shows it."""
+
+    address: str  # "ip:port" of the peer
+    client_version: str  # free text from the client, "" if it sent none
+    face: str  # "binary", "binary-websocket" or "websocket"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEntry:
+    """One entry as it lies in the log. `data` is Pulsar's wire format from the checksum magic on."""
+
+    ledger_id: int
+    entry_id: int
+    messages: int  # messages inside, 1 when it is not a batch
+    is_batch: bool  # the producer framed the payload as a batch, even of one
+    deliver_at_ms: int  # 0 = at once
+    append_ms: int  # broker clock at append, monotone in a topic
+    cumulative_messages: int  # messages of the topic up to and including this entry
+    cumulative_bytes: int  # bytes of the topic up to and including this entry
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One entry on its way to one consumer; permits are spent and the pending ack is recorded already."""
+
+    entry: StoredEntry
+    redelivery_count: int  # 0 on the first delivery
+    remaining: int | None  # bitset of the indexes not yet acked, None = all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A send that is durable. Receipts of one producer come in the order of its sends."""
+
+    sequence_id: int
+    highest_sequence_id: int  # as the client sent it, 0 if it did not
+    ledger_id: int
+    entry_id: int
+    size_bytes: int  # what the transport may now subtract from its pending bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendRequest:
+    """One entry to append. `data` begins with the checksum magic and its CRC has been checked by the transport."""
+
+    sequence_id: int
+    highest_sequence_id: int  # 0 = not given
+    messages: int  # from the entry's metadata, not from the command
+    is_batch: bool
+    deliver_at_ms: int  # 0 = at once
+    key_hash: int | None  # Murmur3 slot of the sticky key, None when the entry has no key
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerRequest:
+    """Opening a producer. The topic is created when it is absent and `create_topic` allows it."""
+
+    topic: TopicName
+    name: str | None  # None = the broker makes one
+    epoch: int = 0
+    user_provided_name: bool = True
+    create_topic: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+    initial_subscription: str | None = None  # created at Earliest with the topic (dead-letter producers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscribeRequest:
+    """Attaching a consumer (semantics 3.1, protocol 3.7)."""
+
+    topic: TopicName
+    subscription: str
+    type: SubscriptionType
+    consumer_name: str
+    durable: bool = True
+    priority: int = 0
+    earliest: bool = False  # initial position of a subscription created now
+    start: Position | None = None  # non-durable only: the first entry to send; EARLIEST/LATEST allowed
+    start_remaining: int | None = None  # ack set of `start`, None = all its messages
+    rollback_s: int = 0  # > 0: start this many seconds back
+    create_topic: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+    subscription_properties: Mapping[str, str] = field(default_factory=dict)
+    ack_timeout_ms: int = 0  # > 0: the broker runs the ack timeout (faces whose client has no tracker)
+    receiver_queue: int = 0  # what the client said its queue holds, for the console; 0 = unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckRequest:
+    """One id of an ack command."""
+
+    position: Position
+    remaining: int | None = None  # None = the whole entry; else bitset of indexes still unacked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastMessage:
+    """Answer of `Consumer.last_message`: the last stored entry and the cursor, for hasMessageAvailable."""
+
+    position: Position  # (-1, -1) when the topic holds nothing
+    batch_size: int  # 0 when the last entry is not a batch
+    mark_delete: Position
+
+
+class ProducerSink(Protocol):
+    """What a transport does for one of its producers. Calls come from the event loop and must not block."""
+
+    def on_receipts(self, receipts: Sequence[Receipt]) -> None:
+        """The sends are durable. One call may carry many; write them with one transport write."""
+
+    def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
+        """This send is known not to be stored."""
+
+    def on_producer_closed(self, error: BrokerError | None) -> None:
+        """The broker closed the producer; no further call follows. The client reconnects and sends again."""
+
+
+class ConsumerSink(Protocol):
+    """What a transport does for one of its consumers. Calls come from the event loop and must not block."""
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+        """Write these now, in one transport write."""
+
+    def is_writable(self) -> bool:
+        """False while the peer does not take what was written; the dispatcher then passes it over."""
+
+    def on_consumer_closed(self, reason: str) -> None:
+        """The broker detached the consumer (seek, reset, unload); the client subscribes again."""
+
+
+DurableCallback = Callable[["BrokerError | None"], None]
