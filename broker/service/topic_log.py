@@ -135,14 +135,18 @@ class TopicLog:
         start = 0
         for at in range(1, len(entries) + 1):
             if at == len(entries) or entries[at].entry_id != entries[at - 1].entry_id + 1:
-                run = entries[start:at]
-                self.index.record(
-                    run[0].ledger_id,
-                    run[0].entry_id,
-                    [entry.cumulative_messages for entry in run],
-                    [entry.cumulative_bytes for entry in run],
-                )
+                self._record(entries[start:at])
                 start = at
+
+    def _record(self, run: list[StoredEntry]) -> None:
+        """Counts of consecutive entries, and of the one before: an entry's own count is the difference."""
+        first = run[0]
+        messages = [entry.cumulative_messages for entry in run]
+        size_bytes = [entry.cumulative_bytes for entry in run]
+        if first.entry_id:
+            messages.insert(0, first.cumulative_messages - first.messages)
+            size_bytes.insert(0, first.cumulative_bytes - len(first.data))
+        self.index.record(first.ledger_id, max(0, first.entry_id - 1), messages, size_bytes)
 
     def cached_entry(self, position: Position) -> StoredEntry | None:
         """One entry if it is in memory."""

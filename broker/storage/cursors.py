@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -138,11 +138,12 @@ async def flush(connection: Connection, *, epochs: Mapping[int, int], dirty: Seq
     Idempotent: repeating it after a lost answer does no harm.
     """
     flushes = [(each, each.flush) for each in dirty]
-    dropped = [(each, *key) for each, change in flushes for key in change.dropped]
-    chunks = [
-        (each, key, change.bitmaps.get(key), change.ack_sets.get(key))
+    chunks = [(each, *column) for each, change in flushes for column in _chunk_columns(change)]
+    dropped = [
+        (each, *key)
         for each, change in flushes
-        for key in change.bitmaps.keys() | change.ack_sets.keys()
+        for key in change.dropped
+        if key not in change.bitmaps and key not in change.ack_sets
     ]
     cursor = await connection.execute(
         query("cursors", "flush"),
@@ -165,11 +166,28 @@ async def flush(connection: Connection, *, epochs: Mapping[int, int], dirty: Seq
             [each.subscription_id for each, _, _, _ in chunks],
             [key[0] for _, key, _, _ in chunks],
             [key[1] for _, key, _, _ in chunks],
-            [None if bits is None else bits or b"\0" for _, _, bits, _ in chunks],
-            [None if sets is None else encode_ack_sets(sets) for _, _, _, sets in chunks],
+            [bits for _, _, bits, _ in chunks],
+            [sets for _, _, _, sets in chunks],
         ),
     )
     return {topic_id for (topic_id,) in await cursor.fetchall()}
+
+
+def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes | None, bytes | None]]:
+    """(key, bitmap, ack sets) of each changed chunk; None = unchanged, so that the other column is not rewritten.
+
+    A chunk that was dropped and came again since the last flush is written whole: the stored row is the old one.
+    """
+    again = set(change.dropped)
+    for key in change.bitmaps.keys() | change.ack_sets.keys():
+        bits, sets = change.bitmaps.get(key), change.ack_sets.get(key)
+        if key in again:
+            bits, sets = bits or b"", sets or {}
+        yield (
+            key,
+            None if bits is None else bits or b"\0",
+            None if sets is None else encode_ack_sets(sets),
+        )
 
 
 async def replace_pending(
