@@ -1,6 +1,7 @@
 """Ack sets: which members of a batch are still unacked, as an int whose bit i stands for batch index i.
 
-On Pulsar's wire they are 64-bit words, lowest first, signed, with trailing zero words left out; absent bits are acked.
+On Pulsar's wire they are 64-bit words, lowest first, signed, with trailing zero words left out; absent bits
+are acked.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class AckChunk:
     ledger_id: int
     chunk: int  # entry_id >> 15
     bits: bytes  # entry i of the chunk is bit i & 7 of byte i >> 3; 1 = wholly acked; trailing zero bytes cut
-    ack_sets: Mapping[int, int] = field(default_factory=dict)  # entry_id -> unacked members of a partly acked batch
+    ack_sets: Mapping[int, int] = field(default_factory=dict)  # entry_id -> unacked members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,4 +75,4 @@ class AckOverlay:
 
     through: Position = EARLIEST  # highest cumulative ack at or below the act's mark-delete
     chunks: tuple[AckChunk, ...] = ()
-    partial: tuple[Position, int] | None = None  # ack set that the act left on the entry after its mark-delete
+    partial: tuple[Position, int] | None = None  # what the act left of the entry after it

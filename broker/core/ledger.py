@@ -73,8 +73,9 @@ class Ledger:
 class LedgerMap:
     """The ledgers of one topic in order of id; shared by its cursors.
 
-    "Stored" below means inside a known ledger. The end is where the next entry would go: the open ledger's next entry
-    id, or, while every ledger is sealed, one past the last entry, which `next_valid` takes into the next ledger added.
+    "Stored" below means inside a known ledger. The end is where the next entry would go: the open ledger's
+    next entry id, or, while every ledger is sealed, one past the last entry, which `next_valid` takes into
+    the next ledger added.
     """
 
     def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:
@@ -103,7 +104,9 @@ class LedgerMap:
         return None
 
     def add(self, info: LedgerInfo) -> None:
-        """Put a newer ledger at the end. Raises ValueError when its id is not above, or the last is still open."""
+        """Put a newer ledger at the end. Raises ValueError when its id is not above, or the last is
+        still open.
+        """
         entries_before = 0
         if self._ledgers:
             last = self._ledgers[-1]

@@ -1,6 +1,7 @@
 """Exact cumulative counts of messages and bytes by entry, for the parts of the log that somebody needs.
 
-Chunks of 32,768 entries, each two arrays of 64-bit counts that grow as entries are recorded; -1 is "not known".
+Chunks of 32,768 entries, each two arrays of 64-bit counts that grow as entries are recorded; -1 is "not
+known".
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ CHUNK_SHIFT: Final = 15
 CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
 LOAD_ENTRIES: Final = 1024  # what one unknown entry asks to load: a read of a few ms, not a whole chunk
-_LEDGER_SHIFT: Final = 32
+LEDGER_SHIFT: Final = 32
 
 
 def chunk_key(ledger_id: int, entry_id: int) -> int:
     """Key of the chunk that holds an entry; keys sort as positions do."""
-    return ledger_id << _LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
+    return ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
 
 
 def chunk_of(key: int) -> tuple[int, int]:
     """(ledger_id, chunk) of a key."""
-    return key >> _LEDGER_SHIFT, key & ((1 << _LEDGER_SHIFT) - 1)
+    return key >> LEDGER_SHIFT, key & ((1 << LEDGER_SHIFT) - 1)
 
 
 Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 
 
-class IndexMissing(Exception):
+class IndexMissing(Exception):  # noqa: N818 - says what is missing, as KeyError's kin do
     """Counts of these entries are not in memory. Nothing was changed: record them, then repeat the call."""
 
     def __init__(self, ranges: Iterable[Range]) -> None:
@@ -42,7 +43,9 @@ class IndexMissing(Exception):
 
 
 class MessageIndex:
-    """Counts for one topic, shared by its cursors. What the ledger map knows needs no chunk: a ledger's borders."""
+    """Counts for one topic, shared by its cursors. What the ledger map knows needs no chunk: a ledger's
+    borders.
+    """
 
     def __init__(self, ledgers: LedgerMap) -> None:
         self._ledgers = ledgers
@@ -81,7 +84,7 @@ class MessageIndex:
 
     def counts(self, ledger: Ledger, entry_id: int) -> tuple[int, int] | None:
         """(messages, bytes) of one stored entry; None when they are not known."""
-        key = ledger.ledger_id << _LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
+        key = ledger.ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
         at = entry_id & CHUNK_MASK
         try:
             messages = self._messages[key]
@@ -150,7 +153,9 @@ class MessageIndex:
         return [(ledger.ledger_id, low, high) for low, high in self.missing(ledger.ledger_id, first, last)]
 
     def missing(self, ledger_id: int, low: int, high: int) -> list[tuple[int, int]]:
-        """Ranges (first, last) of entries in low..high whose counts are not known; known ones between may be inside."""
+        """Ranges (first, last) of entries in low..high whose counts are not known; known ones between
+        may be inside.
+        """
         ranges: list[tuple[int, int]] = []
         for chunk in range(low >> CHUNK_SHIFT, (high >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT
@@ -172,7 +177,9 @@ class MessageIndex:
         return self.first_above(ledger.ledger_id, 0, ledger.entries - 1, messages)
 
     def first_above(self, ledger_id: int, low: int, high: int, messages: int) -> int:
-        """First entry in low..high, all known, with cumulative messages above `messages`; high + 1 when none is."""
+        """First entry in low..high, all known, with cumulative messages above `messages`; high + 1 when
+        none is.
+        """
         for chunk in range(low >> CHUNK_SHIFT, (high >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT
             counts = self._messages[chunk_key(ledger_id, base)]
@@ -182,7 +189,8 @@ class MessageIndex:
         return high + 1
 
     def evict(self, keep_from: Position, max_chunks: int) -> int:
-        """Drop chunks wholly before `keep_from`, then the least recently recorded until `max_chunks` are left.
+        """Drop chunks wholly before `keep_from`, then the least recently recorded until `max_chunks` are
+        left.
 
         Returns how many went. The newest recorded chunk stays.
         """
@@ -198,8 +206,8 @@ class MessageIndex:
 
     def _refresh(self, key: int) -> None:
         """Make `key` the most recently recorded chunk: dict order is the order of eviction."""
-        self._messages[key] = self._messages.pop(key, None) or array("q")
-        self._bytes[key] = self._bytes.pop(key, None) or array("q")
+        self._messages[key] = self._messages.pop(key, array("q"))
+        self._bytes[key] = self._bytes.pop(key, array("q"))
         self._newest = key
 
 

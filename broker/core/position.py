@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """Address of one entry; ordered by ledger, then entry. `entry_id` -1 stands before a ledger's first entry."""
+    """Address of one entry; ordered by ledger, then entry. `entry_id` -1 stands before a ledger's first
+    entry.
+    """
 
     ledger_id: int
     entry_id: int

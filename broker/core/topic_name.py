@@ -37,16 +37,16 @@ class TopicName:
         if not separator:
             domain, rest = "persistent", text if "/" in text else f"public/default/{text}"
         if domain not in DOMAINS:
-            raise InvalidTopicName(f"topic {text!r}: domain must be persistent or non-persistent, not {domain!r}")
+            raise InvalidTopicName(f"topic {text!r}: domain {domain!r} must be persistent or non-persistent")
         parts = rest.split("/")
         if len(parts) != 3:
             raise InvalidTopicName(f"topic {text!r} must be domain://tenant/namespace/name or a short name")
         tenant, namespace, local_name = parts
         for word, value in (("tenant", tenant), ("namespace", namespace)):
             if not _ENTITY.fullmatch(value):
-                raise InvalidTopicName(f"topic {text!r}: {word} {value!r} may hold letters, digits and -=:._ only")
+                raise InvalidTopicName(f"topic {text!r}: {word} {value!r} may hold letters, digits, -=:._")
         if not _LOCAL.fullmatch(local_name):
-            raise InvalidTopicName(f"topic {text!r}: the local name must be non-empty, without blanks or slashes")
+            raise InvalidTopicName(f"topic {text!r}: the local name must be set, without blanks or /")
         match = _PARTITION.fullmatch(local_name)
         return cls(
             domain=domain,
