@@ -6,7 +6,9 @@ frame with a bad one changes nothing), and `{"type":"acknowledge","ackType":"cum
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -84,13 +86,17 @@ class _Push(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
 _encode = msgspec.json.Encoder().encode
 
+_NONE_KNOWN: Final[Mapping[str, MessageId]] = MappingProxyType({})
 _UNSUBSCRIBE = Unsubscribe()
 _IS_END_OF_TOPIC = IsEndOfTopic()
 _END_OF_TOPIC = {True: b'{"endOfTopic":true}', False: b'{"endOfTopic":false}'}
 
 
-def decode_commands(frame: Frame) -> list[ConsumerCommand]:
+def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) -> list[ConsumerCommand]:
     """The commands of a text frame, in order; one unless the frame is an array.
+
+    `known` maps the texts of ids that this socket was given to the ids, which saves parsing them (4 µs each).
+    An id that is not in it is parsed, so that what one socket received another may ack.
 
     Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is
     missing, not base64 or not a MessageIdData; `permit` without a number; unknown `ackType`). Nothing of a
@@ -98,18 +104,18 @@ def decode_commands(frame: Frame) -> list[ConsumerCommand]:
     """
     fields = guarded_decode(_decode, frame)
     if type(fields) is _Fields:
-        return [_command(fields)]
-    return [_command(item) for item in array_items(fields)]
+        return [_command(fields, known)]
+    return [_command(item, known) for item in array_items(fields)]
 
 
-def _command(fields: _Fields) -> ConsumerCommand:
+def _command(fields: _Fields, known: Mapping[str, MessageId]) -> ConsumerCommand:
     match fields.type:
         case None:
-            return Acknowledge(_message_id(fields), False)
+            return Acknowledge(_message_id(fields, known), False)
         case "acknowledge":
-            return Acknowledge(_message_id(fields), _is_cumulative(fields.ackType))
+            return Acknowledge(_message_id(fields, known), _is_cumulative(fields.ackType))
         case "negativeAcknowledge":
-            return NegativeAcknowledge(_message_id(fields))
+            return NegativeAcknowledge(_message_id(fields, known))
         case "permit":
             if fields.permitMessages is None:
                 raise InvalidCommand("permit needs permitMessages, a whole number above 0")
@@ -119,14 +125,18 @@ def _command(fields: _Fields) -> ConsumerCommand:
         case "isEndOfTopic":
             return _IS_END_OF_TOPIC
         case _:
-            return Acknowledge(_message_id(fields), False)
+            return Acknowledge(_message_id(fields, known), False)
 
 
-def _message_id(fields: _Fields) -> MessageId:
-    if fields.messageId is None:
+def _message_id(fields: _Fields, known: Mapping[str, MessageId]) -> MessageId:
+    text = fields.messageId
+    if text is None:
         raise InvalidCommand("messageId is missing; send back the one the message came with")
+    message_id = known.get(text)
+    if message_id is not None:
+        return message_id
     try:
-        return MessageId.from_base64(fields.messageId)
+        return MessageId.from_base64(text)
     except InvalidMessageId as error:
         raise InvalidCommand(f"messageId: {error}") from None
 

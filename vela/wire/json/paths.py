@@ -8,6 +8,7 @@ wrote.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -195,7 +196,9 @@ def _pattern(text: str) -> TopicPattern:
     if not separator or domain not in DOMAINS or not tenant or not namespace or not regex:
         raise InvalidQuery("topicsPattern is persistent://{tenant}/{namespace}/{regular expression}")
     try:
-        re.compile(regex)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what a client wrote; there is nobody here to read it
+            re.compile(regex)
     except (re.error, RecursionError, OverflowError) as error:
         raise InvalidQuery(f"topicsPattern is not a regular expression: {error}") from None
     return TopicPattern(domain=domain, tenant=tenant, namespace=namespace, regex=regex)
