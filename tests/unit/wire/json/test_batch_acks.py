@@ -63,6 +63,13 @@ def test_partly_acked_entries_are_bounded() -> None:
     assert tracker.individual([member(1, 2, 4)]) == [entry_ack(None, 2, 4)]
 
 
+def test_the_entry_acked_longest_ago_is_forgotten_first() -> None:
+    tracker = BatchAcks(batch_index_acks=False, max_entries=2)
+    for index, entry in [(0, 1), (0, 2), (1, 1), (0, 3)]:  # entry 1 is touched again before 3 pushes one out
+        assert tracker.individual([member(index, 3, entry)]) == []
+    assert tracker.individual([member(2, 3, 1)]) == [entry_ack(None, 3, 1)]
+
+
 def test_cumulative_inside_a_batch() -> None:
     assert BatchAcks().cumulative(member(1, 4)) == entry_ack(0b1100, 4)
     assert BatchAcks().cumulative(member(3, 4)) == entry_ack(None, 4)
