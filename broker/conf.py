@@ -1,0 +1,123 @@
+"""The broker's settings: read once from the environment, validated at start, named in every complaint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+__all__ = ["BrokerSettings", "SettingInvalid", "broker_settings"]
+
+MIB = 1024 * 1024
+
+
+class SettingInvalid(ValueError):
+    """A setting has a value that cannot work. The text names the setting and what it takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """One broker process's settings; units are in the names, 0 means "no limit" where the comment says so."""
+
+    bind: str  # VELA_BIND: address every door listens on
+    http_port: int  # VELA_HTTP_PORT
+    pulsar_port: int  # VELA_PULSAR_PORT
+    advertised_url: str  # VELA_ADVERTISED_URL: what LOOKUP answers, pulsar://host:port
+    max_message_bytes: int  # VELA_MAX_MESSAGE_BYTES: largest entry payload accepted
+    tick_ms: int  # VELA_TICK_MS: period of Celery beat's tick
+    wheel_enabled: bool  # VELA_WHEEL: the owner's own timing wheel, finer than a tick
+    act_expiry_s: int  # VELA_ACT_EXPIRY_S: an act that waited longer is refused
+    undo_window_s: int  # VELA_UNDO_WINDOW_S: how long an applied act can be undone
+    auto_create_topics: bool  # VELA_AUTO_CREATE_TOPICS
+    default_retention_ms: int  # VELA_DEFAULT_RETENTION_MS: acked messages of new namespaces are kept so long
+    default_retention_bytes: int  # VELA_DEFAULT_RETENTION_BYTES
+    ledger_max_entries: int  # VELA_LEDGER_MAX_ENTRIES
+    ledger_max_bytes: int  # VELA_LEDGER_MAX_BYTES
+    ledger_min_age_ms: int  # VELA_LEDGER_MIN_AGE_S
+    ledger_max_age_ms: int  # VELA_LEDGER_MAX_AGE_S
+    segment_max_bytes: int  # VELA_SEGMENT_MAX_BYTES
+    segment_max_age_ms: int  # VELA_SEGMENT_MAX_AGE_S
+    tail_cache_bytes: int  # VELA_TAIL_CACHE_BYTES: newest entries kept in memory, over all topics
+    max_unacked_per_consumer: int  # VELA_MAX_UNACKED_PER_CONSUMER, messages; 0 = no limit
+    max_unacked_per_subscription: int  # VELA_MAX_UNACKED_PER_SUBSCRIPTION, messages; 0 = no limit
+    lock_wait_s: float  # VELA_LOCK_WAIT_S: how long a second broker waits for the first to leave
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> BrokerSettings:
+        """Read and check every setting. Raises SettingInvalid naming the first one that cannot work."""
+        read = _Reader(environment)
+        bind = environment.get("VELA_BIND", "127.0.0.1")
+        pulsar_port = read.integer("VELA_PULSAR_PORT", 6650, least=0, most=65535)
+        host = "127.0.0.1" if bind in ("0.0.0.0", "::") else bind  # noqa: S104 - compared, not bound
+        return cls(
+            bind=bind,
+            http_port=read.integer("VELA_HTTP_PORT", 8080, least=0, most=65535),
+            pulsar_port=pulsar_port,
+            advertised_url=read.text(
+                "VELA_ADVERTISED_URL", f"pulsar://{host}:{pulsar_port}", _is_pulsar_url, "pulsar://host:port"
+            ),
+            max_message_bytes=read.integer("VELA_MAX_MESSAGE_BYTES", 5 * MIB, least=1024, most=256 * MIB),
+            tick_ms=read.integer("VELA_TICK_MS", 1000, least=100),
+            wheel_enabled=read.flag("VELA_WHEEL", default=True),
+            act_expiry_s=read.integer("VELA_ACT_EXPIRY_S", 600, least=1),
+            undo_window_s=read.integer("VELA_UNDO_WINDOW_S", 3600, least=0),
+            auto_create_topics=read.flag("VELA_AUTO_CREATE_TOPICS", default=True),
+            default_retention_ms=read.integer("VELA_DEFAULT_RETENTION_MS", 24 * 3600 * 1000, least=-1),
+            default_retention_bytes=read.integer("VELA_DEFAULT_RETENTION_BYTES", 1024 * MIB, least=-1),
+            ledger_max_entries=read.integer("VELA_LEDGER_MAX_ENTRIES", 50_000, least=1),
+            ledger_max_bytes=read.integer("VELA_LEDGER_MAX_BYTES", 2048 * MIB, least=1),
+            ledger_min_age_ms=1000 * read.integer("VELA_LEDGER_MIN_AGE_S", 600, least=0),
+            ledger_max_age_ms=1000 * read.integer("VELA_LEDGER_MAX_AGE_S", 14_400, least=1),
+            segment_max_bytes=read.integer("VELA_SEGMENT_MAX_BYTES", 1024 * MIB, least=MIB),
+            segment_max_age_ms=1000 * read.integer("VELA_SEGMENT_MAX_AGE_S", 24 * 3600, least=1),
+            tail_cache_bytes=read.integer("VELA_TAIL_CACHE_BYTES", 64 * MIB, least=0),
+            max_unacked_per_consumer=read.integer("VELA_MAX_UNACKED_PER_CONSUMER", 50_000, least=0),
+            max_unacked_per_subscription=read.integer("VELA_MAX_UNACKED_PER_SUBSCRIPTION", 200_000, least=0),
+            lock_wait_s=read.integer("VELA_LOCK_WAIT_S", 20, least=0),
+        )
+
+
+def _is_pulsar_url(text: str) -> bool:
+    scheme, _, rest = text.partition("://")
+    host, _, port = rest.rpartition(":")
+    return scheme in ("pulsar", "pulsar+ssl") and bool(host) and port.isdigit()
+
+
+class _Reader:
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+
+    def integer(self, name: str, default: int, *, least: int, most: int = 2**62) -> int:
+        raw = self._environment.get(name, "")
+        if not raw:
+            return default
+        try:
+            value = int(raw)
+        except ValueError:
+            raise SettingInvalid(f"{name} is {raw!r}: it takes a whole number") from None
+        if not least <= value <= most:
+            raise SettingInvalid(f"{name} is {value}: it takes a number from {least} to {most}")
+        return value
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        raw = self._environment.get(name, "").lower()
+        if not raw:
+            return default
+        if raw in ("1", "true", "yes", "on"):
+            return True
+        if raw in ("0", "false", "no", "off"):
+            return False
+        raise SettingInvalid(f"{name} is {raw!r}: it takes 1 or 0")
+
+    def text(self, name: str, default: str, valid: Callable[[str], bool], shape: str) -> str:
+        value = self._environment.get(name, "") or default
+        if not valid(value):
+            raise SettingInvalid(f"{name} is {value!r}: it takes {shape}")
+        return value
+
+
+@cache
+def broker_settings() -> BrokerSettings:
+    """The settings of this process, from its environment."""
+    return BrokerSettings.from_environment(os.environ)

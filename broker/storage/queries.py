@@ -1,0 +1,48 @@
+"""Named queries from the .sql files beside this module, read once.
+
+A query begins with a line `-- name: x`; comment lines after it belong to it and are not sent.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import LiteralString, cast
+
+from psycopg import sql
+
+__all__ = ["entry_table", "for_segment", "query", "script"]
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+@cache
+def _load(table: str) -> dict[str, str]:
+    text = files("broker.storage").joinpath("sql", f"{table}.sql").read_text("utf-8")
+    parts = _NAME.split(text)
+    return {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+@cache
+def query(table: str, name: str) -> bytes:
+    """The text of one query, comments removed, as psycopg takes it. KeyError when there is none of that name."""
+    lines = [line for line in _load(table)[name].splitlines() if not line.lstrip().startswith("--")]
+    return "\n".join(lines).strip().encode()
+
+
+def script(table: str, name: str) -> str:
+    """A migration's body: several statements, comments and all."""
+    return _load(table)[name]
+
+
+def entry_table(segment_id: int) -> sql.Identifier:
+    """The table of one segment."""
+    return sql.Identifier(f"vela_entry_{segment_id}")
+
+
+@cache
+def for_segment(name: str, segment_id: int) -> bytes:
+    """An entries.sql query with `{entries}` replaced by the segment's table."""
+    text = cast("LiteralString", query("entries", name).decode())
+    return sql.SQL(text).format(entries=entry_table(segment_id)).as_bytes(None)

@@ -1,0 +1,74 @@
+-- Subscriptions, cursors, their chunks, pending acks. Every write is guarded by the owner's epoch.
+
+-- name: of_topic
+SELECT s.id, s.name, s.type, s.properties, c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries,
+       c.acked_bytes, c.version
+FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id WHERE s.topic_id = %s ORDER BY s.id
+
+-- name: chunks_of_topic
+SELECT k.cursor_id, k.ledger_id, k.chunk, k.bits, k.ack_sets
+FROM vela_cursor_chunk k JOIN vela_subscription s ON s.id = k.cursor_id WHERE s.topic_id = %s
+
+-- name: create
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+), s AS (
+    INSERT INTO vela_subscription (topic_id, name, type, properties, created_at)
+    SELECT topic_id, %(name)s, %(type)s, %(properties)s, now() FROM o
+    ON CONFLICT (topic_id, name) DO NOTHING RETURNING id
+)
+INSERT INTO vela_cursor (subscription_id, mark_delete_ledger, mark_delete_entry, acked_messages, acked_entries,
+                         acked_bytes, version)
+SELECT id, %(mark_delete_ledger)s, %(mark_delete_entry)s, %(acked_messages)s, %(acked_entries)s, %(acked_bytes)s, 0 FROM s
+RETURNING subscription_id
+
+-- name: set_type
+UPDATE vela_subscription s SET type = %s FROM vela_topic_owner o
+WHERE s.id = %s AND o.topic_id = s.topic_id AND o.owner_epoch = %s
+
+-- name: flush
+-- All dirty cursors and chunks of many topics in one statement (design 6). Bitmaps and ack sets travel apart, so that
+-- flushing the one does not rewrite the other (NULL = unchanged). A topic missing from the answer is fenced.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner
+    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
+    ORDER BY topic_id FOR SHARE
+), c AS (
+    UPDATE vela_cursor c SET mark_delete_ledger = u.mark_delete_ledger, mark_delete_entry = u.mark_delete_entry,
+           acked_messages = u.acked_messages, acked_entries = u.acked_entries, acked_bytes = u.acked_bytes,
+           version = u.version
+    FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[])
+         AS u(topic_id, subscription_id, mark_delete_ledger, mark_delete_entry, acked_messages, acked_entries,
+              acked_bytes, version)
+    JOIN o USING (topic_id)
+    WHERE c.subscription_id = u.subscription_id
+), gone AS (
+    DELETE FROM vela_cursor_chunk k USING unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::integer[])
+         AS u(topic_id, cursor_id, ledger_id, chunk) JOIN o USING (topic_id)
+    WHERE k.cursor_id = u.cursor_id AND k.ledger_id = u.ledger_id AND k.chunk = u.chunk
+), k AS (
+    INSERT INTO vela_cursor_chunk AS old (cursor_id, ledger_id, chunk, bits, ack_sets)
+    SELECT u.cursor_id, u.ledger_id, u.chunk, coalesce(u.bits, ''), coalesce(u.ack_sets, '')
+    FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::bytea[], %b::bytea[])
+         AS u(topic_id, cursor_id, ledger_id, chunk, bits, ack_sets) JOIN o USING (topic_id)
+    JOIN vela_cursor alive ON alive.subscription_id = u.cursor_id
+    ON CONFLICT (cursor_id, ledger_id, chunk) DO UPDATE
+        SET bits = CASE WHEN EXCLUDED.bits = '' THEN old.bits ELSE EXCLUDED.bits END,
+            ack_sets = CASE WHEN EXCLUDED.ack_sets = '' THEN old.ack_sets ELSE EXCLUDED.ack_sets END
+)
+SELECT topic_id FROM o
+
+-- name: delete_subscription
+DELETE FROM vela_subscription s USING vela_topic_owner o
+WHERE s.id = %s AND o.topic_id = s.topic_id AND o.owner_epoch = %s
+
+-- name: replace_pending
+-- Written behind for the console and the sweep; the rows of one consumer are replaced whole.
+WITH gone AS (DELETE FROM vela_pending_ack WHERE consumer_key = ANY(%b::bigint[]))
+INSERT INTO vela_pending_ack (delivery_id, owner_epoch, topic_id, subscription_id, consumer_key, consumer_name, ledger_id,
+                              first_entry, last_entry, messages, delivered_ms, redelivery_count, deadline_ms)
+SELECT nextval('vela_delivery_id'), u.* FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::text[],
+    %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::bigint[], %b::integer[], %b::bigint[]) AS u
+
+-- name: forget_pending
+DELETE FROM vela_pending_ack

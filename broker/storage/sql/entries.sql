@@ -1,0 +1,52 @@
+-- The log. {entries} is the name of one segment's table.
+
+-- name: append
+-- One statement for what many topics have ready (design 5). A topic missing from the answer is fenced: another owner
+-- advanced its epoch, nothing of it was stored. FOR SHARE in topic order: whoever advances several epochs does it in the
+-- same order, else they deadlock (tried). The lock also makes an epoch's advance wait until this statement has ended,
+-- which is what makes an unknown outcome knowable.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner
+    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
+    ORDER BY topic_id FOR SHARE
+), i AS (
+    INSERT INTO {entries} (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
+                           cumulative_messages, cumulative_bytes, data)
+    SELECT e.ledger_id, e.entry_id, e.messages, e.flags, e.key_hash, e.append_ms, e.deliver_at_ms,
+           e.cumulative_messages, e.cumulative_bytes, e.data
+    FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::smallint[], %b::integer[], %b::bigint[],
+                %b::bigint[], %b::bigint[], %b::bigint[], %b::bytea[])
+         AS e(topic_id, ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
+              cumulative_messages, cumulative_bytes, data)
+    JOIN o USING (topic_id)
+)
+SELECT topic_id FROM o
+
+-- name: read
+-- A range by primary key; the ids are gap-free, so fewer rows than asked for means the end of what is committed here.
+SELECT entry_id, messages, flags, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
+FROM {entries} WHERE ledger_id = %b AND entry_id >= %b AND entry_id <= %b ORDER BY entry_id LIMIT %b
+
+-- name: read_some
+-- Chosen entries of one ledger, for replay.
+SELECT entry_id, messages, flags, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
+FROM {entries} WHERE ledger_id = %b AND entry_id = ANY(%b::bigint[]) ORDER BY entry_id
+
+-- name: read_counts
+-- What the message index needs, without the data.
+SELECT entry_id, cumulative_messages, cumulative_bytes
+FROM {entries} WHERE ledger_id = %b AND entry_id >= %b AND entry_id <= %b ORDER BY entry_id
+
+-- name: last
+SELECT entry_id, messages, append_ms, cumulative_messages, cumulative_bytes
+FROM {entries} WHERE ledger_id = %b ORDER BY entry_id DESC LIMIT 1
+
+-- name: first_append
+SELECT append_ms FROM {entries} WHERE ledger_id = %b ORDER BY entry_id LIMIT 1
+
+-- name: append_ms_at
+-- One probe of the binary search by time: append times never go back within a topic.
+SELECT append_ms FROM {entries} WHERE ledger_id = %b AND entry_id = %b
+
+-- name: entry_by_cumulative_probe
+SELECT cumulative_messages FROM {entries} WHERE ledger_id = %b AND entry_id = %b

@@ -1,0 +1,84 @@
+-- Loaded by a migration. A function's name carries its version, so that an old broker keeps working beside a newer schema.
+
+-- name: functions
+-- Views over the live segments. A reader's open transaction may hold them, so the caller sets lock_timeout and repeats;
+-- appends go to the segment's own table and never wait for this (design 4).
+CREATE OR REPLACE FUNCTION vela_refresh_entry_views_v1() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    union_all text;
+    role_name text;
+BEGIN
+    SELECT string_agg(format(
+        'SELECT l.topic_id, e.ledger_id, e.entry_id, e.messages, e.flags, e.key_hash, e.append_ms, e.deliver_at_ms,'
+        ' e.cumulative_messages, e.cumulative_bytes, e.data'
+        ' FROM vela_entry_%s e JOIN vela_ledger l ON l.id = e.ledger_id AND l.segment_id = %s',
+        id, id), ' UNION ALL ' ORDER BY id)
+    INTO union_all FROM vela_segment WHERE state <> 'dropping';
+    EXECUTE 'CREATE OR REPLACE VIEW vela_entry AS ' || union_all;
+    EXECUTE 'CREATE OR REPLACE VIEW vela_read_v1.entries AS ' || union_all;
+    role_name := current_setting('vela.read_role', true);
+    IF role_name <> '' THEN
+        EXECUTE format('GRANT USAGE ON SCHEMA vela_read_v1 TO %I', role_name);
+        EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA vela_read_v1 TO %I', role_name);
+        EXECUTE format('GRANT SELECT ON vela_entry TO %I', role_name);
+    END IF;
+END $$;
+
+-- A new segment: the table first, so that appends can begin; the views follow in a transaction of their own.
+CREATE OR REPLACE FUNCTION vela_open_segment_v1(now_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    segment bigint;
+BEGIN
+    INSERT INTO vela_segment (state, opened_ms) VALUES ('open', now_ms) RETURNING id INTO segment;
+    EXECUTE format(
+        'CREATE TABLE vela_entry_%s ('
+        ' ledger_id bigint NOT NULL, entry_id bigint NOT NULL, messages integer NOT NULL, flags smallint NOT NULL,'
+        ' key_hash integer, append_ms bigint NOT NULL, deliver_at_ms bigint NOT NULL,'
+        ' cumulative_messages bigint NOT NULL, cumulative_bytes bigint NOT NULL, data bytea NOT NULL,'
+        ' PRIMARY KEY (ledger_id, entry_id))', segment);
+    -- Payloads are compressed by producers or random: never spend time on compressing them again (T2).
+    EXECUTE format('ALTER TABLE vela_entry_%s ALTER COLUMN data SET STORAGE EXTERNAL', segment);
+    RETURN segment;
+END $$;
+
+-- Takes a segment out of the views and drops it. The caller sets lock_timeout and repeats.
+CREATE OR REPLACE FUNCTION vela_drop_segment_v1(segment bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE vela_segment SET state = 'dropping' WHERE id = segment;
+    PERFORM vela_refresh_entry_views_v1();
+    EXECUTE format('DROP TABLE IF EXISTS vela_entry_%s', segment);
+    DELETE FROM vela_ledger WHERE segment_id = segment;
+    DELETE FROM vela_segment WHERE id = segment;
+END $$;
+
+-- name: tables
+-- What models cannot say: UNLOGGED for what may vanish at a crash (T7), room for HOT updates (T5), the read schema.
+ALTER TABLE vela_pending_ack SET UNLOGGED;
+ALTER TABLE vela_producer_session SET UNLOGGED;
+ALTER TABLE vela_consumer_session SET UNLOGGED;
+ALTER TABLE vela_cursor SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+ALTER TABLE vela_cursor_chunk SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+ALTER TABLE vela_cursor_chunk ALTER COLUMN bits SET STORAGE MAIN;
+ALTER TABLE vela_topic_summary SET (fillfactor = 50);
+ALTER TABLE vela_subscription_summary SET (fillfactor = 50);
+CREATE SEQUENCE vela_delivery_id;
+CREATE SCHEMA IF NOT EXISTS vela_read_v1;
+CREATE VIEW vela_read_v1.topics AS
+    SELECT id AS topic_id, name, partitions, parent_id, partition, created_at FROM vela_topic;
+CREATE VIEW vela_read_v1.ledgers AS
+    SELECT id AS ledger_id, topic_id, state, entries, messages, size_bytes, messages_before, bytes_before,
+           first_append_ms, last_append_ms
+    FROM vela_ledger WHERE state <> 'gone';
+SELECT vela_open_segment_v1((extract(epoch FROM now()) * 1000)::bigint);
+SELECT vela_refresh_entry_views_v1();
+
+-- name: drop_tables
+DROP VIEW IF EXISTS vela_entry;
+DROP SCHEMA IF EXISTS vela_read_v1 CASCADE;
+DROP SEQUENCE IF EXISTS vela_delivery_id;
+DO $$ DECLARE segment bigint; BEGIN
+    FOR segment IN SELECT id FROM vela_segment LOOP EXECUTE format('DROP TABLE IF EXISTS vela_entry_%s', segment); END LOOP;
+END $$;
+DROP FUNCTION IF EXISTS vela_refresh_entry_views_v1();
+DROP FUNCTION IF EXISTS vela_open_segment_v1(bigint);
+DROP FUNCTION IF EXISTS vela_drop_segment_v1(bigint);

@@ -1,0 +1,19 @@
+-- Who may write: a session advisory lock for liveness (design 6), the epoch for fencing (topics.sql).
+
+-- name: try_lock
+SELECT pg_try_advisory_lock(hashtextextended('vela broker ' || current_database(), 0))
+
+-- name: name_broker
+INSERT INTO vela_broker (id, host, pid, started_at, seen_at, http_url, pulsar_url)
+VALUES (1, %(host)s, %(pid)s, now(), now(), %(http_url)s, %(pulsar_url)s)
+ON CONFLICT (id) DO UPDATE SET host = EXCLUDED.host, pid = EXCLUDED.pid, started_at = now(), seen_at = now(),
+    http_url = EXCLUDED.http_url, pulsar_url = EXCLUDED.pulsar_url
+
+-- name: holder
+SELECT host, pid, started_at FROM vela_broker WHERE id = 1
+
+-- name: seen
+UPDATE vela_broker SET seen_at = now() WHERE id = 1
+
+-- name: gone
+DELETE FROM vela_broker WHERE id = 1 AND pid = %s AND host = %s

@@ -1,0 +1,58 @@
+-- Who is connected, and the summaries lists sort by. Written behind, at most once a second, changed rows only.
+
+-- name: upsert_consumers
+INSERT INTO vela_consumer_session (key, owner_epoch, topic_id, subscription_id, subscription_name, subscription_type, name,
+    address, client_version, face, priority, connected_ms, permits, unacked_messages, blocked, writable, messages_out,
+    bytes_out, messages_acked, messages_redelivered, last_flow_ms, last_delivery_ms, last_ack_ms, updated_ms)
+SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[],
+    %b::text[], %b::text[], %b::text[], %b::integer[], %b::bigint[], %b::bigint[], %b::bigint[], %b::boolean[],
+    %b::boolean[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[],
+    %b::bigint[])
+ON CONFLICT (key) DO UPDATE SET owner_epoch = EXCLUDED.owner_epoch, permits = EXCLUDED.permits,
+    unacked_messages = EXCLUDED.unacked_messages, blocked = EXCLUDED.blocked, writable = EXCLUDED.writable,
+    messages_out = EXCLUDED.messages_out, bytes_out = EXCLUDED.bytes_out, messages_acked = EXCLUDED.messages_acked,
+    messages_redelivered = EXCLUDED.messages_redelivered, last_flow_ms = EXCLUDED.last_flow_ms,
+    last_delivery_ms = EXCLUDED.last_delivery_ms, last_ack_ms = EXCLUDED.last_ack_ms, updated_ms = EXCLUDED.updated_ms
+
+-- name: upsert_producers
+INSERT INTO vela_producer_session (key, owner_epoch, topic_id, name, address, client_version, face, connected_ms,
+    messages_in, bytes_in, last_sequence_id, last_send_ms, updated_ms)
+SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[],
+    %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[])
+ON CONFLICT (key) DO UPDATE SET owner_epoch = EXCLUDED.owner_epoch, messages_in = EXCLUDED.messages_in,
+    bytes_in = EXCLUDED.bytes_in, last_sequence_id = EXCLUDED.last_sequence_id, last_send_ms = EXCLUDED.last_send_ms,
+    updated_ms = EXCLUDED.updated_ms
+
+-- name: delete_consumers
+DELETE FROM vela_consumer_session WHERE key = ANY(%b::bigint[])
+
+-- name: delete_producers
+DELETE FROM vela_producer_session WHERE key = ANY(%b::bigint[])
+
+-- name: forget_all
+-- At a broker's start: whoever was connected before is not any more.
+WITH c AS (DELETE FROM vela_consumer_session) DELETE FROM vela_producer_session
+
+-- name: upsert_topic_summaries
+INSERT INTO vela_topic_summary (topic_id, messages_in, bytes_in, stored_bytes, producers, message_rate_in, byte_rate_in,
+    last_append_ms, max_backlog_messages, updated_ms)
+SELECT u.* FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::float8[], %b::float8[],
+    %b::bigint[], %b::bigint[], %b::bigint[])
+    AS u(topic_id, a, b, c, d, e, f, g, h, i) JOIN vela_topic t ON t.id = u.topic_id
+ON CONFLICT (topic_id) DO UPDATE SET messages_in = EXCLUDED.messages_in, bytes_in = EXCLUDED.bytes_in,
+    stored_bytes = EXCLUDED.stored_bytes, producers = EXCLUDED.producers, message_rate_in = EXCLUDED.message_rate_in,
+    byte_rate_in = EXCLUDED.byte_rate_in, last_append_ms = EXCLUDED.last_append_ms,
+    max_backlog_messages = EXCLUDED.max_backlog_messages, updated_ms = EXCLUDED.updated_ms
+
+-- name: upsert_subscription_summaries
+INSERT INTO vela_subscription_summary (subscription_id, backlog_messages, backlog_bytes, read_ledger, read_entry,
+    consumers, unacked_messages, replay_entries, message_rate_out, message_rate_acked, messages_redelivered, updated_ms)
+SELECT u.* FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::bigint[],
+    %b::bigint[], %b::float8[], %b::float8[], %b::bigint[], %b::bigint[])
+    AS u(subscription_id, a, b, c, d, e, f, g, h, i, j, k) JOIN vela_subscription s ON s.id = u.subscription_id
+ON CONFLICT (subscription_id) DO UPDATE SET backlog_messages = EXCLUDED.backlog_messages,
+    backlog_bytes = EXCLUDED.backlog_bytes, read_ledger = EXCLUDED.read_ledger, read_entry = EXCLUDED.read_entry,
+    consumers = EXCLUDED.consumers, unacked_messages = EXCLUDED.unacked_messages,
+    replay_entries = EXCLUDED.replay_entries, message_rate_out = EXCLUDED.message_rate_out,
+    message_rate_acked = EXCLUDED.message_rate_acked, messages_redelivered = EXCLUDED.messages_redelivered,
+    updated_ms = EXCLUDED.updated_ms

@@ -1,0 +1,75 @@
+-- Tenants, namespaces, topics, their owner epochs, ledgers and segments.
+
+-- name: find_topic
+SELECT id, partitions, partition, terminated_at IS NOT NULL FROM vela_topic WHERE name = %s
+
+-- name: partitions_of
+SELECT partitions FROM vela_topic WHERE name = %s
+
+-- name: namespace_topics
+SELECT name FROM vela_topic WHERE partitions = 0 AND name LIKE %s ORDER BY name
+
+-- name: create_tenant
+INSERT INTO vela_tenant (name, created_at) VALUES (%s, now()) ON CONFLICT (name) DO NOTHING
+
+-- name: create_namespace
+INSERT INTO vela_namespace (tenant_id, name, policies, created_at)
+SELECT id, %s, %s, now() FROM vela_tenant WHERE name = %s ON CONFLICT DO NOTHING
+
+-- name: create_topic
+INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, created_at)
+SELECT n.id, %(name)s, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), %(partition)s, '{}', now()
+FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
+WHERE t.name = %(tenant)s AND n.name = %(namespace)s
+ON CONFLICT (name) DO NOTHING
+
+-- name: take
+-- Taking a topic: whoever held it before is fenced from here on. Waits for its last append to end (see entries.sql).
+INSERT INTO vela_topic_owner (topic_id, owner_epoch) VALUES (%s, 1)
+ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1
+RETURNING owner_epoch
+
+-- name: advance_epochs
+-- Compare-and-set in topic order. Topics missing from the answer have another owner by now.
+WITH known AS (
+    SELECT o.topic_id FROM vela_topic_owner o
+    JOIN unnest(%s::bigint[], %s::bigint[]) AS k(topic_id, owner_epoch) USING (topic_id, owner_epoch)
+    ORDER BY o.topic_id FOR UPDATE OF o
+)
+UPDATE vela_topic_owner o SET owner_epoch = o.owner_epoch + 1 FROM known WHERE o.topic_id = known.topic_id
+RETURNING o.topic_id, o.owner_epoch
+
+-- name: ledgers
+SELECT id, segment_id, state, entries, messages, size_bytes, entries_before, messages_before, bytes_before, opened_ms,
+       first_append_ms, last_append_ms
+FROM vela_ledger WHERE topic_id = %s AND state IN ('open', 'sealed') ORDER BY id
+
+-- name: roll_ledger
+-- Seals the open ledger (if one is named) and opens the next, in one statement and under the owner's epoch.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+), sealed AS (
+    UPDATE vela_ledger l SET state = 'sealed', entries = %(entries)s, messages = %(messages)s, size_bytes = %(size_bytes)s,
+           first_append_ms = %(first_append_ms)s, last_append_ms = %(last_append_ms)s
+    FROM o WHERE l.id = %(ledger_id)s AND l.topic_id = o.topic_id AND l.state = 'open' RETURNING l.id
+)
+INSERT INTO vela_ledger (topic_id, segment_id, state, entries, messages, size_bytes, entries_before, messages_before,
+                         bytes_before, opened_ms, first_append_ms, last_append_ms)
+SELECT o.topic_id, %(segment_id)s, 'open', 0, 0, 0, %(entries_before)s, %(messages_before)s, %(bytes_before)s,
+       %(now_ms)s, 0, 0 FROM o
+RETURNING id
+
+-- name: open_segments
+SELECT id, opened_ms FROM vela_segment WHERE state = 'open' ORDER BY id DESC LIMIT 1
+
+-- name: open_segment
+SELECT vela_open_segment_v1(%s)
+
+-- name: close_segment
+UPDATE vela_segment SET state = 'closed', closed_ms = %s WHERE id = %s AND state = 'open'
+
+-- name: refresh_views
+SELECT vela_refresh_entry_views_v1()
+
+-- name: segment_size
+SELECT pg_total_relation_size(('vela_entry_' || %s::bigint)::regclass)
