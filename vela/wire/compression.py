@@ -1,0 +1,93 @@
+"""The codecs of Pulsar payloads, each bounded by the size its metadata declares.
+
+cramjam (lz4, zstd, snappy) is a dependency of the server, not of the SDK's base: imported when first used.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import zlib
+from typing import Any
+
+from vela.wire.errors import CodecUnavailable, DecompressionFailed
+
+__all__ = ["Compression", "compress", "decompress"]
+
+
+class Compression(enum.IntEnum):
+    """MessageMetadata.compression."""
+
+    NONE = 0
+    LZ4 = 1  # bare block, no frame header and no size in front
+    ZLIB = 2
+    ZSTD = 3
+    SNAPPY = 4  # raw block, no framing
+
+
+def compress(codec: Compression, data: bytes) -> bytes:
+    """`data` compressed. Raises CodecUnavailable when the codec's library is not installed."""
+    match codec:
+        case Compression.NONE:
+            return data
+        case Compression.LZ4:
+            return bytes(_cramjam().lz4.compress_block(data, store_size=False))
+        case Compression.ZLIB:
+            return zlib.compress(data)
+        case Compression.ZSTD:
+            return bytes(_cramjam().zstd.compress(data))
+        case Compression.SNAPPY:
+            return bytes(_cramjam().snappy.compress_raw(data))
+
+
+def decompress(codec: int, data: bytes, *, uncompressed_bytes: int) -> bytes:
+    """`data` decompressed to exactly `uncompressed_bytes`, never allocating more than that and a little.
+
+    Raises CodecUnavailable (unknown codec, library missing), DecompressionFailed (damaged, or another size).
+    """
+    if codec == Compression.NONE:
+        out = data
+    elif codec == Compression.ZLIB:
+        out = _inflate(data, uncompressed_bytes)
+    elif codec in (Compression.LZ4, Compression.ZSTD, Compression.SNAPPY):
+        out = _decompress_into(codec, data, uncompressed_bytes)
+    else:
+        raise CodecUnavailable(f"unknown compression {codec}")
+    if len(out) != uncompressed_bytes:
+        raise DecompressionFailed(f"payload has {len(out)} bytes, its metadata declares {uncompressed_bytes}")
+    return out
+
+
+def _inflate(data: bytes, limit_bytes: int) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        out = inflater.decompress(data, limit_bytes + 1)
+    except zlib.error as error:
+        raise DecompressionFailed(f"zlib: {error}") from None
+    if not inflater.eof:
+        raise DecompressionFailed("zlib: the payload is cut off or larger than its metadata declares")
+    return out
+
+
+def _decompress_into(codec: int, data: bytes, size_bytes: int) -> bytes:
+    cramjam = _cramjam()
+    buffer = bytearray(size_bytes)
+    try:
+        if codec == Compression.LZ4:
+            written = cramjam.lz4.decompress_block_into(data, buffer)
+        elif codec == Compression.ZSTD:
+            written = cramjam.zstd.decompress_into(data, buffer)
+        else:
+            written = cramjam.snappy.decompress_raw_into(data, buffer)
+    except cramjam.DecompressionError as error:
+        raise DecompressionFailed(f"{Compression(codec).name.lower()}: {error}") from None
+    return bytes(memoryview(buffer)[:written])
+
+
+def _cramjam() -> Any:
+    try:
+        return importlib.import_module("cramjam")
+    except ImportError:
+        raise CodecUnavailable(
+            "lz4, zstd and snappy need the package cramjam: install vela[server]"
+        ) from None

@@ -1,0 +1,26 @@
+"""The entry: what one SEND carries, one row stores and one MESSAGE delivers, the same bytes throughout.
+
+`0x0e01 | CRC32C u32 | metadata size u32 | MessageMetadata | payload`, integers big-endian; the CRC covers
+everything after itself (protocol 1.2).
+"""
+
+from __future__ import annotations
+
+from vela.wire.checksum import checksum_ok, with_checksum
+from vela.wire.compression import Compression
+from vela.wire.entry.decoding import Message, decode_messages
+from vela.wire.entry.encoding import OutgoingMessage, encode_batch, encode_single
+from vela.wire.entry.header import EntryHeader, parse_header
+
+__all__ = [
+    "Compression",
+    "EntryHeader",
+    "Message",
+    "OutgoingMessage",
+    "checksum_ok",
+    "decode_messages",
+    "encode_batch",
+    "encode_single",
+    "parse_header",
+    "with_checksum",
+]
