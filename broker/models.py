@@ -366,6 +366,7 @@ class Act(models.Model):
         REFUSED = "refused"
         FAILED = "failed"
         EXPIRED = "expired"
+        CLIENT = "client"  # a client's own command, under way
 
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State)

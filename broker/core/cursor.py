@@ -61,6 +61,16 @@ class Cursor:
         return self._version
 
     @property
+    def has_holes(self) -> bool:
+        """Whether entries beyond mark-delete are wholly acked."""
+        return bool(self._acked.bits)
+
+    @property
+    def has_partial_acks(self) -> bool:
+        """Whether batches are partly acked."""
+        return bool(self._acked.sets)
+
+    @property
     def totals(self) -> Totals:
         return Totals(self._messages, self._entries, self._bytes)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -43,7 +45,6 @@ class Flusher:
         self._task: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
         self._last_flush_s = 0.0
-        self._is_stopping = False
 
     def start(self) -> None:
         """Start flushing behind."""
@@ -67,9 +68,14 @@ class Flusher:
         while self._dirty or self._waiting:
             await self._flush()
 
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """No flush is under way inside: an older state cannot land after a move's."""
+        async with self._flushing:
+            yield
+
     async def stop(self) -> None:
         """Flush a last time; give up when the database stays away."""
-        self._is_stopping = True
         try:
             await asyncio.wait_for(self.flush_now(), timeout=3)
         except TimeoutError:

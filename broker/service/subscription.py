@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from broker.core.cursor import Cursor
 from broker.core.cursor_state import CursorFlush
 from broker.core.dispatchers.base import DispatchConsumer, Dispatcher, ReadEntry, ReadKind, ReadPlan
-from broker.core.dispatchers.choice import dispatcher_for
+from broker.core.dispatchers.shared import SharedDispatcher
+from broker.core.dispatchers.single_active import SingleActiveDispatcher
 from broker.core.errors import (
     BrokerError,
     ConsumerNotFound,
@@ -24,7 +25,7 @@ from broker.core.errors import (
 )
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription import SubscriptionType, check_attach, check_built
 from broker.core.timing_wheel import TimingWheel
 from broker.service.consumer import Consumer
 from broker.service.cursor_move import CursorMove
@@ -61,7 +62,9 @@ class Subscription:
         self.consumers: dict[int, Consumer] = {}
         self.read_position = cursor.read_from()
         self.moves = CursorMove(self)
-        self.deadlines: TimingWheel[Position] = TimingWheel(tick_ms=WHEEL_TICK_MS)
+        self.deadlines: TimingWheel[Position] = TimingWheel(
+            topic.services.clock.now_ms(), tick_ms=WHEEL_TICK_MS
+        )
         self.validation_errors: dict[str, int] = {}
         self.invalid_acks = 0
         self.messages_out = 0
@@ -99,8 +102,7 @@ class Subscription:
         async with self._attaching, self.moves.idle():
             if self.is_deleted:
                 raise ServiceNotReady(f"subscription {self.name} has just been deleted; subscribe again")
-            if not self.consumers and self.type is not request.type:
-                await self._change_type(request.type)
+            await self._make_room(request)
             services = self.topic.services
             dispatch = DispatchConsumer(
                 key=services.next_key(),
@@ -116,8 +118,7 @@ class Subscription:
                 dispatch=dispatch,
                 now_ms=services.clock.now_ms(),
             )
-            first = not self.consumers
-            self._dispatcher.attach(dispatch, request.type)
+            first = self._dispatcher.attach(dispatch)
             self.consumers[consumer.key] = consumer
             if first:
                 self.read_position = self.cursor.read_from()
@@ -128,13 +129,11 @@ class Subscription:
         """A consumer is gone; what it held goes to the others, or is read again by the next to come."""
         if self.consumers.pop(consumer.key, None) is None:
             return
-        self._dispatcher.detach(consumer.dispatch)
+        self._forget_deadlines(self._dispatcher.detach(consumer.dispatch))
         if not self.consumers:
             self.read_position = self.cursor.read_from()
             if not self.is_durable:
                 self.topic.forget_subscription(self)
-        elif self.type is SubscriptionType.EXCLUSIVE:
-            self.read_position = self.cursor.read_from()
         self.topic.services.reporter.consumer_gone(self, consumer)
         self.pump()
 
@@ -146,23 +145,37 @@ class Subscription:
             self.remove_consumer(consumer)
         return len(consumers)
 
-    async def _change_type(self, type_: SubscriptionType) -> None:
-        self._dispatcher = self._new_dispatcher(type_)
-        self.type = type_
-        if self.is_durable:
-            await self.topic.store_subscription_type(self)
+    async def _make_room(self, request: SubscribeRequest) -> None:
+        """Check semantics 3.1; a consumer of an Exclusive subscription whose peer is silent gives way."""
+        if request.type is SubscriptionType.EXCLUSIVE:
+            for consumer in list(self.consumers.values()):
+                if not await consumer.sink.is_alive():
+                    consumer.closed_by_broker("its connection does not answer and another consumer came")
+                    self.remove_consumer(consumer)
+        check_attach(
+            request.type,
+            current=self.type,
+            consumers=len(self.consumers),
+            persistent=self.topic.name.domain == "persistent",
+        )
+        if self.type is not request.type:
+            self._dispatcher = self._new_dispatcher(request.type)
+            self.type = request.type
+            if self.is_durable:
+                await self.topic.store_subscription_type(self)
 
     def _new_dispatcher(self, type_: SubscriptionType) -> Dispatcher:
+        check_built(type_)
+        if type_ is SubscriptionType.EXCLUSIVE:
+            return SingleActiveDispatcher()
         settings = self.topic.services.settings
-        return dispatcher_for(
-            type_, max_unacked=settings.max_unacked_per_subscription if self.is_durable else 0
-        )
+        return SharedDispatcher(max_unacked=settings.max_unacked_per_subscription if self.is_durable else 0)
 
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Permits from a client."""
-        self._dispatcher.flow(consumer.dispatch, permits)
+        consumer.dispatch.flow(permits)
         consumer.last_flow_ms = self.topic.services.clock.now_ms()
         self.pump()
 
@@ -269,8 +282,8 @@ class Subscription:
             )
             for entry in found
         ]
-        assignments, unassigned = self._dispatcher.assign(wanted)
-        if unassigned and plan.kind is ReadKind.NORMAL and not self._dispatcher.replays_unassigned:
+        assignments, unassigned = self._dispatcher.assign(wanted, plan)
+        if unassigned and self.type is SubscriptionType.EXCLUSIVE:
             self.read_position = unassigned[0].position
         by_position = {Position(entry.ledger_id, entry.entry_id): entry for entry in found}
         now_ms = self.topic.services.clock.now_ms()
@@ -339,11 +352,9 @@ class Subscription:
             if result.messages:
                 consumer.messages_acked += result.messages
                 self.messages_acked += result.messages
-            if cumulative:
-                dispatcher.acked_through(cursor.mark_delete, result.messages)
-            else:
-                dispatcher.acked(position, result.messages, completed=result.completed)
-        dispatcher.on_mark_delete(cursor.mark_delete)
+            dispatcher.acked(position, result.messages, result.completed, consumer.dispatch)
+            if result.completed and len(self.deadlines):
+                self.deadlines.cancel(position)
         if self.is_durable:
             if on_durable is not None and wrong is None:
                 self.topic.services.flusher.when_durable(self, on_durable)
@@ -390,9 +401,10 @@ class Subscription:
         """A client's request, a due negative ack or an ack timeout (semantics 3.7)."""
         if positions is not None and not positions:
             return
-        rewinds = self._dispatcher.redeliver(consumer.dispatch, positions)
-        if rewinds:
+        outcome = self._dispatcher.redeliver(consumer.dispatch, positions)
+        if outcome.rewind:
             self.read_position = self.cursor.read_from()
+        self._forget_deadlines(outcome.replayed)
         self.topic.services.reporter.changed(self)
         self.pump()
 
@@ -402,7 +414,7 @@ class Subscription:
             self.redeliver(consumer, list(positions))
             return
         for position in positions:
-            if self._dispatcher.is_pending(position):
+            if not self.cursor.is_acked(position):
                 self.deadlines.schedule(position, due_ms)
         self.topic.services.deadlines.watch(self)
         self.topic.services.reporter.changed(self)
@@ -410,13 +422,23 @@ class Subscription:
     def redeliver_due(self, now_ms: int) -> int:
         """Take back every delivery whose deadline has passed; how many. Running it twice does no harm."""
         due = [position for position in self.deadlines.pop_due(now_ms) if not self.cursor.is_acked(position)]
+        if not due:
+            return 0
         taken = 0
         for consumer in list(self.consumers.values()):
-            held = [position for position in due if self._dispatcher.holds(consumer.dispatch, position)]
-            if held:
-                taken += len(held)
-                self.redeliver(consumer, held)
+            if self.type is SubscriptionType.EXCLUSIVE:
+                # Single messages cannot come again without breaking the order (S4.24): all unacked ones do.
+                self.redeliver(consumer, None)
+                return len(due)
+            held = [position for position in due if position in consumer.dispatch.pending]
+            taken += len(held)
+            self.redeliver(consumer, held)
         return taken
+
+    def _forget_deadlines(self, positions: Iterable[Position]) -> None:
+        if len(self.deadlines):
+            for position in positions:
+                self.deadlines.cancel(position)
 
     def _schedule_timeouts(self, consumer: Consumer, entries: Sequence[ReadEntry], now_ms: int) -> None:
         timeout_ms = consumer.request.ack_timeout_ms
@@ -463,7 +485,7 @@ class Subscription:
 
     def after_move(self) -> None:
         """The cursor is somewhere else: forget what was pending there and read from the new place."""
-        self._dispatcher.moved(self.cursor.mark_delete)
+        self._dispatcher.on_mark_delete(self.cursor.mark_delete)
         self.read_position = self.cursor.read_from()
         self.topic.services.reporter.changed(self)
 

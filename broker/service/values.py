@@ -134,6 +134,9 @@ class ProducerSink(Protocol):
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """The broker closed the producer; no further call follows. The client reconnects and sends again."""
 
+    async def is_alive(self) -> bool:
+        """Ask the peer (a ping, 5 s at most): somebody else wants its place (protocol 3.2, liveness probe)."""
+
 
 class ConsumerSink(Protocol):
     """What a transport does for one of its consumers. Calls come from the event loop and must not block."""
@@ -146,6 +149,9 @@ class ConsumerSink(Protocol):
 
     def on_consumer_closed(self, reason: str) -> None:
         """The broker detached the consumer (seek, reset, unload); the client subscribes again."""
+
+    async def is_alive(self) -> bool:
+        """Ask the peer (a ping, 5 s at most): somebody else wants its place (protocol 3.2, liveness probe)."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]
