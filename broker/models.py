@@ -86,6 +86,7 @@ class TopicOwner(models.Model):
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     owner_epoch = models.BigIntegerField(default=0)
+    owner_token = models.BigIntegerField(default=0)  # random, one a broker process
 
     class Meta:
         db_table = "vela_topic_owner"
