@@ -16,13 +16,13 @@ class TimingWheel(Generic[K]):
 
     __slots__ = ("_due", "_slots", "_tick", "_tick_ms")
 
-    def __init__(self, now_ms: int, *, tick_ms: int = 10, slots: int = 512) -> None:
+    def __init__(self, *, tick_ms: int = 10, slots: int = 512) -> None:
         if tick_ms < 1 or slots < 1:
             raise ValueError("tick_ms and slots must be 1 or more")
         self._tick_ms = tick_ms
         self._slots: list[set[K]] = [set() for _ in range(slots)]
         self._due: dict[K, tuple[int, int]] = {}
-        self._tick = now_ms // tick_ms
+        self._tick = 0  # of the last pop_due
 
     def __len__(self) -> int:
         return len(self._due)

@@ -16,6 +16,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from broker.core.pending_acks import PendingAcks
 from broker.core.permits import Permits
 from broker.core.position import Position
+from broker.core.subscription import SubscriptionType
 
 
 class Deliverable(Protocol):
@@ -119,14 +120,6 @@ class Assignment(Generic[E]):
     entries: list[E]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Redelivery:
-    """What a redelivery request leads to."""
-
-    rewind: bool  # set the read position to the entry after mark-delete
-    replayed: list[Position]  # taken from the consumer into the replay set, ascending
-
-
 class Dispatcher(Protocol):
     """One subscription's consumers and what they hold."""
 
@@ -145,11 +138,20 @@ class Dispatcher(Protocol):
     def replay_entries(self) -> int:
         """Entries waiting to be delivered again."""
 
-    def attach(self, consumer: DispatchConsumer) -> bool:
-        """Add a consumer. True: it is the first, so set the read position to the entry after mark-delete."""
+    @property
+    def replays_unassigned(self) -> bool:
+        """What `assign` returns is in the replay set already; else set the read position to its first entry."""
+
+    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType) -> bool:
+        """Add a consumer that asks for type `wanted`. True: it is the first, so set the read position to the
+        entry after mark-delete. Raises as `check_attach`: NotAllowed, SubscriptionBusy, ConsumerBusy.
+        """
 
     def detach(self, consumer: DispatchConsumer) -> list[Position]:
         """Remove a consumer; returns what it held, ascending. Safe to repeat."""
+
+    def flow(self, consumer: DispatchConsumer, messages: int) -> None:
+        """Permits from a client; kept aside while the consumer is blocked. Raises InvalidFlow for less than 1."""
 
     def can_send(self) -> bool:
         """Whether any consumer may be sent to."""
@@ -172,8 +174,17 @@ class Dispatcher(Protocol):
         an entry here go back to the replay set unless `acked` or `discard` took them.
         """
 
-    def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> Redelivery:
-        """A consumer asks for `positions`, or for all that it holds (None), again (semantics 3.7)."""
+    def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
+        """A consumer asks for `positions`, or for all that it holds (None), again (semantics 3.7).
+
+        True: set the read position to the entry after mark-delete. False: what it held is in the replay set.
+        """
+
+    def holds(self, consumer: DispatchConsumer, position: Position) -> bool:
+        """Whether `consumer` was sent the entry and has not acked it."""
+
+    def is_pending(self, position: Position) -> bool:
+        """Whether any consumer holds the entry."""
 
     def acked(
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
@@ -189,10 +200,10 @@ class Dispatcher(Protocol):
 
     def redelivery_count(self, position: Position) -> int: ...
 
-    def on_mark_delete(self, mark_delete: Position) -> None:
-        """An act moved mark-delete forward: drop what is pending or to be replayed at or below it (design 9).
+    def moved(self, mark_delete: Position) -> None:
+        """An act or a seek moved mark-delete: drop what is pending or to be replayed at or below (design 9).
 
-        Linear in what is pending; not needed after acks.
+        Linear in what is pending; acks need no such call.
         """
 
 

@@ -13,10 +13,10 @@ from broker.core.dispatchers.base import (
     ReadKind,
     ReadPlan,
     ReadSizer,
-    Redelivery,
 )
 from broker.core.position import Position
 from broker.core.redelivery import RedeliveryCounts, ReplaySet
+from broker.core.subscription import SubscriptionType, check_attach
 
 _MAX_PICK_ENTRIES: Final = 20  # entries one consumer gets before the next one's turn
 
@@ -65,8 +65,13 @@ class SharedDispatcher:
     def replay_entries(self) -> int:
         return len(self._replay) + len(self._reading)
 
-    def attach(self, consumer: DispatchConsumer) -> bool:
+    @property
+    def replays_unassigned(self) -> bool:
+        return True
+
+    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType) -> bool:
         """Safe to repeat: a consumer already attached stays as it is."""
+        check_attach(wanted, current=SubscriptionType.SHARED, consumers=self._count)
         first = self._count == 0
         level = next((level for level in self._levels if level.priority == consumer.priority), None)
         if level is None:
@@ -101,6 +106,9 @@ class SharedDispatcher:
         for position in held:
             self._replay.add(position)
         return held
+
+    def flow(self, consumer: DispatchConsumer, messages: int) -> None:
+        consumer.flow(messages)
 
     def can_send(self) -> bool:
         return any(consumer.available for level in self._levels for consumer in level.consumers)
@@ -151,7 +159,7 @@ class SharedDispatcher:
         self._give_up_plan()
         return list(taken.values()), left
 
-    def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> Redelivery:
+    def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
         """What of `positions` this consumer holds goes to the replay set with its count raised."""
         before = consumer.pending.messages
         taken = consumer.pending.pop_all() if positions is None else consumer.pending.pop(positions)
@@ -161,7 +169,13 @@ class SharedDispatcher:
         for position in taken:
             self._replay.add(position)
             self._counts.increment(position)
-        return Redelivery(rewind=False, replayed=taken)
+        return False
+
+    def holds(self, consumer: DispatchConsumer, position: Position) -> bool:
+        return position in consumer.pending
+
+    def is_pending(self, position: Position) -> bool:
+        return any(position in consumer.pending for consumer in self.consumers)
 
     def acked(
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
@@ -179,6 +193,10 @@ class SharedDispatcher:
         if completed:
             self.discard(position)
 
+    def acked_through(self, mark_delete: Position, messages: int) -> None:
+        """For a broker's own cumulative moves: everything at or below is acked."""
+        self.moved(mark_delete)
+
     def discard(self, position: Position) -> None:
         self._counts.discard(position)
         self._replay.discard(position)
@@ -188,7 +206,7 @@ class SharedDispatcher:
     def redelivery_count(self, position: Position) -> int:
         return self._counts.get(position)
 
-    def on_mark_delete(self, mark_delete: Position) -> None:
+    def moved(self, mark_delete: Position) -> None:
         for consumer in self.consumers:
             self._credit(consumer, consumer.pending.pop_through(mark_delete))
         self._replay.discard_through(mark_delete)

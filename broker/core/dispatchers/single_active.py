@@ -11,10 +11,9 @@ from broker.core.dispatchers.base import (
     ReadKind,
     ReadPlan,
     ReadSizer,
-    Redelivery,
 )
-from broker.core.errors import ConsumerBusy
 from broker.core.position import EARLIEST, Position
+from broker.core.subscription import SubscriptionType, check_attach
 
 
 class SingleActiveDispatcher:
@@ -45,10 +44,12 @@ class SingleActiveDispatcher:
     def replay_entries(self) -> int:
         return 0
 
-    def attach(self, consumer: DispatchConsumer) -> bool:
-        """Raises ConsumerBusy while another is attached."""
-        if self._active is not None and self._active is not consumer:
-            raise ConsumerBusy(f"exclusive consumer {self._active.name!r} is connected already")
+    @property
+    def replays_unassigned(self) -> bool:
+        return False
+
+    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType) -> bool:
+        check_attach(wanted, current=SubscriptionType.EXCLUSIVE, consumers=len(self.consumers))
         self._active = consumer
         self._rewound()
         return True
@@ -58,6 +59,9 @@ class SingleActiveDispatcher:
             self._rewound()
             self._active = None
         return []
+
+    def flow(self, consumer: DispatchConsumer, messages: int) -> None:
+        consumer.flow(messages)
 
     def can_send(self) -> bool:
         return self._active is not None and self._active.permits.balance > 0 and self._active.writable
@@ -93,18 +97,33 @@ class SingleActiveDispatcher:
         self._sizer.observe(len(taken), spent)
         return [Assignment(consumer=consumer, entries=taken)], list(entries[len(taken) :])
 
-    def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> Redelivery:
+    def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
         """Single entries cannot be asked for: everything unacked comes again. Only the active one may ask."""
         if consumer is not self._active:
-            return Redelivery(rewind=False, replayed=[])
+            return False
         self._rewound()
-        return Redelivery(rewind=True, replayed=[])
+        return True
+
+    def holds(self, consumer: DispatchConsumer, position: Position) -> bool:
+        """Acks are the cursor's to know: of an entry that is unacked there, whether it was sent."""
+        return consumer is self._active and position <= self._sent_through
+
+    def is_pending(self, position: Position) -> bool:
+        """As `holds`."""
+        return self._active is not None and position <= self._sent_through
 
     def acked(
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
     ) -> None:
         if self._active is not None and position <= self._sent_through:
             self._active.unacked_messages = max(0, self._active.unacked_messages - messages)
+
+    def acked_through(self, mark_delete: Position, messages: int) -> None:
+        if self._active is not None:
+            sent_all = mark_delete >= self._sent_through
+            self._active.unacked_messages = (
+                0 if sent_all else max(0, self._active.unacked_messages - messages)
+            )
 
     def discard(self, position: Position) -> None:
         """Nothing is kept by entry."""
@@ -113,10 +132,8 @@ class SingleActiveDispatcher:
         """Always 0 (semantics 3.7)."""
         return 0
 
-    def on_mark_delete(self, mark_delete: Position) -> None:
-        """What was sent at or below is not unacked any more; nothing is known by entry, so only all of
-        it counts.
-        """
+    def moved(self, mark_delete: Position) -> None:
+        """Nothing is known by entry: what was sent counts as unacked until mark-delete is past all of it."""
         if self._active is not None and mark_delete >= self._sent_through:
             self._active.unacked_messages = 0
 
