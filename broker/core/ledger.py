@@ -15,6 +15,7 @@ class LedgerInfo:
 
     ledger_id: int
     entries: int = 0
+    entries_before: int = 0  # entries of the topic before this ledger, trimmed ones included
     messages_before: int = 0  # messages of the topic before this ledger, trimmed ones included
     bytes_before: int = 0  # bytes of the topic before this ledger, trimmed ones included
     messages: int = 0
@@ -26,7 +27,7 @@ class LedgerInfo:
 
 
 class Ledger:
-    """One ledger in memory. Fields as in LedgerInfo; `entries_before` counts from the first ledger loaded."""
+    """One ledger in memory. Fields as in LedgerInfo."""
 
     __slots__ = (
         "bytes_before",
@@ -42,10 +43,10 @@ class Ledger:
         "size_bytes",
     )
 
-    def __init__(self, info: LedgerInfo, entries_before: int) -> None:
+    def __init__(self, info: LedgerInfo) -> None:
         self.ledger_id = info.ledger_id
         self.entries = info.entries
-        self.entries_before = entries_before
+        self.entries_before = info.entries_before
         self.messages_before = info.messages_before
         self.bytes_before = info.bytes_before
         self.messages = info.messages
@@ -59,6 +60,7 @@ class Ledger:
         return LedgerInfo(
             ledger_id=self.ledger_id,
             entries=self.entries,
+            entries_before=self.entries_before,
             messages_before=self.messages_before,
             bytes_before=self.bytes_before,
             messages=self.messages,
@@ -107,15 +109,13 @@ class LedgerMap:
         """Put a newer ledger at the end. Raises ValueError when its id is not above, or the last is
         still open.
         """
-        entries_before = 0
         if self._ledgers:
             last = self._ledgers[-1]
             if info.ledger_id <= last.ledger_id:
                 raise ValueError(f"ledger {info.ledger_id} is not above the last, {last.ledger_id}")
             if not last.sealed:
                 raise ValueError(f"ledger {last.ledger_id} is open; seal it before adding {info.ledger_id}")
-            entries_before = last.entries_before + last.entries
-        ledger = Ledger(info, entries_before)
+        ledger = Ledger(info)
         self._ids.append(info.ledger_id)
         self._ledgers.append(ledger)
         self._by_id[info.ledger_id] = ledger
@@ -169,7 +169,7 @@ class LedgerMap:
 
     @property
     def total_entries(self) -> int:
-        """Entries since the first ledger that this process loaded, trimmed ones since then included."""
+        """Entries since the topic began, trimmed ones included."""
         if not self._ledgers:
             return 0
         last = self._ledgers[-1]

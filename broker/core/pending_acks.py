@@ -5,13 +5,17 @@ not walk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from broker.core.message_index import Range
 from broker.core.position import Position
 
+_MESSAGES_BITS: Final = 24  # an entry holds fewer messages than 16 million
+_MESSAGES_MASK: Final = (1 << _MESSAGES_BITS) - 1
+
 
 class PendingAcks:
-    """Entries by ledger, each with its messages not acked yet."""
+    """Entries by ledger, each with its messages not acked yet and when it was delivered, packed into one int."""
 
     __slots__ = ("_ledgers", "entries", "messages")
 
@@ -35,9 +39,14 @@ class PendingAcks:
     def get(self, position: Position) -> int:
         """Messages not acked of an entry; 0 when it is not pending here."""
         ledger = self._ledgers.get(position[0])
-        return ledger.get(position[1], 0) if ledger is not None else 0
+        return ledger.get(position[1], 0) & _MESSAGES_MASK if ledger is not None else 0
 
-    def add(self, position: Position, messages: int) -> None:
+    def delivered_ms(self, position: Position) -> int:
+        """When an entry was delivered, 0 when it is not pending here or nobody said."""
+        ledger = self._ledgers.get(position[0])
+        return ledger.get(position[1], 0) >> _MESSAGES_BITS if ledger is not None else 0
+
+    def add(self, position: Position, messages: int, delivered_ms: int = 0) -> None:
         """An entry was delivered. Raises ValueError when it is pending here already, since it must not be."""
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
@@ -45,7 +54,7 @@ class PendingAcks:
             ledger = self._ledgers[ledger_id] = {}
         if entry_id in ledger:
             raise ValueError(f"entry {position} is pending already")
-        ledger[entry_id] = messages
+        ledger[entry_id] = delivered_ms << _MESSAGES_BITS | messages
         self.entries += 1
         self.messages += messages
 
@@ -58,11 +67,12 @@ class PendingAcks:
         ledger = self._ledgers.get(ledger_id)
         if ledger is None:
             return None
-        held = ledger.get(entry_id)
-        if held is None:
+        packed = ledger.get(entry_id)
+        if packed is None:
             return None
+        held = packed & _MESSAGES_MASK
         if not completed and messages < held:
-            ledger[entry_id] = held - messages
+            ledger[entry_id] = packed - messages
             self.messages -= messages
             return messages
         del ledger[entry_id]

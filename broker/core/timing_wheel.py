@@ -30,6 +30,11 @@ class TimingWheel(Generic[K]):
     def __contains__(self, key: K) -> bool:
         return key in self._due
 
+    def due_ms(self, key: K) -> int | None:
+        """When a key is due, None when it is not scheduled."""
+        known = self._due.get(key)
+        return None if known is None else known[0]
+
     def schedule(self, key: K, due_ms: int) -> None:
         """Set or move the due time of a key; one in the past is due at the next `pop_due`."""
         self.cancel(key)
