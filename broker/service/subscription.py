@@ -25,7 +25,7 @@ from broker.core.errors import (
 )
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType, check_attach, check_built
+from broker.core.subscription import SubscriptionType, check_built
 from broker.core.timing_wheel import TimingWheel
 from broker.service.consumer import Consumer
 from broker.service.cursor_move import CursorMove
@@ -118,7 +118,7 @@ class Subscription:
                 dispatch=dispatch,
                 now_ms=services.clock.now_ms(),
             )
-            first = self._dispatcher.attach(dispatch)
+            first = self._dispatcher.attach(dispatch, request.type)
             self.consumers[consumer.key] = consumer
             if first:
                 self.read_position = self.cursor.read_from()
@@ -152,13 +152,7 @@ class Subscription:
                 if not await consumer.sink.is_alive():
                     consumer.closed_by_broker("its connection does not answer and another consumer came")
                     self.remove_consumer(consumer)
-        check_attach(
-            request.type,
-            current=self.type,
-            consumers=len(self.consumers),
-            persistent=self.topic.name.domain == "persistent",
-        )
-        if self.type is not request.type:
+        if not self.consumers and self.type is not request.type:
             self._dispatcher = self._new_dispatcher(request.type)
             self.type = request.type
             if self.is_durable:
@@ -175,7 +169,7 @@ class Subscription:
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Permits from a client."""
-        consumer.dispatch.flow(permits)
+        self._dispatcher.flow(consumer.dispatch, permits)
         consumer.last_flow_ms = self.topic.services.clock.now_ms()
         self.pump()
 
@@ -282,11 +276,11 @@ class Subscription:
             )
             for entry in found
         ]
-        assignments, unassigned = self._dispatcher.assign(wanted, plan)
-        if unassigned and self.type is SubscriptionType.EXCLUSIVE:
+        now_ms = self.topic.services.clock.now_ms()
+        assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
+        if unassigned and not self._dispatcher.replays_unassigned:
             self.read_position = unassigned[0].position
         by_position = {Position(entry.ledger_id, entry.entry_id): entry for entry in found}
-        now_ms = self.topic.services.clock.now_ms()
         for assignment in assignments:
             consumer = self.consumers[assignment.consumer.key]
             self._schedule_timeouts(consumer, assignment.entries, now_ms)
@@ -401,10 +395,9 @@ class Subscription:
         """A client's request, a due negative ack or an ack timeout (semantics 3.7)."""
         if positions is not None and not positions:
             return
-        outcome = self._dispatcher.redeliver(consumer.dispatch, positions)
-        if outcome.rewind:
+        self._forget_deadlines(consumer.dispatch.pending if positions is None else positions)
+        if self._dispatcher.redeliver(consumer.dispatch, positions):
             self.read_position = self.cursor.read_from()
-        self._forget_deadlines(outcome.replayed)
         self.topic.services.reporter.changed(self)
         self.pump()
 
@@ -485,7 +478,7 @@ class Subscription:
 
     def after_move(self) -> None:
         """The cursor is somewhere else: forget what was pending there and read from the new place."""
-        self._dispatcher.on_mark_delete(self.cursor.mark_delete)
+        self._dispatcher.moved(self.cursor.mark_delete)
         self.read_position = self.cursor.read_from()
         self.topic.services.reporter.changed(self)
 

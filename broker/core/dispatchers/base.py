@@ -166,12 +166,15 @@ class Dispatcher(Protocol):
         leaving.
         """
 
-    def assign(self, entries: Sequence[E], plan: ReadPlan) -> tuple[list[Assignment[E]], list[E]]:
+    def assign(
+        self, entries: Sequence[E], plan: ReadPlan, now_ms: int = 0
+    ) -> tuple[list[Assignment[E]], list[E]]:
         """Give entries, read by `plan` and in order, to consumers; the rest is returned.
 
         On Shared the rest is in the replay set already; on Exclusive set the read position to its first
         entry. A plan that is not current gives ([], []). Ends the plan: of a REPLAY plan, positions without
-        an entry here go back to the replay set unless `acked` or `discard` took them.
+        an entry here go back to the replay set unless `acked` or `discard` took them. `now_ms` is kept with
+        each pending ack, for those who ask how long it has been held.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:

@@ -76,7 +76,9 @@ class SingleActiveDispatcher:
     def is_current(self, plan: ReadPlan) -> bool:
         return plan is self._plan
 
-    def assign(self, entries: Sequence[E], plan: ReadPlan) -> tuple[list[Assignment[E]], list[E]]:
+    def assign(
+        self, entries: Sequence[E], plan: ReadPlan, now_ms: int = 0
+    ) -> tuple[list[Assignment[E]], list[E]]:
         consumer = self._active
         if plan is not self._plan or consumer is None:
             return [], []
