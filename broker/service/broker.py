@@ -149,7 +149,9 @@ class Broker:
         topic = await self.topic(request.topic, create=request.create_topic)
         return await topic.open_producer(request, identity, sink)
 
-    async def subscribe(self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink) -> Consumer:
+    async def subscribe(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> Consumer:
         """Attach a consumer. Raises BrokerError (protocol 3.7)."""
         topic = await self.topic(request.topic, create=request.create_topic)
         return await topic.subscribe(request, identity, sink)
@@ -182,7 +184,9 @@ class Broker:
         if row is None:
             raise ServiceNotReady(f"topic {name} was removed while it was being opened; try again")
         if row.partitions:
-            raise NotAllowed(f"topic {name} has {row.partitions} partitions; use {name}-partition-0 and so on")
+            raise NotAllowed(
+                f"topic {name} has {row.partitions} partitions; use {name}-partition-0 and so on"
+            )
         found = row
         topic = await load_topic(name, found, self.services)
         self.topics[name.full] = topic

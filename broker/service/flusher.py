@@ -79,7 +79,9 @@ class Flusher:
         try:
             await asyncio.wait_for(self.flush_now(), timeout=3)
         except TimeoutError:
-            log.warning("the last cursor positions could not be stored; their messages will be delivered again")
+            log.warning(
+                "the last cursor positions could not be stored; their messages will be delivered again"
+            )
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -124,7 +126,9 @@ class Flusher:
                         ],
                     )
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                log.warning("cursor flush: the database is away (%s); trying again", str(error).splitlines()[0])
+                log.warning(
+                    "cursor flush: the database is away (%s); trying again", str(error).splitlines()[0]
+                )
                 self._put_back(taken, waiting)
                 await asyncio.sleep(_RETRY_S)
                 return
@@ -155,7 +159,10 @@ class Flusher:
                 self._put_back([(subscription, flush)], callbacks)
             else:
                 topic.fenced("another broker took the topic")
-                _answer(callbacks, TopicFenced("the topic moved to another broker; reconnect and acknowledge again"))
+                _answer(
+                    callbacks,
+                    TopicFenced("the topic moved to another broker; reconnect and acknowledge again"),
+                )
 
     def _put_back(
         self,

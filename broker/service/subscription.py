@@ -53,7 +53,9 @@ class Subscription:
     `subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer.
     """
 
-    def __init__(self, *, topic: Topic, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor):
+    def __init__(
+        self, *, topic: Topic, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
+    ):
         self.topic = topic
         self._id = subscription_id
         self.name = name
@@ -97,7 +99,9 @@ class Subscription:
 
     # -- attach and detach ---------------------------------------------------------------------------------------
 
-    async def attach(self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink) -> Consumer:
+    async def attach(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> Consumer:
         """Add a consumer (semantics 3.1). Raises ConsumerBusy, SubscriptionBusy, NotAllowed; waits for a seek to end."""
         async with self._attaching, self.moves.idle():
             if self.is_deleted:
@@ -271,7 +275,8 @@ class Subscription:
             ReadEntry(
                 Position(entry.ledger_id, entry.entry_id),
                 entry.messages
-                if plain or (remaining := cursor.remaining_of(Position(entry.ledger_id, entry.entry_id))) is None
+                if plain
+                or (remaining := cursor.remaining_of(Position(entry.ledger_id, entry.entry_id))) is None
                 else remaining.bit_count(),
             )
             for entry in found
@@ -311,7 +316,9 @@ class Subscription:
         """Acks of one command. Memory changes at once; the cursor is flushed behind."""
         if validation_error is not None:
             self.validation_errors[validation_error] = self.validation_errors.get(validation_error, 0) + 1
-            log.warning("%s discarded %s on %s: %s", consumer.name, len(acks), self.topic.name, validation_error)
+            log.warning(
+                "%s discarded %s on %s: %s", consumer.name, len(acks), self.topic.name, validation_error
+            )
         if self.moves.is_moving and self.moves.ignores_acks:
             if on_durable is not None:
                 on_durable(ServiceNotReady("the cursor is being moved; what you hold is delivered again"))
@@ -329,13 +336,19 @@ class Subscription:
             self.topic.services.keep(task)
 
     def _apply(
-        self, consumer: Consumer, acks: Sequence[AckRequest], cumulative: bool, on_durable: DurableCallback | None
+        self,
+        consumer: Consumer,
+        acks: Sequence[AckRequest],
+        cumulative: bool,
+        on_durable: DurableCallback | None,
     ) -> IndexMissing | None:
         cursor, dispatcher = self.cursor, self._dispatcher
         wrong: InvalidAck | None = None
         for position, remaining in acks:
             try:
-                result = cursor.ack_through(position, remaining) if cumulative else cursor.ack(position, remaining)
+                result = (
+                    cursor.ack_through(position, remaining) if cumulative else cursor.ack(position, remaining)
+                )
             except InvalidAck as error:
                 wrong = error
                 self.invalid_acks += 1

@@ -126,7 +126,9 @@ class TopicReader:
                     what="searching by time",
                 )
                 if found is None:
-                    raise GapInLog(f"entry {ledger.ledger_id}:{middle} is missing from vela_entry_{segment_id}")
+                    raise GapInLog(
+                        f"entry {ledger.ledger_id}:{middle} is missing from vela_entry_{segment_id}"
+                    )
                 if found < time_ms:
                     low = middle + 1
                 else:

@@ -123,12 +123,16 @@ async def upsert_topic_summaries(connection: Connection, rows: Sequence[TopicSum
     await _upsert(connection, "upsert_topic_summaries", rows)
 
 
-async def upsert_subscription_summaries(connection: Connection, rows: Sequence[SubscriptionSummaryRow]) -> None:
+async def upsert_subscription_summaries(
+    connection: Connection, rows: Sequence[SubscriptionSummaryRow]
+) -> None:
     """Write these subscriptions' numbers; one deleted meanwhile is left out."""
     await _upsert(connection, "upsert_subscription_summaries", rows)
 
 
-async def delete_sessions(connection: Connection, *, consumers: Sequence[int], producers: Sequence[int]) -> None:
+async def delete_sessions(
+    connection: Connection, *, consumers: Sequence[int], producers: Sequence[int]
+) -> None:
     """Whoever left, by key."""
     await connection.execute(query("sessions", "delete_consumers"), (list(consumers),))
     await connection.execute(query("sessions", "delete_producers"), (list(producers),))
