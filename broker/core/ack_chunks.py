@@ -120,7 +120,7 @@ class AckChunks:
         `limit` is the last stored entry of new's ledger: its last chunk is dropped when mark-delete reaches
         that.
         """
-        if not self.bits and not self.sets:
+        if new.entry_id < 0 or not (self.bits or self.sets):
             return
         new_key = chunk_key(new.ledger_id, max(0, new.entry_id))
         if chunk_key(old.ledger_id, max(0, old.entry_id)) != new_key:
@@ -211,12 +211,13 @@ class AckChunks:
             self.dirty_sets.add(key)
 
     def _drop(self, key: int) -> None:
-        held = self.bits.pop(key, None) is not None
-        held |= self.sets.pop(key, None) is not None
+        held = key in self.bits or key in self.sets
+        if held or key in self.dirty_bits or key in self.dirty_sets:
+            self.dropped.add(key)
+        self.bits.pop(key, None)
+        self.sets.pop(key, None)
         self.dirty_bits.discard(key)
         self.dirty_sets.discard(key)
-        if held:
-            self.dropped.add(key)
 
     def _drop_sets(self, key: int, sets: dict[int, int], old: Position, new: Position) -> None:
         """Forget ack sets in (old, new], walking whichever is shorter: the range or the sets."""

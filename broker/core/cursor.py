@@ -399,7 +399,7 @@ class Cursor:
     def _replace_dirty(self, old: AckChunks) -> None:
         """Everything that may be stored of `old` is written again or dropped."""
         now = set(self._acked.keys())
-        before = set(old.keys()) | old.dropped
+        before = set(old.keys()) | old.dropped | old.dirty_bits | old.dirty_sets
         gone, kept = before - now, before & now
         self._acked.mark_all_dirty()
         self._acked.dirty_bits |= kept

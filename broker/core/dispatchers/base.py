@@ -140,7 +140,9 @@ class Dispatcher(Protocol):
 
     @property
     def replays_unassigned(self) -> bool:
-        """What `assign` returns is in the replay set already; else set the read position to its first entry."""
+        """What `assign` returns is in the replay set already; else set the read position to its first
+        entry.
+        """
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType) -> bool:
         """Add a consumer that asks for type `wanted`. True: it is the first, so set the read position to the
@@ -151,7 +153,9 @@ class Dispatcher(Protocol):
         """Remove a consumer; returns what it held, ascending. Safe to repeat."""
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
-        """Permits from a client; kept aside while the consumer is blocked. Raises InvalidFlow for less than 1."""
+        """Permits from a client; kept aside while the consumer is blocked. Raises InvalidFlow for less
+        than 1.
+        """
 
     def can_send(self) -> bool:
         """Whether any consumer may be sent to."""

@@ -211,11 +211,11 @@ class SharedDispatcher:
         return self._counts.get(position)
 
     def moved(self, mark_delete: Position) -> None:
+        self._give_up_plan()
         for consumer in self.consumers:
             self._credit(consumer, consumer.pending.pop_through(mark_delete))
         self._replay.discard_through(mark_delete)
         self._counts.discard_through(mark_delete)
-        self._reading = {position for position in self._reading if position > mark_delete}
 
     def _pick(self) -> DispatchConsumer | None:
         """The next available consumer of the best priority that has one, in turn."""

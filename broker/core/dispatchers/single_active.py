@@ -136,6 +136,7 @@ class SingleActiveDispatcher:
 
     def moved(self, mark_delete: Position) -> None:
         """Nothing is known by entry: what was sent counts as unacked until mark-delete is past all of it."""
+        self._plan = None
         if self._active is not None and mark_delete >= self._sent_through:
             self._active.unacked_messages = 0
 
