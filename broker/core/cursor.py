@@ -87,11 +87,6 @@ class Cursor:
         return self._ledgers.total_bytes - self._bytes
 
     @property
-    def has_holes(self) -> bool:
-        """Entries beyond mark-delete may be acked; False is certain."""
-        return bool(self._acked.bits)
-
-    @property
     def has_partial_acks(self) -> bool:
         """Batches may be partly acked; False is certain."""
         return bool(self._acked.sets)
