@@ -27,8 +27,8 @@ class Frame(NamedTuple):
 class FrameDecoder:
     """Cuts a stream into frames, whatever the pieces it arrives in.
 
-    Work and memory are linear in the bytes fed: a frame that lies inside one piece is cut out of it (one copy),
-    one spread over many is joined once when its last piece is there.
+    Work and memory are linear in the bytes fed: a frame that lies inside one piece is cut out of it (one
+    copy), one spread over many is joined once when its last piece is there.
     """
 
     __slots__ = ("_max_frame_bytes", "_missing", "_needed", "_parts", "_start")
@@ -45,8 +45,8 @@ class FrameDecoder:
     def feed(self, data: bytes) -> list[Frame]:
         """Takes the next bytes; gives the frames they complete.
 
-        Raises FrameTooLarge or MalformedFrame, with the frames before the bad one in its `events`; do not feed
-        again after that.
+        Raises FrameTooLarge or MalformedFrame, with the frames before the bad one in its `events`; do not
+        feed again after that.
         """
         frames: list[Frame] = []
         try:

@@ -52,9 +52,9 @@ _ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
 class ServerEngine:
     """One connection.
 
-    Driver's loop: `receive` what came, handle the events in order, call the `send_*` methods as answers are known,
-    write what `data_to_send` gives. After a RemoteProtocolError handle its `events`, write, close.
-    Clients wait for CONNECTED before they send anything else; commands that come earlier break the protocol.
+    Driver's loop: `receive` what came, handle the events in order, call the `send_*` methods as answers are
+    known, write what `data_to_send` gives. After a RemoteProtocolError handle its `events`, write, close.
+    Clients wait for CONNECTED before they send anything else; commands that come earlier are refused.
     """
 
     def __init__(self, *, server_version: str, max_message_bytes: int) -> None:
@@ -78,9 +78,9 @@ class ServerEngine:
     def receive(self, data: bytes) -> list[Event]:
         """Takes bytes of the peer; gives the commands they complete, in order.
 
-        Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with the
-        events before the violation in its `events`; the state is then FAILED. Raises LocalProtocolError when
-        called in that state.
+        Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with
+        the events before the violation in its `events`; the state is then FAILED. Raises LocalProtocolError
+        when called in that state.
         """
         if self._state is ConnectionState.FAILED:
             raise LocalProtocolError("the connection has failed: close it, do not feed it")
@@ -125,7 +125,7 @@ class ServerEngine:
         self._accepts = _ACCEPTS[state]
 
     def data_to_send(self) -> list[bytes]:
-        """What is to be written now, in order; forgets it. Entries are in it as they were given, not copied."""
+        """What is to be written now, in order; forgets it. Entries are in it uncopied, as they were given."""
         out, self._out = self._out, []
         self._out_bytes = 0
         return out
@@ -256,16 +256,16 @@ class ServerEngine:
         )
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
-        """SEND_ERROR. All but CHECKSUM_ERROR make C++ close the whole connection: prefer `send_close_producer`."""
+        """SEND_ERROR. All but CHECKSUM_ERROR make C++ close the connection: prefer `send_close_producer`."""
         self._write(commands.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:
-        """CLOSE_PRODUCER by the broker. Raises LocalProtocolError for clients too old: close the connection."""
+        """CLOSE_PRODUCER by the broker. LocalProtocolError for clients too old: close the connection."""
         self._require_close_version()
         self._write(commands.close_producer(producer_id, request_id=NO_REQUEST))
 
     def send_close_consumer(self, consumer_id: int) -> None:
-        """CLOSE_CONSUMER by the broker. Raises LocalProtocolError for clients too old: close the connection."""
+        """CLOSE_CONSUMER by the broker. LocalProtocolError for clients too old: close the connection."""
         self._require_close_version()
         self._write(commands.close_consumer(consumer_id, request_id=NO_REQUEST))
 
