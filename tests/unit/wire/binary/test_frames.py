@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import pytest
@@ -23,7 +24,7 @@ def encode(command: bytes, payload: bytes | None) -> bytes:
 
 def cut(data: bytes, cuts: list[int]) -> list[bytes]:
     edges = [0, *sorted(min(c, len(data)) for c in cuts), len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
 @given(FRAMES, st.lists(st.integers(0, 60_000), max_size=12))
