@@ -86,6 +86,7 @@ class TopicOwner(models.Model):
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     owner_epoch = models.BigIntegerField(default=0)
+    owner_token = models.BigIntegerField(default=0)  # random, one a broker process
 
     class Meta:
         db_table = "vela_topic_owner"
@@ -234,7 +235,9 @@ class PendingAck(models.Model):
     messages = models.IntegerField()  # not yet acked, over the range
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    deadline_ms = models.BigIntegerField(null=True)  # when the broker takes it back; NULL = the client's clock
+    deadline_ms = models.BigIntegerField(
+        null=True
+    )  # when the broker takes it back; NULL = the client's clock
 
     class Meta:
         db_table = "vela_pending_ack"
@@ -365,6 +368,7 @@ class Act(models.Model):
         REFUSED = "refused"
         FAILED = "failed"
         EXPIRED = "expired"
+        CLIENT = "client"  # a client's own command, under way
 
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State)

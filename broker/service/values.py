@@ -1,13 +1,16 @@
 """What crosses between the running broker and its transports: requests in, deliveries and receipts out.
 
 A transport implements the two sinks and calls `Broker`, `Producer` and `Consumer`; nothing here knows a protocol.
+What is made once per entry is a named tuple (see broker/core/entry.py), what is made once per request a frozen dataclass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from broker.core.entry import StoredEntry
 
 if TYPE_CHECKING:
     from broker.core.errors import BrokerError
@@ -39,23 +42,7 @@ class ClientIdentity:
     face: str  # "binary", "binary-websocket" or "websocket"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredEntry:
-    """One entry as it lies in the log. `data` is Pulsar's wire format from the checksum magic on."""
-
-    ledger_id: int
-    entry_id: int
-    messages: int  # messages inside, 1 when it is not a batch
-    is_batch: bool  # the producer framed the payload as a batch, even of one
-    deliver_at_ms: int  # 0 = at once
-    append_ms: int  # broker clock at append, monotone in a topic
-    cumulative_messages: int  # messages of the topic up to and including this entry
-    cumulative_bytes: int  # bytes of the topic up to and including this entry
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(NamedTuple):
     """One entry on its way to one consumer; permits are spent and the pending ack is recorded already."""
 
     entry: StoredEntry
@@ -63,8 +50,7 @@ class Delivery:
     remaining: int | None  # bitset of the indexes not yet acked, None = all
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(NamedTuple):
     """A send that is durable. Receipts of one producer come in the order of its sends."""
 
     sequence_id: int
@@ -74,8 +60,7 @@ class Receipt:
     size_bytes: int  # what the transport may now subtract from its pending bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendRequest:
+class SendRequest(NamedTuple):
     """One entry to append. `data` begins with the checksum magic and its CRC has been checked by the transport."""
 
     sequence_id: int
@@ -121,8 +106,7 @@ class SubscribeRequest:
     receiver_queue: int = 0  # what the client said its queue holds, for the console; 0 = unknown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AckRequest:
+class AckRequest(NamedTuple):
     """One id of an ack command."""
 
     position: Position
@@ -150,6 +134,9 @@ class ProducerSink(Protocol):
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """The broker closed the producer; no further call follows. The client reconnects and sends again."""
 
+    async def is_alive(self) -> bool:
+        """Ask the peer (a ping, 5 s at most): somebody else wants its place (protocol 3.2, liveness probe)."""
+
 
 class ConsumerSink(Protocol):
     """What a transport does for one of its consumers. Calls come from the event loop and must not block."""
@@ -162,6 +149,9 @@ class ConsumerSink(Protocol):
 
     def on_consumer_closed(self, reason: str) -> None:
         """The broker detached the consumer (seek, reset, unload); the client subscribes again."""
+
+    async def is_alive(self) -> bool:
+        """Ask the peer (a ping, 5 s at most): somebody else wants its place (protocol 3.2, liveness probe)."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]

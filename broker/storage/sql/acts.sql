@@ -29,7 +29,7 @@ FROM vela_act WHERE state IN ('plan_requested', 'apply_requested') ORDER BY id L
 -- name: finish
 UPDATE vela_act SET state = %(state)s, plan = coalesce(%(plan)s, plan), result = coalesce(%(result)s, result),
        error = %(error)s, cursor_version = coalesce(%(cursor_version)s, cursor_version), finished_at = now()
-WHERE id = %(id)s AND state IN ('plan_requested', 'apply_requested')
+WHERE id = %(id)s AND state IN ('plan_requested', 'apply_requested', 'client')
 
 -- name: wake_requester
 SELECT pg_notify('vela_act_done', %s::text)
@@ -61,17 +61,10 @@ WITH o AS MATERIALIZED (
 SELECT subscription_id FROM c
 
 -- name: record_client_act
--- A client's own seek or unsubscribe is written to the log too; it has no plan and is applied already.
-INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, result, error, who,
-                      origin, reason, cursor_version, created_at, requested_at, finished_at)
-VALUES (%(kind)s, 'applied', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %(subscription_name)s, %(parameters)s,
-        %(result)s, '', %(who)s, %(origin)s, '', %(cursor_version)s, now(), now(), now())
-RETURNING id
-
--- name: record_client_seek_start
+-- A client's own seek or unsubscribe is written to the log too. It is not "requested": nobody else may execute it.
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
                       reason, cursor_version, created_at, requested_at)
-VALUES ('seek', 'apply_requested', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %(subscription_name)s, %(parameters)s,
+VALUES (%(kind)s, 'client', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %(subscription_name)s, %(parameters)s,
         '', %(who)s, %(origin)s, '', %(cursor_version)s, now(), now())
 RETURNING id
 
@@ -81,8 +74,3 @@ FROM vela_act WHERE id = %s
 
 -- name: latest_applied
 SELECT max(id) FROM vela_act WHERE subscription_id = %s AND state = 'applied'
-
--- name: open_undo_windows
-SELECT DISTINCT ON (a.subscription_id) a.subscription_id, a.id, a.result
-FROM vela_act a WHERE a.topic_id = %s AND a.state = 'applied' AND a.undo_until > now()
-ORDER BY a.subscription_id, a.id DESC

@@ -25,18 +25,21 @@ ON CONFLICT (name) DO NOTHING
 
 -- name: take
 -- Taking a topic: whoever held it before is fenced from here on. Waits for its last append to end (see entries.sql).
-INSERT INTO vela_topic_owner (topic_id, owner_epoch) VALUES (%s, 1)
-ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1
+INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token) VALUES (%s, 1, %s)
+ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1, owner_token = EXCLUDED.owner_token
 RETURNING owner_epoch
 
 -- name: advance_epochs
--- Compare-and-set in topic order. Topics missing from the answer have another owner by now.
+-- Compare-and-set in topic order. Topics missing from the answer have another owner by now. An advance whose answer was
+-- lost is recognised when it is asked for again: one past the value known, with this process's own token.
 WITH known AS (
     SELECT o.topic_id FROM vela_topic_owner o
-    JOIN unnest(%s::bigint[], %s::bigint[]) AS k(topic_id, owner_epoch) USING (topic_id, owner_epoch)
+    JOIN unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[]) AS k(topic_id, owner_epoch) ON k.topic_id = o.topic_id
+     AND (o.owner_epoch = k.owner_epoch OR (o.owner_epoch = k.owner_epoch + 1 AND o.owner_token = %(token)s))
     ORDER BY o.topic_id FOR UPDATE OF o
 )
-UPDATE vela_topic_owner o SET owner_epoch = o.owner_epoch + 1 FROM known WHERE o.topic_id = known.topic_id
+UPDATE vela_topic_owner o SET owner_epoch = o.owner_epoch + 1, owner_token = %(token)s
+FROM known WHERE o.topic_id = known.topic_id
 RETURNING o.topic_id, o.owner_epoch
 
 -- name: ledgers

@@ -1,0 +1,1 @@
+"""Who gets which entry: one dispatcher a subscription, chosen by its type."""

@@ -1,0 +1,147 @@
+"""Exclusive: one consumer gets everything, in order (semantics 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from broker.core.dispatchers.base import (
+    Assignment,
+    DispatchConsumer,
+    E,
+    ReadKind,
+    ReadPlan,
+    ReadSizer,
+)
+from broker.core.position import EARLIEST, Position
+from broker.core.subscription import SubscriptionType, check_attach
+
+
+class SingleActiveDispatcher:
+    """No pending set and no redelivery counts: whatever is asked for again comes from mark-delete on, in
+    order.
+    """
+
+    def __init__(self, *, max_read_entries: int = 100) -> None:
+        self._active: DispatchConsumer | None = None
+        self._plan: ReadPlan | None = None
+        self._sizer = ReadSizer(max_read_entries)
+        self._sent_through = EARLIEST  # since the last rewind: an ack beyond it is of a delivery before that
+
+    @property
+    def consumers(self) -> Sequence[DispatchConsumer]:
+        return [self._active] if self._active is not None else []
+
+    @property
+    def unacked_messages(self) -> int:
+        return self._active.unacked_messages if self._active is not None else 0
+
+    @property
+    def blocked(self) -> bool:
+        """Never: the unacked limits are those of Shared (semantics 3.6)."""
+        return False
+
+    @property
+    def replay_entries(self) -> int:
+        return 0
+
+    @property
+    def replays_unassigned(self) -> bool:
+        return False
+
+    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType) -> bool:
+        check_attach(wanted, current=SubscriptionType.EXCLUSIVE, consumers=len(self.consumers))
+        self._active = consumer
+        self._rewound()
+        return True
+
+    def detach(self, consumer: DispatchConsumer) -> list[Position]:
+        if consumer is self._active:
+            self._rewound()
+            self._active = None
+        return []
+
+    def flow(self, consumer: DispatchConsumer, messages: int) -> None:
+        consumer.flow(messages)
+
+    def can_send(self) -> bool:
+        return self._active is not None and self._active.permits.balance > 0 and self._active.writable
+
+    def next_read(self) -> ReadPlan | None:
+        self._plan = None
+        if self._active is not None and self.can_send():
+            entries = self._sizer.entries_for(self._active.permits.balance)
+            self._plan = ReadPlan(kind=ReadKind.NORMAL, max_entries=entries)
+        return self._plan
+
+    def is_current(self, plan: ReadPlan) -> bool:
+        return plan is self._plan
+
+    def assign(
+        self, entries: Sequence[E], plan: ReadPlan, now_ms: int = 0
+    ) -> tuple[list[Assignment[E]], list[E]]:
+        consumer = self._active
+        if plan is not self._plan or consumer is None:
+            return [], []
+        self._plan = None
+        taken: list[E] = []
+        balance = consumer.permits.balance if consumer.writable else 0
+        spent = 0
+        for entry in entries:
+            if spent >= balance:
+                break
+            spent += entry.messages_remaining
+            taken.append(entry)
+        if not taken:
+            return [], list(entries)
+        consumer.permits.spend(spent)
+        consumer.unacked_messages += spent
+        self._sent_through = max(self._sent_through, taken[-1].position)
+        self._sizer.observe(len(taken), spent)
+        return [Assignment(consumer=consumer, entries=taken)], list(entries[len(taken) :])
+
+    def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
+        """Single entries cannot be asked for: everything unacked comes again. Only the active one may ask."""
+        if consumer is not self._active:
+            return False
+        self._rewound()
+        return True
+
+    def holds(self, consumer: DispatchConsumer, position: Position) -> bool:
+        """Acks are the cursor's to know: of an entry that is unacked there, whether it was sent."""
+        return consumer is self._active and position <= self._sent_through
+
+    def is_pending(self, position: Position) -> bool:
+        """As `holds`."""
+        return self._active is not None and position <= self._sent_through
+
+    def acked(
+        self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
+    ) -> None:
+        if self._active is not None and position <= self._sent_through:
+            self._active.unacked_messages = max(0, self._active.unacked_messages - messages)
+
+    def acked_through(self, mark_delete: Position, messages: int) -> None:
+        if self._active is not None:
+            sent_all = mark_delete >= self._sent_through
+            self._active.unacked_messages = (
+                0 if sent_all else max(0, self._active.unacked_messages - messages)
+            )
+
+    def discard(self, position: Position) -> None:
+        """Nothing is kept by entry."""
+
+    def redelivery_count(self, position: Position) -> int:
+        """Always 0 (semantics 3.7)."""
+        return 0
+
+    def moved(self, mark_delete: Position) -> None:
+        """Nothing is known by entry: what was sent counts as unacked until mark-delete is past all of it."""
+        self._plan = None
+        if self._active is not None and mark_delete >= self._sent_through:
+            self._active.unacked_messages = 0
+
+    def _rewound(self) -> None:
+        self._plan = None
+        self._sent_through = EARLIEST
+        if self._active is not None:
+            self._active.unacked_messages = 0

@@ -1,0 +1,284 @@
+"""The ledgers of a topic: runs of entries, of which only the last may be open for appending."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from broker.core.position import EARLIEST, Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerInfo:
+    """One ledger as stored or shown."""
+
+    ledger_id: int
+    entries: int = 0
+    entries_before: int = 0  # entries of the topic before this ledger, trimmed ones included
+    messages_before: int = 0  # messages of the topic before this ledger, trimmed ones included
+    bytes_before: int = 0  # bytes of the topic before this ledger, trimmed ones included
+    messages: int = 0
+    size_bytes: int = 0
+    sealed: bool = False
+    opened_ms: int = 0  # Unix time
+    first_append_ms: int = 0  # Unix time, 0 while empty
+    last_append_ms: int = 0  # Unix time, 0 while empty
+
+
+class Ledger:
+    """One ledger in memory. Fields as in LedgerInfo."""
+
+    __slots__ = (
+        "bytes_before",
+        "entries",
+        "entries_before",
+        "first_append_ms",
+        "last_append_ms",
+        "ledger_id",
+        "messages",
+        "messages_before",
+        "opened_ms",
+        "sealed",
+        "size_bytes",
+    )
+
+    def __init__(self, info: LedgerInfo) -> None:
+        self.ledger_id = info.ledger_id
+        self.entries = info.entries
+        self.entries_before = info.entries_before
+        self.messages_before = info.messages_before
+        self.bytes_before = info.bytes_before
+        self.messages = info.messages
+        self.size_bytes = info.size_bytes
+        self.sealed = info.sealed
+        self.opened_ms = info.opened_ms
+        self.first_append_ms = info.first_append_ms
+        self.last_append_ms = info.last_append_ms
+
+    def info(self) -> LedgerInfo:
+        return LedgerInfo(
+            ledger_id=self.ledger_id,
+            entries=self.entries,
+            entries_before=self.entries_before,
+            messages_before=self.messages_before,
+            bytes_before=self.bytes_before,
+            messages=self.messages,
+            size_bytes=self.size_bytes,
+            sealed=self.sealed,
+            opened_ms=self.opened_ms,
+            first_append_ms=self.first_append_ms,
+            last_append_ms=self.last_append_ms,
+        )
+
+
+class LedgerMap:
+    """The ledgers of one topic in order of id; shared by its cursors.
+
+    "Stored" below means inside a known ledger. The end is where the next entry would go: the open ledger's
+    next entry id, or, while every ledger is sealed, one past the last entry, which `next_valid` takes into
+    the next ledger added.
+    """
+
+    def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:
+        self._ids: list[int] = []
+        self._ledgers: list[Ledger] = []
+        self._by_id: dict[int, Ledger] = {}
+        for info in infos:
+            self.add(info)
+
+    def __len__(self) -> int:
+        return len(self._ledgers)
+
+    def __iter__(self) -> Iterator[Ledger]:
+        return iter(self._ledgers)
+
+    def get(self, ledger_id: int) -> Ledger | None:
+        return self._by_id.get(ledger_id)
+
+    def infos(self) -> list[LedgerInfo]:
+        return [ledger.info() for ledger in self._ledgers]
+
+    def open_ledger(self) -> LedgerInfo | None:
+        """The ledger that takes appends, None when there is none or the last is sealed."""
+        if self._ledgers and not self._ledgers[-1].sealed:
+            return self._ledgers[-1].info()
+        return None
+
+    def add(self, info: LedgerInfo) -> None:
+        """Put a newer ledger at the end. Raises ValueError when its id is not above, or the last is
+        still open.
+        """
+        if self._ledgers:
+            last = self._ledgers[-1]
+            if info.ledger_id <= last.ledger_id:
+                raise ValueError(f"ledger {info.ledger_id} is not above the last, {last.ledger_id}")
+            if not last.sealed:
+                raise ValueError(f"ledger {last.ledger_id} is open; seal it before adding {info.ledger_id}")
+        ledger = Ledger(info)
+        self._ids.append(info.ledger_id)
+        self._ledgers.append(ledger)
+        self._by_id[info.ledger_id] = ledger
+
+    def append(self, ledger_id: int, entries: int, messages: int, size_bytes: int, append_ms: int) -> None:
+        """Count what was stored at the end of the open ledger. Raises ValueError for any other ledger."""
+        ledger = self._by_id.get(ledger_id)
+        if ledger is None or ledger.sealed:
+            raise ValueError(f"ledger {ledger_id} is not open for appending")
+        if not ledger.entries:
+            ledger.first_append_ms = append_ms
+        ledger.last_append_ms = append_ms
+        ledger.entries += entries
+        ledger.messages += messages
+        ledger.size_bytes += size_bytes
+
+    def seal(self, ledger_id: int) -> LedgerInfo:
+        """Close a ledger for good; safe to repeat. Raises ValueError when it is unknown."""
+        ledger = self._by_id.get(ledger_id)
+        if ledger is None:
+            raise ValueError(f"ledger {ledger_id} is not known")
+        ledger.sealed = True
+        return ledger.info()
+
+    def drop_first(self, count: int = 1) -> list[LedgerInfo]:
+        """Forget the oldest `count` ledgers (trimmed). The last one stays: raises ValueError instead."""
+        if not 0 <= count < len(self._ledgers):
+            raise ValueError(f"cannot drop {count} of {len(self._ledgers)} ledgers; the last must stay")
+        dropped = [ledger.info() for ledger in self._ledgers[:count]]
+        for info in dropped:
+            del self._by_id[info.ledger_id]
+        del self._ids[:count]
+        del self._ledgers[:count]
+        return dropped
+
+    @property
+    def total_messages(self) -> int:
+        """Messages since the topic began, trimmed ones included."""
+        if not self._ledgers:
+            return 0
+        last = self._ledgers[-1]
+        return last.messages_before + last.messages
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes since the topic began, trimmed ones included."""
+        if not self._ledgers:
+            return 0
+        last = self._ledgers[-1]
+        return last.bytes_before + last.size_bytes
+
+    @property
+    def total_entries(self) -> int:
+        """Entries since the topic began, trimmed ones included."""
+        if not self._ledgers:
+            return 0
+        last = self._ledgers[-1]
+        return last.entries_before + last.entries
+
+    def contains(self, position: Position) -> bool:
+        ledger = self._by_id.get(position.ledger_id)
+        return ledger is not None and 0 <= position.entry_id < ledger.entries
+
+    def first_position(self) -> Position:
+        """First stored entry; the end when nothing is stored."""
+        return self.next_after(EARLIEST)
+
+    def last_position(self) -> Position:
+        """Last stored entry; when nothing is stored, the position before the first: (first ledger, -1)."""
+        for ledger in reversed(self._ledgers):
+            if ledger.entries:
+                return Position(ledger.ledger_id, ledger.entries - 1)
+        return self._before_first()
+
+    def end(self) -> Position:
+        """Where the next entry would go."""
+        if not self._ledgers:
+            return Position(0, 0)
+        last = self._ledgers[-1]
+        return Position(last.ledger_id, last.entries)
+
+    def next_after(self, position: Position) -> Position:
+        """The next stored entry above `position`, over empty, sealed and trimmed ledgers; else the end."""
+        ledger_id, entry_id = position
+        ledger = self._by_id.get(ledger_id)
+        if ledger is not None and entry_id + 1 < ledger.entries:
+            return Position(ledger_id, entry_id + 1 if entry_id >= 0 else 0)
+        for following in self._ledgers[bisect_right(self._ids, ledger_id) :]:
+            if following.entries:
+                return Position(following.ledger_id, 0)
+        return self.end()
+
+    def next_valid(self, position: Position) -> Position:
+        """`position` if it is stored, else the next stored entry, else the end."""
+        return position if self.contains(position) else self.next_after(position)
+
+    def previous_of(self, position: Position) -> Position:
+        """The last stored entry below `position`; before the first one: (first ledger, -1)."""
+        ledger_id, entry_id = position
+        ledger = self._by_id.get(ledger_id)
+        if ledger is not None and entry_id > 0 and ledger.entries:
+            return Position(ledger_id, min(entry_id, ledger.entries) - 1)
+        for earlier in reversed(self._ledgers[: bisect_left(self._ids, ledger_id)]):
+            if earlier.entries:
+                return Position(earlier.ledger_id, earlier.entries - 1)
+        return self._before_first()
+
+    def floor(self, position: Position) -> Position:
+        """`position` if it is stored, else the last stored entry below it, else (first ledger, -1)."""
+        return position if self.contains(position) else self.previous_of(position)
+
+    def following(self, ledger_id: int) -> Ledger | None:
+        """The first ledger above `ledger_id`."""
+        at = bisect_right(self._ids, ledger_id)
+        return self._ledgers[at] if at < len(self._ledgers) else None
+
+    def entries_through(self, position: Position) -> int:
+        """Entries at or before `position`, counted as `total_entries` is."""
+        ledger = self._by_id.get(position.ledger_id)
+        if ledger is not None:
+            return ledger.entries_before + max(0, min(position.entry_id + 1, ledger.entries))
+        following = self.following(position.ledger_id)
+        return following.entries_before if following is not None else self.total_entries
+
+    def entries_between(self, after: Position, through: Position) -> int:
+        """Stored entries in (after, through]; 0 when the range is empty."""
+        return max(0, self.entries_through(through) - self.entries_through(after))
+
+    def spans(self, after: Position, through: Position) -> Iterator[tuple[int, int, int]]:
+        """Stored entries in (after, through] as (ledger_id, first, last)."""
+        for ledger in self._ledgers[bisect_left(self._ids, after.ledger_id) :]:
+            if ledger.ledger_id > through.ledger_id:
+                return
+            first = max(0, after.entry_id + 1) if ledger.ledger_id == after.ledger_id else 0
+            last = ledger.entries - 1
+            if ledger.ledger_id == through.ledger_id:
+                last = min(last, through.entry_id)
+            if first <= last:
+                yield ledger.ledger_id, first, last
+
+    def _before_first(self) -> Position:
+        return Position(self._ids[0], -1) if self._ids else EARLIEST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloverPolicy:
+    """When an open ledger is full; None switches a limit off."""
+
+    max_entries: int | None  # entries
+    max_bytes: int | None  # bytes
+    min_age_ms: int  # no rollover at all before this age
+    max_age_ms: int | None
+
+
+def must_roll(info: LedgerInfo, policy: RolloverPolicy, now_ms: int) -> bool:
+    """Whether the next append needs a new ledger (semantics 2.6). An empty ledger is never full."""
+    if not info.entries:
+        return False
+    age_ms = now_ms - info.opened_ms
+    if age_ms < policy.min_age_ms:
+        return False
+    return (
+        (policy.max_entries is not None and info.entries >= policy.max_entries)
+        or (policy.max_bytes is not None and info.size_bytes >= policy.max_bytes)
+        or (policy.max_age_ms is not None and age_ms >= policy.max_age_ms)
+    )

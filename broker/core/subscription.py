@@ -1,0 +1,72 @@
+"""Subscription types and who may attach to one (semantics 3.1)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionBusy
+
+RESERVED_NAMES: Final = frozenset({"__compaction", "pulsar.dedup"})
+_RESERVED_PREFIXES: Final = ("pulsar.repl",)
+
+
+class SubscriptionType(Enum):
+    """How entries are shared out; values are Pulsar's names."""
+
+    EXCLUSIVE = "Exclusive"
+    SHARED = "Shared"
+    FAILOVER = "Failover"
+    KEY_SHARED = "Key_Shared"
+
+    @property
+    def single_active(self) -> bool:
+        return self in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
+
+    @property
+    def built(self) -> bool:
+        return self in (SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED)
+
+
+def check_name(name: str) -> None:
+    """Raises NotAllowed for an empty name and for those the broker keeps for itself."""
+    if not name:
+        raise NotAllowed("a subscription needs a name")
+    if name in RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
+        raise NotAllowed(f"subscription name {name!r} is reserved; choose another")
+
+
+def check_built(wanted: SubscriptionType) -> None:
+    """Raises NotAllowed, naming the type, where there is no dispatcher for it."""
+    if not wanted.built:
+        raise NotAllowed(f"subscription type {wanted.value} is not available; use Exclusive or Shared")
+
+
+def check_attach(
+    wanted: SubscriptionType,
+    *,
+    current: SubscriptionType | None,
+    consumers: int,
+    max_consumers: int = 0,
+    read_compacted: bool = False,
+    persistent: bool = True,
+) -> None:
+    """Whether one more consumer of type `wanted` may attach.
+
+    `current` is the type of the `consumers` connected; with none connected the type may change. An Exclusive
+    consumer whose connection is dead must be detached before asking. `max_consumers` 0 = no limit. Raises
+    NotAllowed, SubscriptionBusy (another type is connected) or ConsumerBusy (no room).
+    """
+    check_built(wanted)
+    if read_compacted and not (wanted.single_active and persistent):
+        raise NotAllowed("readCompacted needs an Exclusive or Failover subscription of a persistent topic")
+    if consumers and current is not None and current is not wanted:
+        raise SubscriptionBusy(
+            f"{consumers} consumers of type {current.value} are connected, not {wanted.value}"
+        )
+    if consumers and wanted is SubscriptionType.EXCLUSIVE:
+        raise ConsumerBusy("an Exclusive consumer is connected already")
+    if max_consumers and consumers >= max_consumers:
+        raise ConsumerBusy(
+            f"the subscription has {consumers} consumers, its limit; raise it or disconnect one"
+        )

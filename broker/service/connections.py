@@ -1,0 +1,74 @@
+"""A few connections to PostgreSQL, opened when first needed and again after they were lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import psycopg
+
+from broker.storage.connection import Connection, connect
+
+__all__ = ["ConnectionLost", "ConnectionPool", "repeat_until_done"]
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_RETRY_FIRST_S = 0.05
+_RETRY_MOST_S = 1.0
+
+
+class ConnectionLost(Exception):
+    """The database went away during a call; its outcome is unknown unless the call only reads."""
+
+
+class ConnectionPool:
+    """At most `size` connections under one name. Whoever asks first is served first."""
+
+    def __init__(self, conninfo: str, *, name: str, size: int) -> None:
+        self._conninfo = conninfo
+        self._name = name
+        self._idle: list[Connection] = []
+        self._places = asyncio.Semaphore(size)
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[Connection]:
+        """Borrow a connection. Raises psycopg.OperationalError when the database cannot be reached."""
+        async with self._places:
+            connection = self._idle.pop() if self._idle else None
+            if connection is None or connection.closed:
+                connection = await connect(self._conninfo, name=self._name)
+            try:
+                yield connection
+            except BaseException:
+                # A cancelled or failed statement may leave the session in the middle of something: start afresh.
+                await connection.close()
+                raise
+            if not connection.closed:
+                self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Close what is idle; borrowed connections are closed by their borrowers' errors."""
+        while self._idle:
+            await self._idle.pop().close()
+
+
+async def repeat_until_done(
+    pool: ConnectionPool, call: Callable[[Connection], Awaitable[T]], *, what: str
+) -> T:
+    """Run a call that is safe to repeat, again and again while the database is away.
+
+    Raises what the call raises when the server refused it for a reason of its own; cancel it to give up.
+    """
+    delay_s = _RETRY_FIRST_S
+    while True:
+        try:
+            async with pool.use() as connection:
+                return await call(connection)
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            log.warning("%s: the database is away (%s); trying again", what, str(error).splitlines()[0])
+            await asyncio.sleep(delay_s)
+            delay_s = min(delay_s * 2, _RETRY_MOST_S)

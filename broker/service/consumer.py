@@ -1,0 +1,150 @@
+"""The broker's side of one attached consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.core.dispatchers.base import DispatchConsumer
+
+if TYPE_CHECKING:
+    from broker.core.position import Position
+    from broker.core.subscription import SubscriptionType
+    from broker.core.topic_name import TopicName
+    from broker.service.subscription import Subscription
+    from broker.service.values import (
+        AckRequest,
+        ClientIdentity,
+        ConsumerSink,
+        Delivery,
+        DurableCallback,
+        LastMessage,
+        SubscribeRequest,
+    )
+
+__all__ = ["Consumer"]
+
+
+class Consumer:
+    """Turns a client's commands into calls on its subscription and counts what passes."""
+
+    def __init__(
+        self,
+        *,
+        subscription: Subscription,
+        request: SubscribeRequest,
+        identity: ClientIdentity,
+        sink: ConsumerSink,
+        dispatch: DispatchConsumer,
+        now_ms: int,
+    ) -> None:
+        self.key = dispatch.key
+        self.name = dispatch.name
+        self.request = request
+        self.identity = identity
+        self.sink = sink
+        self.dispatch = dispatch
+        self.connected_ms = now_ms
+        self.is_open = True
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.messages_acked = 0
+        self.messages_redelivered = 0
+        self.last_flow_ms = 0
+        self.last_delivery_ms = 0
+        self.last_ack_ms = 0
+        self._subscription = subscription
+
+    @property
+    def topic_name(self) -> TopicName:
+        """The topic, or the partition, it reads."""
+        return self._subscription.topic.name
+
+    @property
+    def subscription_type(self) -> SubscriptionType:
+        """The type it attached with."""
+        return self.request.type
+
+    def flow(self, permits: int) -> None:
+        """Grant permits, in messages. Raises InvalidFlow for 0 or less."""
+        if self.is_open:
+            self._subscription.flow(self, permits)
+
+    def ack(
+        self,
+        acks: Sequence[AckRequest],
+        *,
+        cumulative: bool,
+        on_durable: DurableCallback | None = None,
+        validation_error: str | None = None,
+    ) -> None:
+        """Acknowledge; safe to repeat. `on_durable` is called once: when it is stored, or with what was wrong.
+
+        `validation_error` names why the client threw the message away; it is an ack all the same (protocol 3.9).
+        """
+        if self.is_open:
+            self._subscription.ack(
+                self, acks, cumulative=cumulative, on_durable=on_durable, validation_error=validation_error
+            )
+
+    def redeliver(self, positions: Sequence[Position] | None) -> None:
+        """Take these back for redelivery, or with None all that this consumer holds (semantics 3.7)."""
+        if self.is_open:
+            self._subscription.redeliver(self, positions)
+
+    def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
+        """Take these back at `due_ms`, unless they are acked before."""
+        if self.is_open:
+            self._subscription.redeliver_at(self, positions, due_ms)
+
+    async def seek_position(self, position: Position, remaining: int | None) -> None:
+        """Move the cursor so that `position` comes next; the subscription's consumers are closed first.
+
+        Raises BrokerError when the cursor could not be moved. Not safe to cancel.
+        """
+        await self._subscription.seek_position(self, position, remaining)
+
+    async def seek_time(self, publish_time_ms: int) -> None:
+        """Move the cursor to the first entry appended at or after this time; otherwise like `seek_position`."""
+        await self._subscription.seek_time(self, publish_time_ms)
+
+    async def last_message(self) -> LastMessage:
+        """The last stored entry and this subscription's mark-delete position."""
+        return await self._subscription.last_message()
+
+    async def unsubscribe(self, *, force: bool) -> None:
+        """Remove the subscription and its cursor. Raises MetadataInvalid while others are attached, unless forced."""
+        await self._subscription.unsubscribe(self, force=force)
+
+    def writable_again(self) -> None:
+        """The peer takes bytes again."""
+        if self.is_open:
+            self.dispatch.writable = True
+            self._subscription.pump()
+
+    def detach(self) -> None:
+        """The connection is gone or the client closed the consumer; what it held is redelivered. Repeatable."""
+        if self.is_open:
+            self.is_open = False
+            self._subscription.remove_consumer(self)
+
+    def closed_by_broker(self, reason: str) -> None:
+        """The subscription let this consumer go; the client subscribes again."""
+        if self.is_open:
+            self.is_open = False
+            self.sink.on_consumer_closed(reason)
+
+    def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
+        """Hand over what the dispatcher chose: one transport write."""
+        messages = size_bytes = 0
+        for entry, redelivery_count, remaining in deliveries:
+            count = entry.messages if remaining is None else remaining.bit_count()
+            messages += count
+            size_bytes += len(entry.data)
+            if redelivery_count:
+                self.messages_redelivered += count
+        self.messages_out += messages
+        self.bytes_out += size_bytes
+        self.last_delivery_ms = now_ms
+        self.sink.deliver(deliveries)
+        self.dispatch.writable = self.sink.is_writable()

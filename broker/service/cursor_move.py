@@ -1,0 +1,184 @@
+"""Moving a cursor: by an operator's act, by a client's seek. One at a time per subscription (design 6 and 9).
+
+Change, snapshot and result are one statement under the owner's epoch. Memory moves first, while nothing is dispatched,
+and goes back when the database refuses; a database that is away is waited for, since the statement sets the whole state
+and may be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from broker.core.cursor_state import CursorState
+from broker.core.errors import PersistenceFailed, TopicFenced
+from broker.core.message_index import IndexMissing
+from broker.core.position import Position
+from broker.service.connections import repeat_until_done
+from broker.storage import acts as store
+from broker.storage import cursors as cursor_store
+
+if TYPE_CHECKING:
+    from broker.service.consumer import Consumer
+    from broker.service.subscription import Subscription
+
+__all__ = ["CursorMove"]
+
+
+class CursorMove:
+    """The gate that every move of one subscription's cursor goes through."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._gate = asyncio.Lock()
+        self.is_moving = False  # nothing is dispatched meanwhile
+        self.ignores_acks = False  # a reset forgets them anyway; skip and clear keep consumers and their acks
+
+    @asynccontextmanager
+    async def idle(self) -> AsyncIterator[None]:
+        """Wait until no move is under way, and keep new ones out meanwhile (semantics 2.2: a subscribe waits)."""
+        async with self._gate:
+            yield
+
+    @asynccontextmanager
+    async def moving(self, *, closes_consumers: bool) -> AsyncIterator[None]:
+        """Stop dispatch for the length of a move."""
+        async with self._gate:
+            self.is_moving = True
+            self.ignores_acks = closes_consumers
+            try:
+                yield
+            finally:
+                self.is_moving = self.ignores_acks = False
+                self._subscription.pump()
+
+    async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
+        """A client's seek: consumers are closed, the cursor reset, an act written (protocol 3.10)."""
+        subscription = self._subscription
+        async with self.moving(closes_consumers=True):
+            subscription.close_consumers("the subscription was moved by a seek")
+            if not subscription.is_durable:
+                await self.with_index(lambda: subscription.cursor.reset_to(position, remaining))
+                subscription.after_move()
+                return
+            act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
+            before = subscription.cursor.snapshot()
+            await self.commit(
+                lambda: subscription.cursor.reset_to(position, remaining),
+                act_id=act_id,
+                undo_window_s=0,
+                result=lambda: {
+                    "before": str(before.mark_delete),
+                    "after": str(subscription.cursor.mark_delete),
+                },
+            )
+
+    async def commit(
+        self,
+        change: Callable[[], None],
+        *,
+        act_id: int,
+        undo_window_s: int,
+        result: Callable[[], Mapping[str, object]],
+    ) -> CursorState:
+        """Change the cursor and store change, snapshot and result together; returns the state before.
+
+        Call inside `moving`. Raises TopicFenced when another broker has the topic by now.
+        """
+        subscription = self._subscription
+        topic, cursor = subscription.topic, subscription.cursor
+        async with topic.services.flusher.paused():
+            before = cursor.snapshot()
+            await self.with_index(change)
+            after = cursor.snapshot()
+            outcome = json.dumps(dict(result()))
+            stored = await repeat_until_done(
+                topic.services.pool,
+                lambda c: store.apply_to_cursor(
+                    c,
+                    topic_id=topic.topic_id,
+                    owner_epoch=topic.owner_epoch,
+                    subscription_id=subscription.subscription_id,
+                    state=after,
+                    before=before,
+                    act_id=act_id,
+                    result=outcome,
+                    undo_window_s=undo_window_s,
+                ),
+                what="moving a cursor",
+            )
+            if not stored:
+                cursor.restore(before)
+                topic.fenced("another broker took the topic")
+                raise TopicFenced("the topic moved to another broker; plan again")
+        subscription.after_move()
+        return before
+
+    async def delete(self, consumer: Consumer) -> None:
+        """A client's unsubscribe: the subscription and its cursor go, an act is written."""
+        subscription = self._subscription
+        topic = subscription.topic
+        async with self.moving(closes_consumers=True):
+            # The one who asked expects its SUCCESS alone; the others are told (protocol 3.10).
+            consumer.is_open = False
+            subscription.remove_consumer(consumer)
+            subscription.close_consumers("the subscription was removed")
+            if subscription.is_durable:
+                act_id = await self._record_start(consumer, {}, kind="unsubscribe")
+                async with topic.services.flusher.paused():
+                    subscription.is_deleted = True
+                    deleted = await repeat_until_done(
+                        topic.services.pool,
+                        lambda c: cursor_store.delete_subscription(
+                            c, subscription_id=subscription.subscription_id, owner_epoch=topic.owner_epoch
+                        ),
+                        what="removing a subscription",
+                    )
+                await repeat_until_done(
+                    topic.services.pool,
+                    lambda c: store.finish(
+                        c,
+                        act_id=act_id,
+                        state="applied" if deleted else "failed",
+                        error="" if deleted else "it was gone already, or the topic has another owner",
+                    ),
+                    what="writing an act's result",
+                )
+            topic.forget_subscription(subscription)
+
+    async def with_index(self, change: Callable[[], None]) -> None:
+        """Run a change of the cursor, loading the counts it misses first."""
+        while True:
+            try:
+                change()
+            except IndexMissing as missing:
+                await self._subscription.topic.reader.load_index(missing.ranges)
+            else:
+                return
+
+    async def _record_start(
+        self, consumer: Consumer, parameters: Mapping[str, object], *, kind: str = "seek"
+    ) -> int:
+        subscription = self._subscription
+        act_id = await repeat_until_done(
+            subscription.topic.services.pool,
+            lambda c: store.record_client_act(
+                c,
+                kind=kind,
+                topic_id=subscription.topic.topic_id,
+                subscription_id=subscription.subscription_id,
+                topic_name=subscription.topic.name.full,
+                subscription_name=subscription.name,
+                parameters=json.dumps(dict(parameters)),
+                who=consumer.name,
+                origin=f"client {consumer.identity.address}",
+                cursor_version=subscription.cursor.version,
+            ),
+            what="writing an act",
+        )
+        if act_id is None:
+            raise PersistenceFailed("the act log did not take the seek; try again")
+        return act_id

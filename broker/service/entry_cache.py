@@ -1,0 +1,46 @@
+"""The newest and the just-read entries of all topics, within one budget of bytes (T9).
+
+What producers append lands here before any subscription is woken, so that consumers who keep up never read PostgreSQL;
+what a backlogged subscription reads ahead lands here too, so that subscriptions at near positions share the read.
+Evicted in the order of arrival: an entry is wanted soon after it came, or by somebody far behind who will read a range.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from broker.core.entry import StoredEntry
+
+__all__ = ["EntryCache", "TopicEntries"]
+
+TopicEntries = dict[int, dict[int, StoredEntry]]  # ledger → entry id → entry
+
+
+class EntryCache:
+    """Entries by topic, ledger and entry id. `budget_bytes` bounds the sum of their data."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._budget_bytes = budget_bytes
+        self._size_bytes = 0
+        self._arrivals: deque[tuple[dict[int, StoredEntry], int, int]] = deque()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of entry data held now."""
+        return self._size_bytes
+
+    def add(self, topic: TopicEntries, entry: StoredEntry) -> None:
+        """Keep one entry of a topic; a second arrival of the same entry costs nothing."""
+        ledger = topic.get(entry.ledger_id)
+        if ledger is None:
+            ledger = topic[entry.ledger_id] = {}
+        if entry.entry_id in ledger:
+            return
+        ledger[entry.entry_id] = entry
+        size_bytes = len(entry.data)
+        self._size_bytes += size_bytes
+        self._arrivals.append((ledger, entry.entry_id, size_bytes))
+        while self._size_bytes > self._budget_bytes:
+            oldest, entry_id, size_bytes = self._arrivals.popleft()
+            oldest.pop(entry_id, None)
+            self._size_bytes -= size_bytes

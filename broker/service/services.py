@@ -1,0 +1,57 @@
+"""What every topic and subscription needs of the broker, handed down in one piece."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.conf import BrokerSettings
+from broker.service.clock import Clock
+from broker.service.connections import ConnectionPool
+
+if TYPE_CHECKING:
+    from broker.service.deadlines import Deadlines
+    from broker.service.entry_cache import EntryCache
+    from broker.service.flusher import Flusher
+    from broker.service.ownership import Ownership
+    from broker.service.reporter import Reporter
+    from broker.service.segments import Segments
+    from broker.service.topic import Topic
+    from broker.service.writer import Writer
+
+__all__ = ["Services"]
+
+
+class Services:
+    """The parts of one broker process. `may_send` is false while the broker lock is lost (design 6)."""
+
+    settings: BrokerSettings
+    clock: Clock
+    pool: ConnectionPool
+    cache: EntryCache
+    segments: Segments
+    ownership: Ownership
+    writer: Writer
+    flusher: Flusher
+    deadlines: Deadlines
+    reporter: Reporter
+    forget_topic: Callable[[Topic], None]
+
+    def __init__(self) -> None:
+        self._keys = itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def next_key(self) -> int:
+        """A number for a producer or consumer, unique in this process."""
+        return next(self._keys)
+
+    def may_send(self) -> bool:
+        """Whether this process is sure to own its topics."""
+        return self.ownership.is_held
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Hold a task until it is done: the loop alone keeps only a weak reference."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,500 @@
+"""One subscription in its topic's owner: attach, dispatch, acks, redelivery (design 6, semantics 2-3).
+
+`pump` is synchronous: while consumers keep up, an append is delivered in the callback that answers its commit, without
+a task, a queue or a query. Only what is not in memory is read by a task, which pumps again when it has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from broker.core.cursor import Cursor
+from broker.core.cursor_state import CursorFlush
+from broker.core.dispatchers.base import DispatchConsumer, Dispatcher, ReadEntry, ReadKind, ReadPlan
+from broker.core.dispatchers.shared import SharedDispatcher
+from broker.core.dispatchers.single_active import SingleActiveDispatcher
+from broker.core.errors import (
+    BrokerError,
+    ConsumerNotFound,
+    InvalidAck,
+    MetadataInvalid,
+    ServiceNotReady,
+)
+from broker.core.message_index import IndexMissing
+from broker.core.position import Position
+from broker.core.subscription import SubscriptionType, check_built
+from broker.core.timing_wheel import TimingWheel
+from broker.service.consumer import Consumer
+from broker.service.cursor_move import CursorMove
+from broker.service.topic_reader import GapInLog
+from broker.service.values import AckRequest, Delivery, LastMessage
+
+if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
+    from broker.service.topic import Topic
+    from broker.service.values import ClientIdentity, ConsumerSink, DurableCallback, SubscribeRequest
+
+__all__ = ["Subscription"]
+
+log = logging.getLogger(__name__)
+
+# One turn of the loop delivers so much before other connections get theirs.
+TURN_ENTRIES = 1000
+TURN_BYTES = 4 * 1024 * 1024
+WHEEL_TICK_MS = 32
+
+
+class Subscription:
+    """A cursor, a dispatcher and the consumers attached. Touched by the event loop only.
+
+    `subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer.
+    """
+
+    def __init__(
+        self, *, topic: Topic, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
+    ):
+        self.topic = topic
+        self._id = subscription_id
+        self.name = name
+        self.type = type_
+        self.cursor = cursor
+        self.consumers: dict[int, Consumer] = {}
+        self.read_position = cursor.read_from()
+        self.moves = CursorMove(self)
+        self.deadlines: TimingWheel[Position] = TimingWheel(
+            topic.services.clock.now_ms(), tick_ms=WHEEL_TICK_MS
+        )
+        self.validation_errors: dict[str, int] = {}
+        self.invalid_acks = 0
+        self.messages_out = 0
+        self.messages_acked = 0
+        self.messages_redelivered = 0
+        self.gap: str = ""
+        self.is_deleted = False
+        self._dispatcher = self._new_dispatcher(type_)
+        self._reading: asyncio.Task[None] | None = None
+        self._is_pumping = False
+        self._turn_scheduled = False
+        self._attaching = asyncio.Lock()
+
+    @property
+    def is_durable(self) -> bool:
+        """Its cursor is stored."""
+        return self._id is not None
+
+    @property
+    def subscription_id(self) -> int:
+        """The stored row's id; only for durable ones."""
+        if self._id is None:
+            raise ValueError(f"{self.name} is not durable: it has no row")
+        return self._id
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """Who gets what."""
+        return self._dispatcher
+
+    # -- attach and detach ---------------------------------------------------------------------------------------
+
+    async def attach(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> Consumer:
+        """Add a consumer (semantics 3.1). Raises ConsumerBusy, SubscriptionBusy, NotAllowed; waits for a seek to end."""
+        async with self._attaching, self.moves.idle():
+            if self.is_deleted:
+                raise ServiceNotReady(f"subscription {self.name} has just been deleted; subscribe again")
+            await self._make_room(request)
+            services = self.topic.services
+            dispatch = DispatchConsumer(
+                key=services.next_key(),
+                name=request.consumer_name,
+                priority=request.priority,
+                max_unacked=services.settings.max_unacked_per_consumer if self.is_durable else 0,
+            )
+            consumer = Consumer(
+                subscription=self,
+                request=request,
+                identity=identity,
+                sink=sink,
+                dispatch=dispatch,
+                now_ms=services.clock.now_ms(),
+            )
+            first = self._dispatcher.attach(dispatch, request.type)
+            self.consumers[consumer.key] = consumer
+            if first:
+                self.read_position = self.cursor.read_from()
+            services.reporter.changed(self)
+            return consumer
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """A consumer is gone; what it held goes to the others, or is read again by the next to come."""
+        if self.consumers.pop(consumer.key, None) is None:
+            return
+        self._forget_deadlines(self._dispatcher.detach(consumer.dispatch))
+        if not self.consumers:
+            self.read_position = self.cursor.read_from()
+            if not self.is_durable:
+                self.topic.forget_subscription(self)
+        self.topic.services.reporter.consumer_gone(self, consumer)
+        self.pump()
+
+    def close_consumers(self, reason: str) -> int:
+        """Let every consumer go; each subscribes again by itself. Returns how many there were."""
+        consumers = list(self.consumers.values())
+        for consumer in consumers:
+            consumer.closed_by_broker(reason)
+            self.remove_consumer(consumer)
+        return len(consumers)
+
+    async def _make_room(self, request: SubscribeRequest) -> None:
+        """Check semantics 3.1; a consumer of an Exclusive subscription whose peer is silent gives way."""
+        if request.type is SubscriptionType.EXCLUSIVE:
+            for consumer in list(self.consumers.values()):
+                if not await consumer.sink.is_alive():
+                    consumer.closed_by_broker("its connection does not answer and another consumer came")
+                    self.remove_consumer(consumer)
+        if not self.consumers and self.type is not request.type:
+            self._dispatcher = self._new_dispatcher(request.type)
+            self.type = request.type
+            if self.is_durable:
+                await self.topic.store_subscription_type(self)
+
+    def _new_dispatcher(self, type_: SubscriptionType) -> Dispatcher:
+        check_built(type_)
+        if type_ is SubscriptionType.EXCLUSIVE:
+            return SingleActiveDispatcher()
+        settings = self.topic.services.settings
+        return SharedDispatcher(max_unacked=settings.max_unacked_per_subscription if self.is_durable else 0)
+
+    # -- dispatch ------------------------------------------------------------------------------------------------
+
+    def flow(self, consumer: Consumer, permits: int) -> None:
+        """Permits from a client."""
+        self._dispatcher.flow(consumer.dispatch, permits)
+        consumer.last_flow_ms = self.topic.services.clock.now_ms()
+        self.pump()
+
+    def pump(self) -> None:
+        """Deliver what can be delivered now. Cheap when there is nothing to do; safe to call at any time."""
+        if self._is_pumping or self._reading is not None or not self._may_send():
+            return
+        self._is_pumping = True
+        entries = size_bytes = 0
+        try:
+            while (plan := self._dispatcher.next_read()) is not None:
+                found = self._from_memory(plan)
+                if found is None:
+                    break
+                self._dispatch(found, plan)
+                entries += len(found)
+                size_bytes += sum(len(entry.data) for entry in found)
+                if entries >= TURN_ENTRIES or size_bytes >= TURN_BYTES:
+                    self._pump_soon()
+                    break
+        finally:
+            self._is_pumping = False
+
+    def _may_send(self) -> bool:
+        return (
+            bool(self.consumers)
+            and self.topic.is_open
+            and self.topic.services.may_send()
+            and not self.moves.is_moving
+            and not self.gap
+        )
+
+    def _pump_soon(self) -> None:
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._turn_scheduled = False
+        self.pump()
+
+    def _from_memory(self, plan: ReadPlan) -> list[StoredEntry] | None:
+        """The entries a plan asks for, as far as they are cached; None after starting a read, or at the end."""
+        if plan.kind is ReadKind.REPLAY:
+            return self._replay_from_memory(plan.positions)
+        log_ = self.topic.log
+        ledgers, cached = log_.ledgers, log_.cached
+        found: list[StoredEntry] = []
+        position = self.cursor.next_unacked(self.read_position)
+        has_holes = self.cursor.has_holes
+        while len(found) < plan.max_entries:
+            ledger = ledgers.get(position.ledger_id)
+            if ledger is None or position.entry_id >= ledger.entries:
+                break
+            entries = cached.get(position.ledger_id)
+            entry = None if entries is None else entries.get(position.entry_id)
+            if entry is None:
+                break
+            found.append(entry)
+            position = (
+                Position(position.ledger_id, position.entry_id + 1)
+                if position.entry_id + 1 < ledger.entries
+                else ledgers.next_after(position)
+            )
+            if has_holes:
+                position = self.cursor.next_unacked(position)
+        self.read_position = position
+        if found:
+            return found
+        if ledgers.contains(position):
+            self._read(self.topic.reader.read_ahead(position))
+        return None
+
+    def _replay_from_memory(self, positions: Sequence[Position]) -> list[StoredEntry] | None:
+        cached = self.topic.log.cached_entry
+        found = [entry for position in positions if (entry := cached(position)) is not None]
+        if found:
+            return found
+        self._read(self.topic.reader.read_chosen(positions))
+        return None
+
+    def _read(self, reading: Coroutine[None, None, None]) -> None:
+        self._reading = asyncio.create_task(self._read_then_pump(reading), name=f"read {self.name}")
+
+    async def _read_then_pump(self, reading: Coroutine[None, None, None]) -> None:
+        try:
+            await reading
+        except GapInLog as error:
+            self.gap = str(error)
+            log.critical("%s, subscription %s: %s", self.topic.name, self.name, error)
+        finally:
+            self._reading = None
+        self.pump()
+
+    def _dispatch(self, found: list[StoredEntry], plan: ReadPlan) -> None:
+        cursor = self.cursor
+        plain = not cursor.has_partial_acks
+        wanted = [
+            ReadEntry(
+                Position(entry.ledger_id, entry.entry_id),
+                entry.messages
+                if plain
+                or (remaining := cursor.remaining_of(Position(entry.ledger_id, entry.entry_id))) is None
+                else remaining.bit_count(),
+            )
+            for entry in found
+        ]
+        now_ms = self.topic.services.clock.now_ms()
+        assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
+        if unassigned and not self._dispatcher.replays_unassigned:
+            self.read_position = unassigned[0].position
+        by_position = {Position(entry.ledger_id, entry.entry_id): entry for entry in found}
+        for assignment in assignments:
+            consumer = self.consumers[assignment.consumer.key]
+            self._schedule_timeouts(consumer, assignment.entries, now_ms)
+            deliveries = [
+                Delivery(
+                    by_position[each.position],
+                    self._dispatcher.redelivery_count(each.position),
+                    None if plain else cursor.remaining_of(each.position),
+                )
+                for each in assignment.entries
+            ]
+            before = consumer.messages_out
+            consumer.deliver(deliveries, now_ms)
+            self.messages_out += consumer.messages_out - before
+        self.topic.services.reporter.changed(self)
+
+    # -- acks ----------------------------------------------------------------------------------------------------
+
+    def ack(
+        self,
+        consumer: Consumer,
+        acks: Sequence[AckRequest],
+        *,
+        cumulative: bool,
+        on_durable: DurableCallback | None,
+        validation_error: str | None,
+    ) -> None:
+        """Acks of one command. Memory changes at once; the cursor is flushed behind."""
+        if validation_error is not None:
+            self.validation_errors[validation_error] = self.validation_errors.get(validation_error, 0) + 1
+            log.warning(
+                "%s discarded %s on %s: %s", consumer.name, len(acks), self.topic.name, validation_error
+            )
+        if self.moves.is_moving and self.moves.ignores_acks:
+            if on_durable is not None:
+                on_durable(ServiceNotReady("the cursor is being moved; what you hold is delivered again"))
+            return
+        consumer.last_ack_ms = self.topic.services.clock.now_ms()
+        if cumulative and (self.type is not SubscriptionType.EXCLUSIVE or len(acks) != 1):
+            # Semantics S4.5, protocol 3.9: ignored with a warning; a receipt is answered with success.
+            log.warning("cumulative ack by %s on %s ignored", consumer.name, self.name)
+            if on_durable is not None:
+                on_durable(None)
+            return
+        missing = self._apply(consumer, acks, cumulative, on_durable)
+        if missing is not None:
+            task = asyncio.create_task(self._ack_later(consumer, acks, cumulative, on_durable, missing))
+            self.topic.services.keep(task)
+
+    def _apply(
+        self,
+        consumer: Consumer,
+        acks: Sequence[AckRequest],
+        cumulative: bool,
+        on_durable: DurableCallback | None,
+    ) -> IndexMissing | None:
+        cursor, dispatcher = self.cursor, self._dispatcher
+        wrong: InvalidAck | None = None
+        for position, remaining in acks:
+            try:
+                result = (
+                    cursor.ack_through(position, remaining) if cumulative else cursor.ack(position, remaining)
+                )
+            except InvalidAck as error:
+                wrong = error
+                self.invalid_acks += 1
+                log.warning("%s on %s: %s", consumer.name, self.topic.name, error)
+                continue
+            except IndexMissing as missing:
+                return missing
+            if result.messages:
+                consumer.messages_acked += result.messages
+                self.messages_acked += result.messages
+            dispatcher.acked(position, result.messages, result.completed, consumer.dispatch)
+            if result.completed and len(self.deadlines):
+                self.deadlines.cancel(position)
+        if self.is_durable:
+            if on_durable is not None and wrong is None:
+                self.topic.services.flusher.when_durable(self, on_durable)
+            else:
+                self.topic.services.flusher.mark(self)
+        if on_durable is not None and (wrong is not None or not self.is_durable):
+            on_durable(wrong)
+        self.topic.services.reporter.changed(self)
+        self.pump()
+        return None
+
+    async def _ack_later(
+        self,
+        consumer: Consumer,
+        acks: Sequence[AckRequest],
+        cumulative: bool,
+        on_durable: DurableCallback | None,
+        missing: IndexMissing,
+    ) -> None:
+        """Acks of entries whose counts are not in memory, such as those of an earlier connection."""
+        while True:
+            try:
+                await self.topic.reader.load_index(missing.ranges)
+            except BrokerError as error:
+                if on_durable is not None:
+                    on_durable(error)
+                return
+            again = self._apply(consumer, acks, cumulative, on_durable)
+            if again is None:
+                return
+            missing = again
+
+    def take_dirty(self) -> CursorFlush | None:
+        """What the flusher has to store."""
+        return None if self.is_deleted else self.cursor.take_dirty()
+
+    def put_back(self, flush: CursorFlush) -> None:
+        """Storing it failed."""
+        self.cursor.put_back(flush)
+
+    # -- redelivery ----------------------------------------------------------------------------------------------
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
+        """A client's request, a due negative ack or an ack timeout (semantics 3.7)."""
+        if positions is not None and not positions:
+            return
+        self._forget_deadlines(consumer.dispatch.pending if positions is None else positions)
+        if self._dispatcher.redeliver(consumer.dispatch, positions):
+            self.read_position = self.cursor.read_from()
+        self.topic.services.reporter.changed(self)
+        self.pump()
+
+    def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
+        """Negative acks of a face whose client has no tracker of its own."""
+        if due_ms <= self.topic.services.clock.now_ms():
+            self.redeliver(consumer, list(positions))
+            return
+        for position in positions:
+            if not self.cursor.is_acked(position):
+                self.deadlines.schedule(position, due_ms)
+        self.topic.services.deadlines.watch(self)
+        self.topic.services.reporter.changed(self)
+
+    def redeliver_due(self, now_ms: int) -> int:
+        """Take back every delivery whose deadline has passed; how many. Running it twice does no harm."""
+        due = [position for position in self.deadlines.pop_due(now_ms) if not self.cursor.is_acked(position)]
+        if not due:
+            return 0
+        taken = 0
+        for consumer in list(self.consumers.values()):
+            if self.type is SubscriptionType.EXCLUSIVE:
+                # Single messages cannot come again without breaking the order (S4.24): all unacked ones do.
+                self.redeliver(consumer, None)
+                return len(due)
+            held = [position for position in due if position in consumer.dispatch.pending]
+            taken += len(held)
+            self.redeliver(consumer, held)
+        return taken
+
+    def _forget_deadlines(self, positions: Iterable[Position]) -> None:
+        if len(self.deadlines):
+            for position in positions:
+                self.deadlines.cancel(position)
+
+    def _schedule_timeouts(self, consumer: Consumer, entries: Sequence[ReadEntry], now_ms: int) -> None:
+        timeout_ms = consumer.request.ack_timeout_ms
+        if timeout_ms:
+            for each in entries:
+                self.deadlines.schedule(each.position, now_ms + timeout_ms)
+            self.topic.services.deadlines.watch(self)
+
+    # -- positions -----------------------------------------------------------------------------------------------
+
+    async def last_message(self) -> LastMessage:
+        """For hasMessageAvailable (protocol 3.10)."""
+        position = self.topic.log.ledgers.last_position()
+        if position.entry_id < 0:
+            return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=self.cursor.mark_delete)
+        entry = self.topic.log.cached_entry(position)
+        if entry is None:
+            await self.topic.reader.read_chosen([position])
+            entry = self.topic.log.cached_entry(position)
+        return LastMessage(
+            position=position,
+            batch_size=entry.messages if entry is not None and entry.is_batch else 0,
+            mark_delete=self.cursor.mark_delete,
+        )
+
+    async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
+        """A client's seek; written to the act log like an operator's reset."""
+        self._require(consumer)
+        await self.moves.seek(consumer, position, remaining)
+
+    async def seek_time(self, consumer: Consumer, time_ms: int) -> None:
+        """A client's seek by time."""
+        self._require(consumer)
+        await self.moves.seek(consumer, await self.topic.reader.position_at_time(time_ms), None)
+
+    async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
+        """A client's unsubscribe."""
+        self._require(consumer)
+        if len(self.consumers) > 1 and not force:
+            raise MetadataInvalid(
+                f"{len(self.consumers) - 1} other consumers use subscription {self.name}; close them or use force"
+            )
+        await self.moves.delete(consumer)
+
+    def after_move(self) -> None:
+        """The cursor is somewhere else: forget what was pending there and read from the new place."""
+        self._dispatcher.moved(self.cursor.mark_delete)
+        self.read_position = self.cursor.read_from()
+        self.topic.services.reporter.changed(self)
+
+    def _require(self, consumer: Consumer) -> None:
+        if not consumer.is_open:
+            raise ConsumerNotFound(f"consumer {consumer.name} is closed")

@@ -1,0 +1,371 @@
+"""One topic in its owner's memory: its log, its producers, its subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from typing import TYPE_CHECKING
+
+from broker.core.cursor import Cursor
+from broker.core.cursor_state import CursorState
+from broker.core.errors import (
+    BrokerError,
+    NotAllowed,
+    ProducerBusy,
+    ServiceNotReady,
+    TopicFenced,
+    TopicTerminated,
+)
+from broker.core.ledger import LedgerInfo
+from broker.core.position import EARLIEST, LATEST, Position
+from broker.core.subscription import SubscriptionType, check_name
+from broker.service.connections import repeat_until_done
+from broker.service.consumer import Consumer
+from broker.service.producer import Producer
+from broker.service.subscription import Subscription
+from broker.service.topic_reader import TopicReader
+from broker.service.values import Receipt
+from broker.storage import cursors as cursor_store
+from broker.storage import log as log_store
+from broker.storage import topics as store
+
+if TYPE_CHECKING:
+    from broker.core.topic_name import TopicName
+    from broker.service.services import Services
+    from broker.service.topic_log import AppendBatch, TopicLog
+    from broker.service.values import (
+        ClientIdentity,
+        ConsumerSink,
+        ProducerRequest,
+        ProducerSink,
+        SendRequest,
+        SubscribeRequest,
+    )
+
+__all__ = ["Topic"]
+
+log = logging.getLogger(__name__)
+
+
+class Topic:
+    """Owned by this process under `owner_epoch`; closed for good by `fenced` or `close`."""
+
+    def __init__(
+        self,
+        *,
+        name: TopicName,
+        topic_id: int,
+        owner_epoch: int,
+        terminated: bool,
+        log_: TopicLog,
+        services: Services,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.owner_epoch = owner_epoch
+        self.is_terminated = terminated
+        self.log = log_
+        self.services = services
+        self.reader = TopicReader(services.pool, log_)
+        self.producers: dict[str, Producer] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.is_open = True
+        self.is_queued = False  # waits for a writer lane
+        self.is_taken = False  # a lane is opening a ledger for it
+        self.last_append_ms = 0
+        self._creating = asyncio.Lock()
+
+    # -- producers and appends -----------------------------------------------------------------------------------
+
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> Producer:
+        """Attach a producer (protocol 3.5). Raises ProducerBusy for a name in use by a living connection."""
+        self._require_open()
+        if self.is_terminated:
+            raise TopicTerminated(f"{self.name} is terminated: it takes no more messages")
+        name = request.name or f"vela-{self.topic_id}-{secrets.token_hex(5)}"
+        other = self.producers.get(name)
+        if other is not None and await other.sink.is_alive() and self.producers.get(name) is other:
+            raise ProducerBusy(
+                f"producer {name} is connected to {self.name} already; close it or choose another name"
+            )
+        if other is not None:
+            other.closed_by_broker(None)
+            self.remove_producer(other)
+        if request.initial_subscription:
+            await self.find_or_create_subscription(
+                request.initial_subscription, SubscriptionType.SHARED, EARLIEST, {}
+            )
+        producer = Producer(
+            key=self.services.next_key(),
+            topic=self,
+            name=name,
+            identity=identity,
+            sink=sink,
+            now_ms=self.services.clock.now_ms(),
+        )
+        self.producers[name] = producer
+        self.services.reporter.topic_changed(self)
+        return producer
+
+    def remove_producer(self, producer: Producer) -> None:
+        """A producer is gone; its queued sends stay."""
+        if self.producers.get(producer.name) is producer:
+            del self.producers[producer.name]
+        self.services.reporter.producer_gone(self, producer)
+
+    def append(self, producer: Producer, request: SendRequest) -> None:
+        """Queue an entry for the writer."""
+        if not self.is_open:
+            producer.failed(request, TopicFenced(f"{self.name} moved; connect again"))
+            return
+        if self.is_terminated:
+            producer.failed(request, TopicTerminated(f"{self.name} is terminated: it takes no more messages"))
+            return
+        self.log.queue.append((producer, request))
+        self.services.writer.submit(self)
+
+    def answer(self, batch: AppendBatch) -> None:
+        """The batch is durable: receipts in the order of the sends, then delivery."""
+        now_ms = self.services.clock.now_ms()
+        by_producer: dict[Producer, tuple[list[Receipt], list[int]]] = {}
+        for (producer, request), entry in zip(batch.sends, batch.entries, strict=True):
+            found = by_producer.get(producer)
+            if found is None:
+                found = by_producer[producer] = ([], [0, 0])
+            size_bytes = len(request.data)
+            found[0].append(
+                Receipt(
+                    request.sequence_id,
+                    request.highest_sequence_id,
+                    entry.ledger_id,
+                    entry.entry_id,
+                    size_bytes,
+                )
+            )
+            found[1][0] += request.messages
+            found[1][1] += size_bytes
+        for producer, (receipts, (messages, size_bytes)) in by_producer.items():
+            producer.answered(receipts, messages, size_bytes, now_ms)
+        self.last_append_ms = now_ms
+        self.services.reporter.topic_changed(self)
+        for subscription in list(self.subscriptions.values()):
+            subscription.pump()
+
+    def append_refused(self, error: BrokerError) -> None:
+        """The database refuses this topic's rows: producers are closed and resend after reconnecting (protocol 3.5)."""
+        batch, self.log.in_flight = self.log.in_flight, None
+        sends = [*(batch.sends if batch else ()), *self.log.queue]
+        self.log.queue.clear()
+        for producer, request in sends:
+            producer.failed(request, error)
+
+    async def roll_ledger(self, segment_id: int, now_ms: int) -> bool:
+        """Seal the open ledger and open the next in `segment_id`; False when the topic is fenced (and closed)."""
+        ledgers = self.log.ledgers
+        sealing = ledgers.open_ledger()
+        row = None if sealing is None else self._sealed_row(sealing)
+        async with self.services.pool.use() as connection:
+            ledger_id = await store.roll_ledger(
+                connection,
+                topic_id=self.topic_id,
+                owner_epoch=self.owner_epoch,
+                sealing=row,
+                segment_id=segment_id,
+                entries_before=ledgers.total_entries,
+                messages_before=ledgers.total_messages,
+                bytes_before=ledgers.total_bytes,
+                now_ms=now_ms,
+            )
+        if ledger_id is None:
+            self.fenced("another broker took the topic")
+            return False
+        if sealing is not None:
+            ledgers.seal(sealing.ledger_id)
+        info = LedgerInfo(
+            ledger_id=ledger_id,
+            entries_before=ledgers.total_entries,
+            messages_before=ledgers.total_messages,
+            bytes_before=ledgers.total_bytes,
+            opened_ms=now_ms,
+        )
+        self.log.add_ledger(info, segment_id)
+        return True
+
+    def _sealed_row(self, ledger: LedgerInfo) -> store.LedgerRow:
+        return store.LedgerRow(
+            ledger_id=ledger.ledger_id,
+            segment_id=self.log.segments[ledger.ledger_id],
+            sealed=True,
+            entries=ledger.entries,
+            messages=ledger.messages,
+            size_bytes=ledger.size_bytes,
+            entries_before=ledger.entries_before,
+            messages_before=ledger.messages_before,
+            bytes_before=ledger.bytes_before,
+            opened_ms=ledger.opened_ms,
+            first_append_ms=ledger.first_append_ms,
+            last_append_ms=ledger.last_append_ms,
+        )
+
+    async def is_stored(self, batch: AppendBatch) -> bool:
+        """Whether a batch of unknown outcome is in the log. Call after advancing the epoch: then it cannot change."""
+        last = batch.entries[-1]
+        stored = await repeat_until_done(
+            self.services.pool,
+            lambda c: log_store.last_entry(
+                c, segment_id=self.log.segments[last.ledger_id], ledger_id=last.ledger_id
+            ),
+            what="finding out what was stored",
+        )
+        return stored is not None and stored.entry_id >= last.entry_id
+
+    # -- subscriptions -------------------------------------------------------------------------------------------
+
+    async def subscribe(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> Consumer:
+        """Attach a consumer, making its subscription when there is none (protocol 3.7)."""
+        self._require_open()
+        check_name(request.subscription)
+        if request.durable:
+            start = EARLIEST if request.earliest else LATEST
+            if request.rollback_s:
+                start = await self._rolled_back(request.rollback_s)
+            subscription = await self.find_or_create_subscription(
+                request.subscription, request.type, start, dict(request.subscription_properties)
+            )
+        else:
+            subscription = await self._reader_subscription(request)
+        return await subscription.attach(request, identity, sink)
+
+    async def find_or_create_subscription(
+        self, name: str, type_: SubscriptionType, start: Position, properties: dict[str, str]
+    ) -> Subscription:
+        """The durable subscription of this name. Raises NotAllowed when a reader uses the name."""
+        async with self._creating:
+            known = self.subscriptions.get(name)
+            if known is not None:
+                if not known.is_durable:
+                    raise NotAllowed(
+                        f"subscription {name} of {self.name} belongs to a reader; choose another name"
+                    )
+                return known
+            cursor = Cursor.starting_at(self.log.ledgers, self.log.index, start)
+            state = cursor.snapshot()
+            subscription_id = await repeat_until_done(
+                self.services.pool,
+                lambda c: cursor_store.create_subscription(
+                    c,
+                    topic_id=self.topic_id,
+                    owner_epoch=self.owner_epoch,
+                    name=name,
+                    type_name=type_.value,
+                    properties=properties,
+                    state=state,
+                ),
+                what="creating a subscription",
+            )
+            if subscription_id is None:
+                subscription_id = await self._resumed_subscription_id(name)
+            if start == LATEST:
+                # What was appended while the row was being written came before the subscription's birth is confirmed:
+                # it is delivered, since the stored cursor stands before it.
+                cursor = Cursor(self.log.ledgers, self.log.index, state)
+            return self.add_subscription(subscription_id, name, type_, cursor)
+
+    async def _resumed_subscription_id(self, name: str) -> int:
+        """A create that answered nothing: repeated after a lost answer, or the topic has another owner."""
+        rows = await repeat_until_done(
+            self.services.pool,
+            lambda c: cursor_store.subscriptions_of(c, self.topic_id),
+            what="looking for a subscription",
+        )
+        for row in rows:
+            if row.name == name:
+                return row.subscription_id
+        self.fenced("another broker took the topic")
+        raise TopicFenced(f"{self.name} moved to another broker; connect again")
+
+    def add_subscription(
+        self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
+    ) -> Subscription:
+        """Take a subscription into memory."""
+        subscription = Subscription(
+            topic=self, subscription_id=subscription_id, name=name, type_=type_, cursor=cursor
+        )
+        self.subscriptions[name] = subscription
+        self.services.reporter.changed(subscription)
+        return subscription
+
+    def forget_subscription(self, subscription: Subscription) -> None:
+        """It was removed, or the last consumer of a reader's cursor left."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+
+    async def store_subscription_type(self, subscription: Subscription) -> None:
+        """Remember the type for the console and for the next owner."""
+        await repeat_until_done(
+            self.services.pool,
+            lambda c: cursor_store.set_type(
+                c,
+                subscription_id=subscription.subscription_id,
+                owner_epoch=self.owner_epoch,
+                type_name=subscription.type.value,
+            ),
+            what="storing a subscription's type",
+        )
+
+    async def _reader_subscription(self, request: SubscribeRequest) -> Subscription:
+        known = self.subscriptions.get(request.subscription)
+        if known is not None:
+            if known.is_durable:
+                raise NotAllowed(
+                    f"subscription {request.subscription} of {self.name} is durable; choose another name for a reader"
+                )
+            return known
+        start = LATEST if request.start is None else request.start
+        if request.rollback_s:
+            start = await self._rolled_back(request.rollback_s)
+        state = CursorState(mark_delete=EARLIEST, acked_messages=0, acked_entries=0, acked_bytes=0)
+        cursor = Cursor(self.log.ledgers, self.log.index, state)
+        subscription = self.add_subscription(None, request.subscription, request.type, cursor)
+        try:
+            await subscription.moves.with_index(lambda: cursor.reset_to(start, request.start_remaining))
+        except BrokerError:
+            self.forget_subscription(subscription)
+            raise
+        subscription.read_position = cursor.read_from()
+        return subscription
+
+    async def _rolled_back(self, rollback_s: int) -> Position:
+        return await self.reader.position_at_time(self.services.clock.now_ms() - rollback_s * 1000)
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def fenced(self, reason: str) -> None:
+        """Another broker owns the topic: nothing more is stored or sent, everybody is let go."""
+        if self.is_open:
+            log.warning("%s is given up: %s", self.name, reason)
+            self._let_go(TopicFenced(f"{self.name}: {reason}; connect again"))
+
+    def close(self) -> None:
+        """A clean stop, after the writer and the flusher are done."""
+        if self.is_open:
+            self._let_go(None)
+
+    def _let_go(self, error: BrokerError | None) -> None:
+        self.is_open = False
+        self.log.queue.clear()
+        for producer in list(self.producers.values()):
+            producer.closed_by_broker(error)
+        self.producers.clear()
+        for subscription in list(self.subscriptions.values()):
+            subscription.close_consumers("the broker lets the topic go")
+        self.services.forget_topic(self)
+
+    def _require_open(self) -> None:
+        if not self.is_open:
+            raise ServiceNotReady(f"{self.name} is moving; look it up again")

@@ -1,0 +1,158 @@
+"""The log in PostgreSQL: append with fencing, reads by range. One statement a call, no state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from broker.core.entry import StoredEntry
+from broker.storage.connection import Connection
+from broker.storage.queries import for_segment
+
+__all__ = [
+    "AppendColumns",
+    "LastEntry",
+    "append",
+    "append_ms_at",
+    "last_entry",
+    "read",
+    "read_counts",
+    "read_some",
+]
+
+
+@dataclass(slots=True)
+class AppendColumns:
+    """The rows of one append statement, by column, as they are bound: every list has one item a row."""
+
+    topic_ids: list[int] = field(default_factory=list)
+    ledger_ids: list[int] = field(default_factory=list)
+    entry_ids: list[int] = field(default_factory=list)
+    messages: list[int] = field(default_factory=list)
+    flags: list[int] = field(default_factory=list)
+    key_hashes: list[int | None] = field(default_factory=list)
+    append_ms: list[int] = field(default_factory=list)
+    deliver_at_ms: list[int] = field(default_factory=list)
+    cumulative_messages: list[int] = field(default_factory=list)
+    cumulative_bytes: list[int] = field(default_factory=list)
+    data: list[bytes] = field(default_factory=list)
+
+    def add(self, topic_id: int, entry: StoredEntry, key_hash: int | None) -> None:
+        """Append one row."""
+        self.topic_ids.append(topic_id)
+        self.ledger_ids.append(entry.ledger_id)
+        self.entry_ids.append(entry.entry_id)
+        self.messages.append(entry.messages)
+        self.flags.append(entry.flags)
+        self.key_hashes.append(key_hash)
+        self.append_ms.append(entry.append_ms)
+        self.deliver_at_ms.append(entry.deliver_at_ms)
+        self.cumulative_messages.append(entry.cumulative_messages)
+        self.cumulative_bytes.append(entry.cumulative_bytes)
+        self.data.append(entry.data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastEntry:
+    """What the last stored entry of a ledger says about the whole."""
+
+    entry_id: int
+    messages: int
+    append_ms: int
+    cumulative_messages: int
+    cumulative_bytes: int
+
+
+async def append(
+    connection: Connection, *, segment_id: int, epochs: dict[int, int], rows: AppendColumns
+) -> set[int]:
+    """Store the rows of every topic whose epoch still is what `epochs` (topic → epoch) says.
+
+    Returns the topics stored; the rows of the others are not there and never will be. Raises psycopg.Error; whether
+    the rows may be there all the same says `is_outcome_unknown`. Not safe to cancel: the outcome would be unknown.
+    """
+    cursor = await connection.execute(
+        for_segment("append", segment_id),
+        (
+            list(epochs.keys()),
+            list(epochs.values()),
+            rows.topic_ids,
+            rows.ledger_ids,
+            rows.entry_ids,
+            rows.messages,
+            rows.flags,
+            rows.key_hashes,
+            rows.append_ms,
+            rows.deliver_at_ms,
+            rows.cumulative_messages,
+            rows.cumulative_bytes,
+            rows.data,
+        ),
+    )
+    return {topic_id for (topic_id,) in await cursor.fetchall()}
+
+
+async def read(
+    connection: Connection, *, segment_id: int, ledger_id: int, first: int, last: int, limit: int
+) -> list[StoredEntry]:
+    """Entries `first`..`last` (inclusive) of one ledger in order, at most `limit`. Safe to repeat and cancel."""
+    cursor = connection.cursor(binary=True)
+    await cursor.execute(for_segment("read", segment_id), (ledger_id, first, last, limit))
+    return [_entry(ledger_id, row) for row in await cursor.fetchall()]
+
+
+async def read_some(
+    connection: Connection, *, segment_id: int, ledger_id: int, entry_ids: Sequence[int]
+) -> list[StoredEntry]:
+    """The named entries of one ledger, in order. Safe to repeat and cancel."""
+    cursor = connection.cursor(binary=True)
+    await cursor.execute(for_segment("read_some", segment_id), (ledger_id, list(entry_ids)))
+    return [_entry(ledger_id, row) for row in await cursor.fetchall()]
+
+
+async def read_counts(
+    connection: Connection, *, segment_id: int, ledger_id: int, first: int, last: int
+) -> list[tuple[int, int, int]]:
+    """(entry id, cumulative messages, cumulative bytes) of `first`..`last`, for the message index."""
+    cursor = connection.cursor(binary=True)
+    await cursor.execute(for_segment("read_counts", segment_id), (ledger_id, first, last))
+    return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
+
+
+async def last_entry(connection: Connection, *, segment_id: int, ledger_id: int) -> LastEntry | None:
+    """The last stored entry of a ledger; None when it holds nothing."""
+    cursor = await connection.execute(for_segment("last", segment_id), (ledger_id,))
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return LastEntry(
+        entry_id=row[0],
+        messages=row[1],
+        append_ms=row[2],
+        cumulative_messages=row[3],
+        cumulative_bytes=row[4],
+    )
+
+
+async def append_ms_at(
+    connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
+) -> int | None:
+    """When one entry was appended; None when it is not stored."""
+    cursor = await connection.execute(for_segment("append_ms_at", segment_id), (ledger_id, entry_id))
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+def _entry(ledger_id: int, row: tuple[int, int, int, int, int, int, int, bytes]) -> StoredEntry:
+    entry_id, messages, flags, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data = row
+    return StoredEntry(
+        ledger_id,
+        entry_id,
+        messages,
+        flags,
+        deliver_at_ms,
+        append_ms,
+        cumulative_messages,
+        cumulative_bytes,
+        data,
+    )

@@ -1,0 +1,52 @@
+"""The broker lock and the row that names its holder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = ["Holder", "holder", "name_broker", "seen", "try_lock", "unname_broker"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who runs the broker on this database, by its own word."""
+
+    host: str
+    pid: int
+    started_at: datetime
+
+
+async def try_lock(connection: Connection) -> bool:
+    """Take the session advisory lock if nobody has it; it is freed when the connection's backend ends."""
+    cursor = await connection.execute(query("ownership", "try_lock"))
+    row = await cursor.fetchone()
+    return bool(row and row[0])
+
+
+async def name_broker(connection: Connection, *, host: str, pid: int, http_url: str, pulsar_url: str) -> None:
+    """Say who holds the lock now."""
+    await connection.execute(
+        query("ownership", "name_broker"),
+        {"host": host, "pid": pid, "http_url": http_url, "pulsar_url": pulsar_url},
+    )
+
+
+async def unname_broker(connection: Connection, *, host: str, pid: int) -> None:
+    """Take the name away at a clean stop."""
+    await connection.execute(query("ownership", "gone"), (pid, host))
+
+
+async def seen(connection: Connection) -> None:
+    """The broker is alive; the console shows the age."""
+    await connection.execute(query("ownership", "seen"))
+
+
+async def holder(connection: Connection) -> Holder | None:
+    """Who holds the lock, for the sentence a second broker ends with."""
+    cursor = await connection.execute(query("ownership", "holder"))
+    row = await cursor.fetchone()
+    return None if row is None else Holder(host=row[0], pid=row[1], started_at=row[2])

@@ -1,0 +1,222 @@
+"""Topics, ledgers, segments and owner epochs in PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from broker.core.topic_name import TopicName
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = [
+    "LedgerRow",
+    "TopicRow",
+    "advance_epochs",
+    "close_segment",
+    "create_topic",
+    "find_topic",
+    "ledgers_of",
+    "names_in_namespace",
+    "newest_segment",
+    "open_segment",
+    "refresh_entry_views",
+    "roll_ledger",
+    "segment_size_bytes",
+    "take_topic",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRow:
+    """A topic as it is stored."""
+
+    topic_id: int
+    partitions: int  # > 0: a partitioned parent, which holds no messages itself
+    partition: int  # -1 when it is no partition
+    terminated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """A ledger as it is stored; the totals of an open one are 0 until it is sealed."""
+
+    ledger_id: int
+    segment_id: int
+    sealed: bool
+    entries: int
+    messages: int
+    size_bytes: int
+    entries_before: int
+    messages_before: int
+    bytes_before: int
+    opened_ms: int
+    first_append_ms: int
+    last_append_ms: int
+
+
+async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None:
+    """The row of one topic, None when it does not exist."""
+    cursor = await connection.execute(query("topics", "find_topic"), (name.full,))
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return TopicRow(topic_id=row[0], partitions=row[1], partition=row[2], terminated=row[3])
+
+
+async def create_topic(
+    connection: Connection, name: TopicName, *, partitions: int, policies: Mapping[str, object]
+) -> None:
+    """Create a topic, its tenant and namespace where they are missing. Safe to repeat; keeps what exists."""
+    async with connection.transaction():
+        await connection.execute(query("topics", "create_tenant"), (name.tenant,))
+        await connection.execute(
+            query("topics", "create_namespace"), (name.namespace, json.dumps(policies), name.tenant)
+        )
+        names = [(name, partitions, None)]
+        names += [(name.with_partition(index), 0, name.full) for index in range(partitions)]
+        for each, count, parent in names:
+            await connection.execute(
+                query("topics", "create_topic"),
+                {
+                    "name": each.full,
+                    "partitions": count,
+                    "parent": parent or each.base,
+                    "partition": -1 if each.partition is None else each.partition,
+                    "tenant": each.tenant,
+                    "namespace": each.namespace,
+                },
+            )
+
+
+async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
+    """Full names of all topics and partitions that hold messages, sorted."""
+    escaped = (
+        f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+    )
+    cursor = await connection.execute(query("topics", "namespace_topics"), (escaped + "%",))
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def take_topic(connection: Connection, topic_id: int, *, token: int) -> int:
+    """Take ownership; returns the new epoch. Waits until the last append of an earlier owner has ended."""
+    cursor = await connection.execute(query("topics", "take"), (topic_id, token))
+    row = await cursor.fetchone()
+    if row is None:
+        raise psycopg.InternalError("INSERT … RETURNING returned nothing")
+    return int(row[0])
+
+
+async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
+    """Advance each topic's epoch from the value known. Returns topic → new epoch; a missing topic has a new owner.
+
+    Safe to repeat with the same token when the answer was lost. Waits until older statements of the topics have ended.
+    """
+    cursor = await connection.execute(
+        query("topics", "advance_epochs"),
+        {"topic_ids": list(epochs.keys()), "epochs": list(epochs.values()), "token": token},
+    )
+    return {row[0]: row[1] for row in await cursor.fetchall()}
+
+
+async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
+    """Every ledger of a topic that still has entries to read, oldest first."""
+    cursor = await connection.execute(query("topics", "ledgers"), (topic_id,))
+    return [
+        LedgerRow(
+            ledger_id=row[0],
+            segment_id=row[1],
+            sealed=row[2] == "sealed",
+            entries=row[3],
+            messages=row[4],
+            size_bytes=row[5],
+            entries_before=row[6],
+            messages_before=row[7],
+            bytes_before=row[8],
+            opened_ms=row[9],
+            first_append_ms=row[10],
+            last_append_ms=row[11],
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def roll_ledger(
+    connection: Connection,
+    *,
+    topic_id: int,
+    owner_epoch: int,
+    sealing: LedgerRow | None,
+    segment_id: int,
+    entries_before: int,
+    messages_before: int,
+    bytes_before: int,
+    now_ms: int,
+) -> int | None:
+    """Seal the open ledger with the totals given (if one is named) and open the next. None = fenced."""
+    cursor = await connection.execute(
+        query("topics", "roll_ledger"),
+        {
+            "topic_id": topic_id,
+            "owner_epoch": owner_epoch,
+            "ledger_id": sealing.ledger_id if sealing else -1,
+            "entries": sealing.entries if sealing else 0,
+            "messages": sealing.messages if sealing else 0,
+            "size_bytes": sealing.size_bytes if sealing else 0,
+            "first_append_ms": sealing.first_append_ms if sealing else 0,
+            "last_append_ms": sealing.last_append_ms if sealing else 0,
+            "segment_id": segment_id,
+            "entries_before": entries_before,
+            "messages_before": messages_before,
+            "bytes_before": bytes_before,
+            "now_ms": now_ms,
+        },
+    )
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+async def newest_segment(connection: Connection) -> tuple[int, int] | None:
+    """(id, opened at ms) of the segment appends go to; None when none is open."""
+    cursor = await connection.execute(query("topics", "open_segments"))
+    row = await cursor.fetchone()
+    return None if row is None else (int(row[0]), int(row[1]))
+
+
+async def open_segment(connection: Connection, now_ms: int) -> int:
+    """Make a segment's table; views follow by `refresh_entry_views`."""
+    cursor = await connection.execute(query("topics", "open_segment"), (now_ms,))
+    row = await cursor.fetchone()
+    if row is None:
+        raise psycopg.InternalError("vela_open_segment_v1 returned nothing")
+    return int(row[0])
+
+
+async def close_segment(connection: Connection, segment_id: int, now_ms: int) -> None:
+    """No new ledger goes into this segment; ledgers still open in it are sealed at their next append."""
+    await connection.execute(query("topics", "close_segment"), (now_ms, segment_id))
+
+
+async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
+    """Make the views over all live segments anew; False when a reader held them too long: repeat later."""
+    try:
+        async with connection.transaction():
+            await connection.execute(
+                sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{lock_timeout_ms}ms"))
+            )
+            await connection.execute(sql.SQL("SET LOCAL vela.read_role = {}").format(sql.Literal(read_role)))
+            await connection.execute(query("topics", "refresh_views"))
+    except psycopg.errors.LockNotAvailable:
+        return False
+    return True
+
+
+async def segment_size_bytes(connection: Connection, segment_id: int) -> int:
+    """Table, TOAST and index together."""
+    cursor = await connection.execute(query("topics", "segment_size"), (segment_id,))
+    row = await cursor.fetchone()
+    return 0 if row is None or row[0] is None else int(row[0])

@@ -1,0 +1,120 @@
+"""Acks of single messages as acks of entries: the client half's batch tracker (S0.26, S4.6, S4.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from vela.wire.json.errors import InvalidCommand
+from vela.wire.message_id import MessageId
+
+__all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]
+
+# More members than an entry of 5 MiB can hold (a member takes 6 bytes at least). A bit set is as long as the
+# batch size an id claims, so an invented id must not be able to ask for gigabytes.
+MAX_BATCH_SIZE = 1 << 20
+
+
+class EntryAck(NamedTuple):
+    """What is to be acked of one entry; the cursor ANDs `remaining` with what it knows.
+
+    A named tuple because every ack makes one: dearer kinds cost more than the rest of the work.
+    """
+
+    ledger_id: int
+    entry_id: int
+    remaining: int | None  # bit i set = message i of the batch stays unacked; None = the whole entry is done
+    batch_size: int  # members the client's id claims, 0 = not a batch
+
+
+class BatchAcks:
+    """Turns acked ids of one topic, as one socket sends them, into entry acks.
+
+    With `batch_index_acks` (Vela's default) every member is acked by itself and nothing is kept between
+    calls. Without it an entry is acked when this socket has acked all its members since it was last delivered
+    (S4.7); then at most one bit set per partly acked entry is kept, `max_entries` of them: the oldest is
+    forgotten, which costs a redelivery and never a message.
+    """
+
+    __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
+
+    def __init__(self, *, batch_index_acks: bool = True, max_entries: int = 10_000) -> None:
+        self._batch_index_acks = batch_index_acks
+        self._max_entries = max_entries
+        self._partly: dict[tuple[int, int], int] = {}  # (ledger, entry) -> bits not yet acked here
+
+    @property
+    def partly_acked(self) -> int:
+        """Entries kept because some of their members are not acked yet."""
+        return len(self._partly)
+
+    def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
+        """Entry acks for `ids`, one an entry, in the order in which the entries were first named.
+
+        Repeating ids is harmless. Raises InvalidCommand for a batch member with an impossible index or size,
+        and then nothing is recorded.
+        """
+        sizes: dict[tuple[int, int], int] = {}
+        merged: dict[tuple[int, int], int] = {}  # bits still unacked according to these ids alone
+        for message_id in ids:
+            position = (message_id.ledger_id, message_id.entry_id)
+            if message_id.batch_index < 0:
+                sizes[position], merged[position] = 0, 0
+                continue
+            size = _checked_batch_size(message_id)
+            known = merged.get(position)
+            if known is None:
+                known, sizes[position] = (1 << size) - 1, size
+            elif known and sizes[position] != size:
+                raise InvalidCommand(
+                    "two ids of one batch disagree about its size; send back the ids as they came"
+                )
+            merged[position] = known & ~(1 << message_id.batch_index)
+        acks = (self._entry_ack(p, remaining, sizes[p]) for p, remaining in merged.items())
+        return [ack for ack in acks if ack is not None]
+
+    def _entry_ack(self, position: tuple[int, int], remaining: int, size: int) -> EntryAck | None:
+        if not self._batch_index_acks and remaining:
+            remaining &= self._partly.pop(position, remaining)
+            if remaining:
+                self._partly[position] = remaining
+                if len(self._partly) > self._max_entries:
+                    del self._partly[next(iter(self._partly))]
+                return None
+        self._partly.pop(position, None)
+        return EntryAck(
+            ledger_id=position[0], entry_id=position[1], remaining=remaining or None, batch_size=size
+        )
+
+    def cumulative(self, message_id: MessageId) -> EntryAck:
+        """The ack of everything up to and including `message_id`.
+
+        Inside a batch: the members after it remain. Without batch index acks all members of its entry remain,
+        so that only the entries before it are acked (S4.7). Raises InvalidCommand as `individual`.
+        """
+        position = (message_id.ledger_id, message_id.entry_id)
+        remaining, size = 0, 0
+        if message_id.batch_index >= 0:
+            size = _checked_batch_size(message_id)
+            through = (1 << (message_id.batch_index + 1)) - 1
+            remaining = ((1 << size) - 1) & ~through
+            if remaining and not self._batch_index_acks:
+                remaining = (1 << size) - 1
+        for known in [p for p in self._partly if p < position or (p == position and not remaining)]:
+            del self._partly[known]
+        return EntryAck(
+            ledger_id=position[0], entry_id=position[1], remaining=remaining or None, batch_size=size
+        )
+
+    def forget(self, ledger_id: int, entry_id: int) -> None:
+        """The entry is to be delivered again: its members must be acked anew (S4.20)."""
+        self._partly.pop((ledger_id, entry_id), None)
+
+
+def _checked_batch_size(message_id: MessageId) -> int:
+    size = message_id.batch_size
+    if not message_id.batch_index < size <= MAX_BATCH_SIZE:
+        raise InvalidCommand(
+            f"messageId names message {message_id.batch_index} of a batch of {size}; send it back as it came"
+        )
+    return size

@@ -1,0 +1,178 @@
+"""A consumer's frames (reference A8): commands in, messages out.
+
+Extensions: a text frame may hold a JSON array of command objects (all are decoded before any is applied, so a
+frame with a bad one changes nothing), and `{"type":"acknowledge","ackType":"cumulative","messageId":…}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from vela.wire.errors import InvalidMessageId
+from vela.wire.json.errors import InvalidCommand
+from vela.wire.json.frames import Frame, array_items, guarded_decode
+from vela.wire.json.times import format_time
+from vela.wire.message_id import MessageId
+
+if TYPE_CHECKING:
+    from vela.wire.entry import Message
+
+__all__ = [
+    "Acknowledge",
+    "ConsumerCommand",
+    "IsEndOfTopic",
+    "NegativeAcknowledge",
+    "Permit",
+    "Unsubscribe",
+    "decode_commands",
+    "end_of_topic_frame",
+    "push_fragment",
+    "push_frame",
+]
+
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+class Acknowledge(msgspec.Struct, frozen=True, gc=False):
+    """Done with one message, or with all up to and including it."""
+
+    message_id: MessageId
+    cumulative: bool  # True only for the extension
+
+
+class NegativeAcknowledge(msgspec.Struct, frozen=True, gc=False):
+    """Send it again after `negativeAckRedeliveryDelay`."""
+
+    message_id: MessageId
+
+
+class Permit(msgspec.Struct, frozen=True, gc=False):
+    """Pull mode's credit. `DeliveryWindow.permit` judges the number: push mode ignores it, whatever it is."""
+
+    messages: int
+
+
+class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
+    """Remove the subscription; no answer, and the socket is closed with error 3 when it fails."""
+
+
+class IsEndOfTopic(msgspec.Struct, frozen=True, gc=False):
+    """Answer with `end_of_topic_frame`."""
+
+
+ConsumerCommand: TypeAlias = Acknowledge | NegativeAcknowledge | Permit | Unsubscribe | IsEndOfTopic
+
+
+class _Fields(msgspec.Struct, gc=False):
+    type: str | None = None
+    messageId: str | None = None  # noqa: N815
+    permitMessages: _Int32 | None = None  # noqa: N815
+    ackType: Any = None  # noqa: N815 - any type: outside the extension Pulsar ignores the field
+
+
+class _Push(msgspec.Struct, gc=False):
+    payload: bytes
+    properties: dict[str, str]
+    publishTime: str  # noqa: N815
+    eventTime: str | UnsetType = UNSET  # noqa: N815
+    key: str | UnsetType = UNSET
+
+
+_decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
+_encode = msgspec.json.Encoder().encode
+
+_NONE_KNOWN: Final[Mapping[str, MessageId]] = MappingProxyType({})
+_UNSUBSCRIBE = Unsubscribe()
+_IS_END_OF_TOPIC = IsEndOfTopic()
+_END_OF_TOPIC = {True: b'{"endOfTopic":true}', False: b'{"endOfTopic":false}'}
+
+
+def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) -> list[ConsumerCommand]:
+    """The commands of a text frame, in order; one unless the frame is an array.
+
+    `known` maps the texts of ids that this socket was given to the ids, which saves parsing them (4 µs each).
+    An id that is not in it is parsed, so that what one socket received another may ack.
+
+    Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is
+    missing, not base64 or not a MessageIdData; `permit` without a number; unknown `ackType`). Nothing of a
+    frame that raises must be applied. A `type` that is absent or unknown acknowledges, as in Pulsar.
+    """
+    fields = guarded_decode(_decode, frame)
+    if type(fields) is _Fields:
+        return [_command(fields, known)]
+    return [_command(item, known) for item in array_items(fields)]
+
+
+def _command(fields: _Fields, known: Mapping[str, MessageId]) -> ConsumerCommand:
+    match fields.type:
+        case None:
+            return Acknowledge(_message_id(fields, known), False)
+        case "acknowledge":
+            return Acknowledge(_message_id(fields, known), _is_cumulative(fields.ackType))
+        case "negativeAcknowledge":
+            return NegativeAcknowledge(_message_id(fields, known))
+        case "permit":
+            if fields.permitMessages is None:
+                raise InvalidCommand("permit needs permitMessages, a whole number above 0")
+            return Permit(fields.permitMessages)
+        case "unsubscribe":
+            return _UNSUBSCRIBE
+        case "isEndOfTopic":
+            return _IS_END_OF_TOPIC
+        case _:
+            return Acknowledge(_message_id(fields, known), False)
+
+
+def _message_id(fields: _Fields, known: Mapping[str, MessageId]) -> MessageId:
+    text = fields.messageId
+    if text is None:
+        raise InvalidCommand("messageId is missing; send back the one the message came with")
+    message_id = known.get(text)
+    if message_id is not None:
+        return message_id
+    try:
+        return MessageId.from_base64(text)
+    except InvalidMessageId as error:
+        raise InvalidCommand(f"messageId: {error}") from None
+
+
+def _is_cumulative(ack_type: object) -> bool:
+    match ack_type:
+        case None | "individual":
+            return False
+        case "cumulative":
+            return True
+    raise InvalidCommand("ackType is individual or cumulative")
+
+
+def push_fragment(message: Message) -> bytes:
+    """The part of a push that is the same for every delivery of `message`: make it once, keep it, splice it.
+
+    Holds payload, properties, publishTime, eventTime (absent when 0) and key (absent when none), and the
+    closing brace. Give it to `push_frame`.
+    """
+    push = _Push(message.payload, message.properties, format_time(message.publish_time_ms))
+    if message.event_time_ms:
+        push.eventTime = format_time(message.event_time_ms)
+    if message.key is not None:
+        push.key = message.key
+    return _encode(push)[1:]
+
+
+def push_frame(message_id_base64: str, fragment: bytes, redelivery_count: int) -> bytes:
+    """One delivery: `MessageId.to_base64()`, the cached fragment, 0 on the first delivery."""
+    return b'{"messageId":"%b","redeliveryCount":%d,%b' % (
+        message_id_base64.encode(),
+        redelivery_count,
+        fragment,
+    )
+
+
+def end_of_topic_frame(ended: bool) -> bytes:
+    """Answer to `isEndOfTopic`: true once the topic is terminated and this socket was sent everything."""
+    return _END_OF_TOPIC[ended]

@@ -1,0 +1,125 @@
+"""What can go wrong on the JSON face, and the numbers a peer sees for it.
+
+Three kinds, by what happens to the socket: `HandshakeRefused` (it never opens), `SessionError` (it is
+closed), and refused sends, which are values (`vela.wire.json.producer.SendError`) because no producer error
+closes.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+from vela.wire.errors import RemoteProtocolError
+
+__all__ = [
+    "CloseCode",
+    "HandshakeRefused",
+    "InvalidCommand",
+    "InvalidJson",
+    "InvalidQuery",
+    "JsonError",
+    "SessionError",
+    "UnexpectedBinaryFrame",
+    "WebSocketError",
+    "close_reason",
+]
+
+MAX_CLOSE_REASON_BYTES = 123  # a control frame holds 125 bytes, two of them are the code (RFC 6455, 5.5)
+
+
+class WebSocketError(IntEnum):
+    """Pulsar's error numbers. 1, 2, 5 and 6 are HTTP statuses at the handshake and never reach a frame."""
+
+    FAILED_TO_CREATE_PRODUCER = 1
+    FAILED_TO_SUBSCRIBE = 2
+    FAILED_TO_DESERIALIZE_FROM_JSON = 3
+    FAILED_TO_SERIALIZE_TO_JSON = 4
+    AUTHENTICATION_ERROR = 5
+    NOT_AUTHORIZED = 6
+    PAYLOAD_ENCODING_ERROR = 7
+    UNKNOWN_ERROR = 8
+
+    @property
+    def text(self) -> str:
+        """Pulsar's own wording of the number."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    WebSocketError.FAILED_TO_CREATE_PRODUCER: "Failed to create producer",
+    WebSocketError.FAILED_TO_SUBSCRIBE: "Failed to subscribe",
+    WebSocketError.FAILED_TO_DESERIALIZE_FROM_JSON: "Failed to de-serialize from JSON",
+    WebSocketError.FAILED_TO_SERIALIZE_TO_JSON: "Failed to serialize to JSON",
+    WebSocketError.AUTHENTICATION_ERROR: "Failed to authenticate client",
+    WebSocketError.NOT_AUTHORIZED: "Client is not authorized",
+    WebSocketError.PAYLOAD_ENCODING_ERROR: "Invalid payload encoding",
+    WebSocketError.UNKNOWN_ERROR: "Unknown error",
+}
+
+
+class CloseCode(IntEnum):
+    """Every close code Vela sends. Pulsar closes with 3 or 4, which no peer can see (it reads 1005)."""
+
+    NORMAL = 1000  # the client closed first
+    GOING_AWAY = 1001  # idle time-out, or the broker stops
+    UNSUPPORTED_DATA = 1003  # a binary frame on a JSON endpoint
+    INVALID_DATA = 1007  # not UTF-8, not JSON, or JSON of the wrong types (error 3)
+    POLICY_VIOLATION = 1008  # a command that cannot be carried out: bad id, permits <= 0 (error 3)
+    MESSAGE_TOO_BIG = 1009  # a frame above the limit
+    INTERNAL_ERROR = 1011  # a fault of the broker
+    SERVICE_RESTART = 1012  # seek, reset or unload detached the consumer: connect again
+
+
+class JsonError(RemoteProtocolError):
+    """Base of this package's exceptions; `str()` is fit to show to the peer."""
+
+
+class HandshakeRefused(JsonError):
+    """The request is answered with an HTTP status instead of an upgrade."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status  # HTTP status
+        self.reason = reason  # the body of the answer
+
+
+class InvalidQuery(HandshakeRefused):
+    """400 with Pulsar's wording, for every illegal argument in the path or the query."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(400, f"Invalid query params: {detail}")
+        self.detail = detail
+
+
+class SessionError(JsonError):
+    """The socket is closed with `close_code` and `reason`; nothing of the frame is to be applied."""
+
+    close_code: ClassVar[CloseCode] = CloseCode.POLICY_VIOLATION
+    error: ClassVar[WebSocketError] = WebSocketError.FAILED_TO_DESERIALIZE_FROM_JSON
+
+    @property
+    def reason(self) -> str:
+        """The close frame's text: Pulsar's number, then what to change."""
+        return close_reason(f"{int(self.error)}: {self}")
+
+
+class InvalidJson(SessionError):
+    """The frame is not JSON, or not of the shape this endpoint takes."""
+
+    close_code = CloseCode.INVALID_DATA
+
+
+class InvalidCommand(SessionError):
+    """Well-formed JSON that asks for something impossible."""
+
+
+class UnexpectedBinaryFrame(SessionError):
+    """A binary frame on a JSON endpoint; Pulsar's own protocol is at /ws/binary."""
+
+    close_code = CloseCode.UNSUPPORTED_DATA
+
+
+def close_reason(text: str) -> str:
+    """`text` cut at a character boundary so that it fits a close frame (123 bytes of UTF-8)."""
+    return text.encode("utf-8", "replace")[:MAX_CLOSE_REASON_BYTES].decode("utf-8", "ignore")

@@ -1,0 +1,38 @@
+"""What the decoders of client frames share: limits, and one guard around msgspec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from vela.wire.json.errors import InvalidJson
+
+__all__ = ["MAX_ITEMS_PER_FRAME", "Frame", "guarded_decode"]
+
+MAX_ITEMS_PER_FRAME = 1000  # messages or commands in one array: bounds what a single frame can hold up
+
+Frame: TypeAlias = str | bytes | bytearray | memoryview
+
+_T = TypeVar("_T")
+
+# msgspec raises its own error, the codec's, or the interpreter's when brackets are nested without end.
+DECODE_ERRORS: tuple[type[Exception], ...] = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+def guarded_decode(decode: Callable[[Frame], _T], frame: Frame) -> _T:
+    """`decode(frame)`; whatever is wrong with the text comes out as InvalidJson."""
+    try:
+        return decode(frame)
+    except DECODE_ERRORS as error:
+        raise InvalidJson(str(error)) from None
+
+
+def array_items(value: list[Any]) -> list[Any]:
+    """The items of an array frame. Raises InvalidJson when there is none, or too many."""
+    if not value:
+        raise InvalidJson("an array frame holds at least one object")
+    if len(value) > MAX_ITEMS_PER_FRAME:
+        raise InvalidJson(f"an array frame holds at most {MAX_ITEMS_PER_FRAME} objects")
+    return value

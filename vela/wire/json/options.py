@@ -1,0 +1,304 @@
+"""Query strings of the handshake as options (reference A4, A7, A8): Pulsar's names, defaults and refusals.
+
+Unknown parameters are ignored. `token` belongs to the handshake's authentication and is not read here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from vela.wire.errors import InvalidMessageId
+from vela.wire.json.errors import HandshakeRefused, InvalidQuery
+from vela.wire.json.query import Query
+from vela.wire.message_id import EARLIEST, LATEST, MessageId
+
+__all__ = [
+    "CompressionType",
+    "ConsumerOptions",
+    "CryptoFailureAction",
+    "DeadLetterPolicy",
+    "HashingScheme",
+    "InitialPosition",
+    "ProducerOptions",
+    "ReaderOptions",
+    "RoutingMode",
+    "SubscriptionMode",
+    "SubscriptionType",
+    "consumer_options",
+    "producer_options",
+    "reader_options",
+]
+
+MAX_RECEIVER_QUEUE = 1000  # larger wishes are cut silently (A7)
+MIN_ACK_TIMEOUT_MS = 1000
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
+_INT32 = 31
+_INT64 = 63
+
+
+class HashingScheme(StrEnum):
+    """How a key chooses a partition."""
+
+    JAVA_STRING_HASH = "JavaStringHash"
+    MURMUR3_32 = "Murmur3_32Hash"
+
+
+class RoutingMode(StrEnum):
+    """How a message without a key chooses a partition. Custom is accepted and acts as Single."""
+
+    SINGLE = "SinglePartition"
+    ROUND_ROBIN = "RoundRobinPartition"
+    CUSTOM = "CustomPartition"
+
+
+class CompressionType(StrEnum):
+    """What the broker compresses a stored entry with; frames stay plain."""
+
+    NONE = "NONE"
+    LZ4 = "LZ4"
+    ZLIB = "ZLIB"
+    ZSTD = "ZSTD"
+    SNAPPY = "SNAPPY"
+
+
+class SubscriptionType(StrEnum):
+    """Who shares the subscription, in Pulsar's spelling."""
+
+    EXCLUSIVE = "Exclusive"
+    SHARED = "Shared"
+    FAILOVER = "Failover"
+    KEY_SHARED = "Key_Shared"
+
+
+class SubscriptionMode(StrEnum):
+    """Whether the cursor outlives its consumers."""
+
+    DURABLE = "Durable"
+    NON_DURABLE = "NonDurable"
+
+
+class InitialPosition(StrEnum):
+    """Where a subscription created by this socket begins."""
+
+    LATEST = "Latest"
+    EARLIEST = "Earliest"
+
+
+class CryptoFailureAction(StrEnum):
+    """What to do with a message that cannot be decrypted."""
+
+    FAIL = "FAIL"
+    DISCARD = "DISCARD"
+    CONSUME = "CONSUME"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerOptions:
+    """A4. The batching numbers and `max_pending_messages` are read only with `batchingEnabled=true`."""
+
+    producer_name: str | None = None  # None = the broker makes one
+    initial_sequence_id: int | None = None  # the last id already used; None = the first message is 0
+    hashing_scheme: HashingScheme = HashingScheme.JAVA_STRING_HASH
+    send_timeout_ms: int = 30_000  # 0 = never
+    routing_mode: RoutingMode = RoutingMode.SINGLE
+    batching_enabled: bool = False
+    batching_max_messages: int = 1000  # messages in one batch
+    batching_max_publish_delay_ms: int = 1
+    max_pending_messages: int = 0  # sends without a receipt, 0 = unbounded
+    compression: CompressionType = CompressionType.NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterPolicy:
+    """Dead letter after `max_redeliver_count` redeliveries (semantics 3.9)."""
+
+    max_redeliver_count: int  # > 0
+    topic: str | None = None  # None = the default name
+
+    def topic_for(self, full_topic: str, subscription: str) -> str:
+        """The dead letter topic of one topic (full name, partition suffix removed) and subscription."""
+        return self.topic or f"{full_topic}-{subscription}-DLQ"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOptions:
+    """A7."""
+
+    subscription_type: SubscriptionType = SubscriptionType.EXCLUSIVE
+    subscription_mode: SubscriptionMode = SubscriptionMode.DURABLE
+    initial_position: InitialPosition = InitialPosition.LATEST
+    receiver_queue_size: int = MAX_RECEIVER_QUEUE  # messages, 0 … 1000
+    consumer_name: str | None = None  # None = the broker makes one
+    priority_level: int = 0  # 0 is served first
+    ack_timeout_ms: int = 0  # 0 = off, else >= 1000
+    negative_ack_redelivery_delay_ms: int = 60_000
+    dead_letter: DeadLetterPolicy | None = None
+    pull_mode: bool = False
+    crypto_failure_action: CryptoFailureAction = CryptoFailureAction.FAIL
+
+    @property
+    def window(self) -> int:
+        """Messages that may be out at once in push mode: the queue size, at least 1 (A10)."""
+        return max(1, self.receiver_queue_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderOptions:
+    """A8."""
+
+    start: MessageId = LATEST  # exclusive: the first message sent is the one after it
+    receiver_queue_size: int = MAX_RECEIVER_QUEUE  # messages, 0 … 1000
+    reader_name: str | None = None  # None = the broker makes one
+    crypto_failure_action: CryptoFailureAction = CryptoFailureAction.FAIL
+
+    @property
+    def window(self) -> int:
+        """Messages that may be out at once: the queue size, at least 1 (A10)."""
+        return max(1, self.receiver_queue_size)
+
+
+def producer_options(query: Query) -> ProducerOptions:
+    """Options of a producer. Raises InvalidQuery (400), and HandshakeRefused (500) for `encryptionKeys`.
+
+    Encryption is refused as Pulsar refuses it without a configured key reader: a client that believes its
+    messages are encrypted must not publish them plain.
+    """
+    if query.get("encryptionKeys"):
+        raise HandshakeRefused(
+            500, "Failed to create producer: no key reader is configured; remove encryptionKeys"
+        )
+    defaults = ProducerOptions()
+    batching = query.get("batchingEnabled", "").lower() == "true"
+    numbers = query if batching else {}
+    return ProducerOptions(
+        producer_name=query.get("producerName") or None,
+        initial_sequence_id=_initial_sequence_id(query),
+        hashing_scheme=_choice(query, "hashingScheme", defaults.hashing_scheme),
+        send_timeout_ms=_number(query, "sendTimeoutMillis", defaults.send_timeout_ms),
+        routing_mode=_choice(query, "messageRoutingMode", defaults.routing_mode),
+        batching_enabled=batching,
+        batching_max_messages=_number(
+            numbers, "batchingMaxMessages", defaults.batching_max_messages, minimum=1
+        ),
+        batching_max_publish_delay_ms=_number(
+            numbers, "batchingMaxPublishDelay", defaults.batching_max_publish_delay_ms, minimum=1
+        ),
+        max_pending_messages=_number(numbers, "maxPendingMessages", defaults.max_pending_messages),
+        compression=_choice(query, "compressionType", defaults.compression),
+    )
+
+
+def consumer_options(query: Query) -> ConsumerOptions:
+    """Options of a consumer, v2 or v3. Raises InvalidQuery (400)."""
+    defaults = ConsumerOptions()
+    name = query.get("consumerName")
+    if name is not None and not name.strip():
+        raise InvalidQuery("consumerName is blank; leave it out to get a generated one")
+    ack_timeout_ms = _number(query, "ackTimeoutMillis", defaults.ack_timeout_ms)
+    if 0 < ack_timeout_ms < MIN_ACK_TIMEOUT_MS:
+        raise InvalidQuery(f"ackTimeoutMillis is 0 (off) or at least {MIN_ACK_TIMEOUT_MS}")
+    return ConsumerOptions(
+        subscription_type=_choice(query, "subscriptionType", defaults.subscription_type),
+        subscription_mode=_choice(query, "subscriptionMode", defaults.subscription_mode),
+        initial_position=_choice(query, "subscriptionInitialPosition", defaults.initial_position),
+        receiver_queue_size=_receiver_queue_size(query),
+        consumer_name=name,
+        priority_level=_number(query, "priorityLevel", defaults.priority_level),
+        ack_timeout_ms=ack_timeout_ms,
+        negative_ack_redelivery_delay_ms=_number(
+            query, "negativeAckRedeliveryDelay", defaults.negative_ack_redelivery_delay_ms
+        ),
+        dead_letter=_dead_letter(query),
+        pull_mode=query.get("pullMode", "").lower() == "true",
+        crypto_failure_action=_crypto_failure_action(query),
+    )
+
+
+def reader_options(query: Query) -> ReaderOptions:
+    """Options of a reader. Raises HandshakeRefused with 500: a reader's refusal is never another (A3)."""
+    try:
+        return ReaderOptions(
+            start=_start(query),
+            receiver_queue_size=_receiver_queue_size(query),
+            reader_name=query.get("readerName") or None,
+            crypto_failure_action=_crypto_failure_action(query),
+        )
+    except InvalidQuery as error:
+        raise HandshakeRefused(500, f"Failed to create reader: {error.detail}") from None
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def _choice(query: Query, name: str, default: _Choice) -> _Choice:
+    text = query.get(name)
+    if text is None:
+        return default
+    try:
+        return type(default)(text)
+    except ValueError:
+        raise InvalidQuery(f"{name} is one of {', '.join(type(default))}") from None
+
+
+def _number(query: Query, name: str, default: int, *, minimum: int = 0) -> int:
+    return default if name not in query else _integer(query, name, minimum, _INT32)
+
+
+def _integer(query: Query, name: str, minimum: int, bits: int) -> int:
+    text = query[name]
+    if not _INTEGER.fullmatch(text):
+        raise InvalidQuery(f"{name} is not a whole number")
+    value = int(text)
+    if value < minimum:
+        raise InvalidQuery(f"{name} is at least {minimum}")
+    if value >= 1 << bits:
+        raise InvalidQuery(f"{name} is less than {1 << bits}")
+    return value
+
+
+def _initial_sequence_id(query: Query) -> int | None:
+    if "initialSequenceId" not in query:
+        return None
+    value = _integer(query, "initialSequenceId", -(1 << _INT64), _INT64)
+    return None if value == -1 else value
+
+
+def _receiver_queue_size(query: Query) -> int:
+    return min(MAX_RECEIVER_QUEUE, _number(query, "receiverQueueSize", MAX_RECEIVER_QUEUE))
+
+
+def _dead_letter(query: Query) -> DeadLetterPolicy | None:
+    if "maxRedeliverCount" in query:
+        count = _number(query, "maxRedeliverCount", 0, minimum=1)
+        return DeadLetterPolicy(
+            max_redeliver_count=count, topic=query.get("deadLetterTopic", "").strip() or None
+        )
+    if "deadLetterTopic" in query:
+        raise InvalidQuery("deadLetterTopic needs maxRedeliverCount, which is at least 1")
+    return None
+
+
+def _crypto_failure_action(query: Query) -> CryptoFailureAction:
+    try:
+        return CryptoFailureAction(query.get("cryptoFailureAction", CryptoFailureAction.FAIL))
+    except ValueError:  # the one parameter whose bad value Pulsar ignores
+        return CryptoFailureAction.FAIL
+
+
+def _start(query: Query) -> MessageId:
+    text = query.get("messageId", "").strip()
+    match text:
+        case "" | "latest":
+            return LATEST
+        case "earliest":
+            return EARLIEST
+    try:
+        return MessageId.from_base64(text)
+    except InvalidMessageId as error:
+        raise InvalidQuery(
+            f"messageId is earliest, latest or a base64 message id with +, / and = percent-encoded: {error}"
+        ) from None

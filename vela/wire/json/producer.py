@@ -1,0 +1,204 @@
+"""A producer's frames (reference A5, A6): messages in, acks out.
+
+Extension: a text frame may hold a JSON array of message objects. It is answered by exactly one frame: an
+array of acks in the same order, sent when the last of its messages is settled (`ArrayAcks`). Each item
+succeeds or fails by itself, as if it had been sent alone. An array that is empty or above the limit is
+answered by one `send-error:3` object.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from vela.wire.json.errors import InvalidJson, WebSocketError
+from vela.wire.json.frames import DECODE_ERRORS, Frame, array_items
+from vela.wire.json.times import parse_time
+
+__all__ = ["ArrayAcks", "DecodedMessage", "ProducerMessage", "SendError", "ack_frame", "decode_frame"]
+
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_MAX_TIME_MS = 2**63 - 1
+
+
+class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One message to publish. A msgspec struct, not a dataclass: making one costs a fifth of it."""
+
+    payload: bytes
+    properties: dict[str, str]  # {} when none were sent
+    key: str | None  # partition key
+    event_time_ms: int  # 0 = none
+    deliver_at_ms: int | None  # None = at once
+    context: str | None  # echoed in the ack; None = not sent
+
+
+class SendError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message that is refused. The socket stays open: no producer error closes it."""
+
+    error: WebSocketError  # 3, 7 or 8
+    message: str  # text for people
+    context: str | None = None  # absent when the JSON could not be read
+
+    def to_frame(self) -> bytes:
+        """The answer:
+        `{"result":"send-error:<n>","errorMsg":…,"context":…,"errorCode":0,"schemaVersion":0}`."""
+        return _encode(
+            _ErrorAck(
+                result=f"send-error:{int(self.error)}",
+                errorMsg=self.message.encode("utf-8", "replace").decode(),
+                context=UNSET if self.context is None else self.context,
+            )
+        )
+
+
+DecodedMessage: TypeAlias = ProducerMessage | SendError
+
+
+class _Fields(msgspec.Struct, gc=False):
+    # The names are Pulsar's; what is not listed is ignored, as Pulsar's mapper does.
+    payload: bytes | None = None
+    properties: dict[str, str] | None = None
+    context: str | None = None
+    key: str | None = None
+    replicationClusters: list[str] | None = None  # noqa: N815
+    eventTime: str | None = None  # noqa: N815
+    deliverAt: _Int64 | None = None  # noqa: N815
+    deliverAfterMs: _Int64 | None = None  # noqa: N815
+
+
+class _FieldsBadPayload(_Fields, gc=False):
+    # Second look at a refused object: when only the base64 is at fault the context can be echoed (error 7).
+    payload: str | None = None  # type: ignore[assignment]
+
+
+class _ErrorAck(msgspec.Struct, gc=False):
+    result: str
+    errorMsg: str  # noqa: N815
+    context: str | UnsetType = UNSET
+    errorCode: int = 0  # noqa: N815
+    schemaVersion: int = 0  # noqa: N815
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
+_decode_one = msgspec.json.Decoder(_Fields).decode
+_decode_bad_payload = msgspec.json.Decoder(_FieldsBadPayload).decode
+_decode_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def decode_frame(frame: Frame, now_ms: int) -> DecodedMessage | list[DecodedMessage]:
+    """The message of a text frame, or the list of them when the frame is an array. Never raises.
+
+    `now_ms` is the broker's clock, for `deliverAfterMs`. Errors are values: 3 when the frame is not JSON or a
+    field has the wrong type, 7 for the payload (missing, null, not base64) and for times out of range.
+    """
+    try:
+        fields = _decode(frame)
+    except DECODE_ERRORS as error:
+        return _refused(frame, now_ms, error)
+    if type(fields) is _Fields:
+        return _message(fields, now_ms)
+    try:
+        return [_message(item, now_ms) for item in array_items(fields)]
+    except InvalidJson as error:
+        return _not_json(error)
+
+
+def _message(fields: _Fields, now_ms: int) -> DecodedMessage:
+    payload = fields.payload
+    if payload is None:
+        return _bad_field("payload is missing; send standard base64, or an empty text", fields)
+    event_time_ms, deliver_at_ms = 0, None
+    if fields.eventTime is not None:
+        try:
+            event_time_ms = parse_time(fields.eventTime)
+        except ValueError as error:
+            return _bad_field(f"eventTime: {error}", fields)
+    if fields.deliverAfterMs is not None and fields.deliverAfterMs > 0:
+        deliver_at_ms = now_ms + fields.deliverAfterMs
+        if deliver_at_ms > _MAX_TIME_MS:
+            return _bad_field("deliverAfterMs reaches past the last time a message can carry", fields)
+    elif fields.deliverAt is not None and fields.deliverAt > 0:
+        deliver_at_ms = fields.deliverAt
+    return ProducerMessage(
+        payload=payload,
+        properties=fields.properties or {},
+        key=fields.key,
+        event_time_ms=event_time_ms,
+        deliver_at_ms=deliver_at_ms,
+        context=fields.context,
+    )
+
+
+def _refused(frame: Frame, now_ms: int, error: Exception) -> DecodedMessage | list[DecodedMessage]:
+    """Find out which object of a refused frame is at fault, so that the others and the context survive."""
+    try:
+        items = array_items(_decode_raw_items(frame))
+    except DECODE_ERRORS:
+        return _refused_one(frame, error)
+    except InvalidJson as limit:
+        return _not_json(limit)
+    return [_decode_item(item, now_ms) for item in items]
+
+
+def _decode_item(item: msgspec.Raw, now_ms: int) -> DecodedMessage:
+    try:
+        return _message(_decode_one(item), now_ms)
+    except DECODE_ERRORS as error:
+        return _refused_one(bytes(item), error)
+
+
+def _refused_one(frame: Frame, error: Exception) -> SendError:
+    try:
+        fields = _decode_bad_payload(frame)
+    except DECODE_ERRORS:
+        return _not_json(error)
+    return _bad_field("payload is not standard base64 with padding", fields)
+
+
+def _not_json(error: Exception) -> SendError:
+    return SendError(error=WebSocketError.FAILED_TO_DESERIALIZE_FROM_JSON, message=str(error))
+
+
+def _bad_field(message: str, fields: _Fields) -> SendError:
+    return SendError(error=WebSocketError.PAYLOAD_ENCODING_ERROR, message=message, context=fields.context)
+
+
+def ack_frame(message_id_base64: str, context: str | None) -> bytes:
+    """`{"result":"ok","messageId":…,"context":…,"errorCode":0,"schemaVersion":0}`, context as sent or absent.
+
+    `message_id_base64` is `MessageId.to_base64()`: base64 needs no escaping.
+    """
+    if context is None:
+        return (
+            b'{"result":"ok","messageId":"%b","errorCode":0,"schemaVersion":0}' % message_id_base64.encode()
+        )
+    return b'{"result":"ok","messageId":"%b","context":%b,"errorCode":0,"schemaVersion":0}' % (
+        message_id_base64.encode(),
+        _encode(context),
+    )
+
+
+class ArrayAcks:
+    """Collects the answers to one array frame. Settle each index once, in any order."""
+
+    __slots__ = ("_answers", "_waiting")
+
+    def __init__(self, messages: int) -> None:
+        """`messages` >= 1: how many items the frame had."""
+        self._answers: list[bytes] = [b""] * messages
+        self._waiting = messages
+
+    def settle(self, index: int, answer: bytes) -> bytes | None:
+        """Take the answer (`ack_frame` or `SendError.to_frame`) to item `index`; the last one gives the
+        frame.
+
+        Safe to repeat: an index that is settled already keeps its first answer.
+        """
+        if self._answers[index]:
+            return None
+        self._answers[index] = answer
+        self._waiting -= 1
+        return b"[%b]" % b",".join(self._answers) if not self._waiting else None

@@ -1,0 +1,42 @@
+"""Form decoding of the handshake's path pieces and query string, strict where Java's decoder is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+from urllib.parse import unquote_plus
+
+from vela.wire.json.errors import InvalidQuery
+
+__all__ = ["Query", "form_decode", "parse_query"]
+
+Query: TypeAlias = Mapping[str, str]  # first value of each parameter, decoded
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def form_decode(text: str, what: str) -> str:
+    """Decode `%xx` and `+`. Raises InvalidQuery on a broken escape or bytes that are not UTF-8."""
+    if _BAD_ESCAPE.search(text):
+        raise InvalidQuery(f"{what} has a % that two hexadecimal digits do not follow; write %25 for a %")
+    try:
+        decoded = unquote_plus(text, errors="strict")
+        decoded.encode()
+    except UnicodeError:
+        raise InvalidQuery(f"{what} is not percent-encoded UTF-8") from None
+    return decoded
+
+
+def parse_query(query_string: str | bytes) -> Query:
+    """`a=1&b=2` without the question mark as a mapping. Only the first value of a repeated name counts (A4).
+
+    A name without `=` has the value "". Raises InvalidQuery when the text cannot be decoded.
+    """
+    text = query_string.decode("latin-1") if isinstance(query_string, bytes) else query_string
+    query: dict[str, str] = {}
+    for pair in text.split("&"):
+        if pair:
+            name, _, value = pair.partition("=")
+            query.setdefault(form_decode(name, "a parameter name"), form_decode(value, name))
+    return query

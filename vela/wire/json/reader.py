@@ -1,0 +1,39 @@
+"""A reader's frames (reference A8). Pushes are a consumer's: `push_fragment`, `push_frame`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from vela.wire.json.frames import Frame, array_items, guarded_decode
+
+__all__ = ["ReaderFrame", "decode_reader_frame"]
+
+
+class _Fields(msgspec.Struct, gc=False):
+    type: Any = None
+
+
+_decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderFrame:
+    """What one frame of a reader asks for."""
+
+    processed: int  # messages done with: moves the window, acknowledges nothing
+    end_of_topic_requests: int  # answers owed, `end_of_topic_frame` each
+
+
+def decode_reader_frame(frame: Frame) -> ReaderFrame:
+    """Any JSON object, even `{}`, counts as one message processed, except `isEndOfTopic`; ids are not looked
+    at.
+
+    Extension: an array of such objects. Raises InvalidJson for anything else.
+    """
+    fields = guarded_decode(_decode, frame)
+    items = [fields] if type(fields) is _Fields else array_items(fields)
+    requests = sum(item.type == "isEndOfTopic" for item in items)
+    return ReaderFrame(processed=len(items) - requests, end_of_topic_requests=requests)

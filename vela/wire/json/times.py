@@ -1,0 +1,67 @@
+"""ISO-8601 instants as Pulsar's WebSocket API writes and reads them (reference A11), always in UTC."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+__all__ = ["format_time", "parse_time"]
+
+# ISO_OFFSET_DATE_TIME: the seconds and the fraction are optional, the offset is not.
+_PATTERN = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d)(?:(:\d\d)(?:\.(\d{1,9}))?)?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_MAX_OFFSET = timedelta(hours=18)
+_CYCLE_S = 146_097 * 86_400  # the Gregorian calendar repeats after 400 years
+
+
+def format_time(time_ms: int) -> str:
+    """Milliseconds since 1970 as `2024-05-01T10:00:00.12Z`: no trailing zeros, no fraction when it is zero.
+
+    Total: a producer may stamp any 64-bit number, so years that `datetime` cannot hold are written as Java
+    does, with a sign.
+    """
+    second, millisecond = divmod(time_ms, 1000)
+    if not millisecond:
+        return _second_text(second) + "Z"
+    return f"{_second_text(second)}.{millisecond:03d}".rstrip("0") + "Z"
+
+
+@lru_cache(maxsize=256)
+def _second_text(second: int) -> str:
+    # Messages of a backlog share their seconds: the cache makes this free on the push path.
+    cycles, within = divmod(second, _CYCLE_S)
+    moment = _EPOCH + timedelta(seconds=within)
+    year = moment.year + 400 * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}{moment:-%m-%dT%H:%M:%S}"
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds since 1970 of an ISO-8601 instant with an offset; digits below a millisecond are cut off.
+
+    Raises ValueError when `text` is not one, or lies before 1970 (an entry stores unsigned milliseconds).
+    """
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise ValueError("write the time as 2024-05-01T10:00:00.000Z or with an offset such as +02:00")
+    date, minutes, seconds, fraction, offset = match.groups()
+    local = datetime.fromisoformat(f"{date}T{minutes}{seconds or ':00'}+00:00")
+    since_epoch = local - _EPOCH - _offset(offset)
+    time_ms = since_epoch // _MILLISECOND + int((fraction or "0")[:3].ljust(3, "0"))
+    if time_ms < 0:
+        raise ValueError("the time lies before 1970")
+    return time_ms
+
+
+def _offset(text: str) -> timedelta:
+    if text in "Zz":
+        return timedelta(0)
+    hours, minutes = int(text[1:3]), int(text[4:6])
+    offset = timedelta(hours=hours, minutes=minutes)
+    if minutes > 59 or offset > _MAX_OFFSET:
+        raise ValueError("the offset of the time lies outside -18:00 … +18:00")
+    return -offset if text[0] == "-" else offset
