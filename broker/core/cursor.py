@@ -192,7 +192,7 @@ class Cursor:
             return _NOTHING
         if not self._ledgers.contains(position):
             return self._ack_unstored(position)
-        messages = self._count_of(position)
+        messages = self._count_of(position) if batch_size or remaining is not None else 0
         if batch_size and batch_size != messages:
             raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry holds {messages}")
         target = position

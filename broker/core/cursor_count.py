@@ -17,11 +17,19 @@ def settle(ledgers: LedgerMap, acked: AckChunks, mark_delete: Position) -> Posit
     if not acked.bits:
         return mark_delete
     while True:
-        following = ledgers.next_after(mark_delete)
-        last = acked.run_end(*following)
-        if last < following.entry_id:
+        ledger_id, entry_id = mark_delete
+        ledger = ledgers.get(ledger_id)
+        if ledger is None or entry_id + 1 >= ledger.entries:
+            ledger_id, entry_id = ledgers.next_after(mark_delete)
+            ledger = ledgers.get(ledger_id)
+        else:
+            entry_id += 1
+        last = acked.run_end(ledger_id, entry_id)
+        if last < entry_id:
             return mark_delete
-        mark_delete = Position(following.ledger_id, last)
+        mark_delete = Position(ledger_id, last)
+        if ledger is not None and last + 1 < ledger.entries:
+            return mark_delete
 
 
 def count_acked(

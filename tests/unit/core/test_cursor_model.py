@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from broker.core import ack_chunks, message_index
 from broker.core.ack_set import full
 from broker.core.cursor import Cursor
 from broker.core.cursor_state import AckChunk, CursorFlush, CursorState
@@ -272,5 +274,34 @@ class CursorMachine(RuleBasedStateMachine):
         assert holes == {p for p in self.log.sizes if self.whole(p) and p > first_open}
 
 
+class SmallChunkMachine(CursorMachine):
+    """The same with chunks of 8 entries, so that a few entries cross their borders."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        for module in (ack_chunks, message_index):
+            for name, value in (("CHUNK_SHIFT", 3), ("CHUNK_ENTRIES", 8), ("CHUNK_MASK", 7)):
+                self.patch.setattr(module, name, value)
+        self.patch.setattr(ack_chunks, "_BYTES", 1)
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+    @rule()
+    def publish_many(self) -> None:
+        self.log.publish_all(*[1] * 10)
+
+    @precondition(lambda self: self.has_entries())
+    @rule(data=st.data(), length=st.integers(5, 20))
+    def ack_many(self, data: st.DataObject, length: int) -> None:
+        first = self.pick(data)
+        for position in [p for p in self.log.positions() if p >= first][:length]:
+            self.cursor.ack(position)
+            self.ack_in_model(self.messages_of(position))
+
+
+SmallChunkMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestSmallChunks = SmallChunkMachine.TestCase
 CursorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestCursorMachine = CursorMachine.TestCase
