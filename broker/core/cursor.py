@@ -86,11 +86,6 @@ class Cursor:
     def backlog_bytes(self) -> int:
         return self._ledgers.total_bytes - self._bytes
 
-    @property
-    def has_partial_acks(self) -> bool:
-        """Batches may be partly acked; False is certain."""
-        return bool(self._acked.sets)
-
     def is_acked(self, position: Position) -> bool:
         """Whether the entry is wholly acked."""
         return position <= self._mark_delete or self._acked.has(*position)
