@@ -1,4 +1,4 @@
-"""What Celery's tasks ask of PostgreSQL: synchronous, one short connection a call, since a task may be forked anywhere."""
+"""What Celery's tasks ask of PostgreSQL: synchronous, a short connection a call, since a task may run anywhere."""
 
 from __future__ import annotations
 
