@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings, strategies as st
+from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from broker.core import ack_chunks, message_index
@@ -41,7 +42,9 @@ class Store:
             acked_bytes=self.flush.acked_bytes,
             version=self.flush.version,
             chunks=tuple(
-                AckChunk(ledger_id=k[0], chunk=k[1], bits=self.bits.get(k, b""), ack_sets=self.sets.get(k, {}))
+                AckChunk(
+                    ledger_id=k[0], chunk=k[1], bits=self.bits.get(k, b""), ack_sets=self.sets.get(k, {})
+                )
                 for k in sorted(self.bits.keys() | self.sets.keys())
             ),
         )
@@ -127,10 +130,8 @@ class CursorMachine(RuleBasedStateMachine):
         if beyond:
             self.acked |= upto | members
             if self.undo is not None:
-                floor = self.undo[1]
-                act_left = self.undo[3]
-                received = {m for m in upto | members if m[0] > floor and (m[0] != self.inside or m in act_left)}
-                self.undo[2].update(received)
+                _, act_mark_delete, restored, passed = self.undo
+                restored |= {m for m in upto | members if m[0] > act_mark_delete} - passed
         elif self.undo is not None:
             self.undo[2].update(upto | members)
         assert result.messages == len(self.acked) - before
@@ -195,10 +196,8 @@ class CursorMachine(RuleBasedStateMachine):
     def end_act(self) -> None:
         """The latest act can be undone: remember what an undo must bring back."""
         self.cursor.start_undo_overlay()
-        self.inside = self.cursor.read_from()
         snapshot, acked = self.before
-        act_left = self.all_messages() - self.acked
-        self.undo = (snapshot, self.cursor.mark_delete, acked, act_left)
+        self.undo = (snapshot, self.cursor.mark_delete, acked, set(self.acked))
 
     @precondition(lambda self: self.undo is not None)
     @rule(restart=st.booleans())

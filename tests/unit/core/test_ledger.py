@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.core.ledger import LedgerInfo, LedgerMap, RolloverPolicy, must_roll
 from broker.core.position import EARLIEST, LATEST, Position
