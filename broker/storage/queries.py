@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+
 from psycopg import sql
 
 __all__ = ["entry_table", "for_segment", "query", "script"]
