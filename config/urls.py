@@ -5,6 +5,8 @@ from django.urls import path
 
 from console import health
 
+admin.autodiscover()
+
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

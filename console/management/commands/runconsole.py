@@ -16,6 +16,7 @@ class Command(BaseCommand):
     """Serve the console until SIGTERM."""
 
     help = "Serves the console (VELA_BIND, VELA_CONSOLE_PORT) until it is told to stop."
+    requires_system_checks = ()  # `make check` has them; here they would cost each start
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Both default to the settings."""
