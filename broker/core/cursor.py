@@ -86,16 +86,6 @@ class Cursor:
     def backlog_bytes(self) -> int:
         return self._ledgers.total_bytes - self._bytes
 
-    @property
-    def has_holes(self) -> bool:
-        """Entries beyond mark-delete may be acked; False is certain."""
-        return bool(self._acked.bits)
-
-    @property
-    def has_partial_acks(self) -> bool:
-        """Batches may be partly acked; False is certain."""
-        return bool(self._acked.sets)
-
     def is_acked(self, position: Position) -> bool:
         """Whether the entry is wholly acked."""
         return position <= self._mark_delete or self._acked.has(*position)
@@ -197,7 +187,7 @@ class Cursor:
             return _NOTHING
         if not self._ledgers.contains(position):
             return self._ack_unstored(position)
-        messages = self._count_of(position)
+        messages = self._count_of(position) if batch_size or remaining is not None else 0
         if batch_size and batch_size != messages:
             raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry holds {messages}")
         target = position

@@ -17,11 +17,19 @@ def settle(ledgers: LedgerMap, acked: AckChunks, mark_delete: Position) -> Posit
     if not acked.bits:
         return mark_delete
     while True:
-        following = ledgers.next_after(mark_delete)
-        last = acked.run_end(*following)
-        if last < following.entry_id:
+        ledger_id, entry_id = mark_delete
+        ledger = ledgers.get(ledger_id)
+        if ledger is None or entry_id + 1 >= ledger.entries:
+            ledger_id, entry_id = ledgers.next_after(mark_delete)
+            ledger = ledgers.get(ledger_id)
+        else:
+            entry_id += 1
+        last = acked.run_end(ledger_id, entry_id)
+        if last < entry_id:
             return mark_delete
-        mark_delete = Position(following.ledger_id, last)
+        mark_delete = Position(ledger_id, last)
+        if ledger is not None and last + 1 < ledger.entries:
+            return mark_delete
 
 
 def count_acked(
@@ -160,7 +168,7 @@ def _held(index: MessageIndex, ledger_id: int, low: int, high: int, left: int | 
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """The target `wanted` messages into a piece that holds more; mark-delete goes up to the entry it ends in."""
+    """The target `wanted` messages into a piece that holds more; mark-delete is the entry before."""
     ledger_id, low, high = piece
     entry_id = low
     if left is not None:

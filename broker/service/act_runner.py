@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -61,10 +62,8 @@ class ActRunner:
 
     async def _run(self) -> None:
         while True:
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._work.wait(), timeout=_POLL_S)
-            except TimeoutError:
-                pass
             self._work.clear()
             try:
                 async with self._pool.use() as connection:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -96,10 +96,8 @@ class Flusher:
             )
             rest_s = last_end_s + interval_s - loop.time()
             if rest_s > 0 and not self._urgent.is_set():
-                try:
+                with suppress(TimeoutError):
                     await asyncio.wait_for(self._urgent.wait(), timeout=rest_s)
-                except TimeoutError:
-                    pass
             self._urgent.clear()
             self._work.clear()
             await self._flush()

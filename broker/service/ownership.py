@@ -1,4 +1,4 @@
-"""Who may write: the advisory lock for liveness, the epochs for fencing, and what happens when either is lost (design 6).
+"""Who may write: the advisory lock for liveness, epochs for fencing, and what happens when either is lost (design 6).
 
 The lock's connection is always awaited in `notifies()`: an idle connection does not notice its death. The same
 connection therefore carries the wake-ups from other processes.

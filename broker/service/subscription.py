@@ -64,9 +64,7 @@ class Subscription:
         self.consumers: dict[int, Consumer] = {}
         self.read_position = cursor.read_from()
         self.moves = CursorMove(self)
-        self.deadlines: TimingWheel[Position] = TimingWheel(
-            topic.services.clock.now_ms(), tick_ms=WHEEL_TICK_MS
-        )
+        self.deadlines: TimingWheel[Position] = TimingWheel(tick_ms=WHEEL_TICK_MS)
         self.validation_errors: dict[str, int] = {}
         self.invalid_acks = 0
         self.messages_out = 0
@@ -102,7 +100,7 @@ class Subscription:
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Add a consumer (semantics 3.1). Raises ConsumerBusy, SubscriptionBusy, NotAllowed; waits for a seek to end."""
+        """Add a consumer (semantics 3.1), after a seek under way. Raises ConsumerBusy, SubscriptionBusy, NotAllowed."""
         async with self._attaching, self.moves.idle():
             if self.is_deleted:
                 raise ServiceNotReady(f"subscription {self.name} has just been deleted; subscribe again")

@@ -202,6 +202,9 @@ class Dispatcher(Protocol):
         cumulative ack, its position and total.
         """
 
+    def acked_through(self, mark_delete: Position, messages: int) -> None:
+        """The cursor took a cumulative ack: `messages` newly acked. Clients may not on Shared (S4.5)."""
+
     def discard(self, position: Position) -> None:
         """The broker itself acked an entry that nobody shall get (S1.2, S1.3): forget it, credit nobody."""
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import settings, strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from broker.core import ack_chunks, message_index
 from broker.core.ack_set import full
 from broker.core.cursor import Cursor
 from broker.core.cursor_state import AckChunk, CursorFlush, CursorState
@@ -39,7 +42,9 @@ class Store:
             acked_bytes=self.flush.acked_bytes,
             version=self.flush.version,
             chunks=tuple(
-                AckChunk(ledger_id=k[0], chunk=k[1], bits=self.bits.get(k, b""), ack_sets=self.sets.get(k, {}))
+                AckChunk(
+                    ledger_id=k[0], chunk=k[1], bits=self.bits.get(k, b""), ack_sets=self.sets.get(k, {})
+                )
                 for k in sorted(self.bits.keys() | self.sets.keys())
             ),
         )
@@ -125,10 +130,8 @@ class CursorMachine(RuleBasedStateMachine):
         if beyond:
             self.acked |= upto | members
             if self.undo is not None:
-                floor = self.undo[1]
-                act_left = self.undo[3]
-                received = {m for m in upto | members if m[0] > floor and (m[0] != self.inside or m in act_left)}
-                self.undo[2].update(received)
+                _, act_mark_delete, restored, passed = self.undo
+                restored |= {m for m in upto | members if m[0] > act_mark_delete} - passed
         elif self.undo is not None:
             self.undo[2].update(upto | members)
         assert result.messages == len(self.acked) - before
@@ -193,10 +196,8 @@ class CursorMachine(RuleBasedStateMachine):
     def end_act(self) -> None:
         """The latest act can be undone: remember what an undo must bring back."""
         self.cursor.start_undo_overlay()
-        self.inside = self.cursor.read_from()
         snapshot, acked = self.before
-        act_left = self.all_messages() - self.acked
-        self.undo = (snapshot, self.cursor.mark_delete, acked, act_left)
+        self.undo = (snapshot, self.cursor.mark_delete, acked, set(self.acked))
 
     @precondition(lambda self: self.undo is not None)
     @rule(restart=st.booleans())
@@ -272,5 +273,34 @@ class CursorMachine(RuleBasedStateMachine):
         assert holes == {p for p in self.log.sizes if self.whole(p) and p > first_open}
 
 
+class SmallChunkMachine(CursorMachine):
+    """The same with chunks of 8 entries, so that a few entries cross their borders."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        for module in (ack_chunks, message_index):
+            for name, value in (("CHUNK_SHIFT", 3), ("CHUNK_ENTRIES", 8), ("CHUNK_MASK", 7)):
+                self.patch.setattr(module, name, value)
+        self.patch.setattr(ack_chunks, "_BYTES", 1)
+
+    def teardown(self) -> None:
+        self.patch.undo()
+
+    @rule()
+    def publish_many(self) -> None:
+        self.log.publish_all(*[1] * 10)
+
+    @precondition(lambda self: self.has_entries())
+    @rule(data=st.data(), length=st.integers(5, 20))
+    def ack_many(self, data: st.DataObject, length: int) -> None:
+        first = self.pick(data)
+        for position in [p for p in self.log.positions() if p >= first][:length]:
+            self.cursor.ack(position)
+            self.ack_in_model(self.messages_of(position))
+
+
+SmallChunkMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestSmallChunks = SmallChunkMachine.TestCase
 CursorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestCursorMachine = CursorMachine.TestCase

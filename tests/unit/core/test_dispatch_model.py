@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from hypothesis import settings, strategies as st
+from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from broker.core.cursor import Cursor
-from broker.core.dispatchers.base import Assignment, DispatchConsumer, Dispatcher, ReadEntry, ReadKind, ReadPlan
+from broker.core.dispatchers.base import (
+    Assignment,
+    DispatchConsumer,
+    Dispatcher,
+    ReadEntry,
+    ReadKind,
+    ReadPlan,
+)
 from broker.core.dispatchers.choice import dispatcher_for
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription import SubscriptionType
@@ -182,7 +190,9 @@ class DispatchMachine(RuleBasedStateMachine):
         client = data.draw(st.sampled_from(self.clients))
         named = None
         if not everything:
-            named = data.draw(st.lists(st.sampled_from(sorted(self.log.sizes) or [Position(1, 0)]), max_size=4))
+            named = data.draw(
+                st.lists(st.sampled_from(sorted(self.log.sizes) or [Position(1, 0)]), max_size=4)
+            )
         if self.dispatcher.redeliver(client.consumer, named):
             assert self.kind is SubscriptionType.EXCLUSIVE
             self.read_position = self.cursor.read_from()
