@@ -1,0 +1,24 @@
+"""Ack sets: words and bitsets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vela.wire import ack_set
+
+
+@given(st.integers(0, 2**300))
+def test_words_invert(value: int) -> None:
+    words = ack_set.to_words(value)
+    assert all(-(2**63) <= word < 2**63 for word in words)
+    assert ack_set.from_words(words) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [([], None), ([0], 0), ([1], 1), ([-1], 2**64 - 1), ([0, 1], 2**64), ([5, 0, 0], 5)],
+)
+def test_an_empty_field_is_the_whole_entry_and_zero_is_all_acked(words: list[int], value: int | None) -> None:
+    assert ack_set.from_words(words) == value

@@ -1,0 +1,33 @@
+"""Ack sets on the wire: signed 64-bit words, lowest index first; in memory: one integer (protocol 3.9).
+
+Bit i set means that index i of the batch is still unacked. Words left out at the end are zero, all acked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from vela.wire.varint import UINT64_MASK, signed64
+
+__all__ = ["from_words", "to_words"]
+
+_WORD_BITS: Final = 64
+
+
+def from_words(words: Sequence[int]) -> int | None:
+    """The bitset, or None for an empty field, which means the whole entry and not "all acked"."""
+    if not words:
+        return None
+    value = 0
+    for word in reversed(words):
+        value = value << _WORD_BITS | (word & UINT64_MASK)
+    return value
+
+
+def to_words(ack_set: int) -> list[int]:
+    """The bitset as signed words, at least one, so that "all acked" is not taken for "whole entry"."""
+    words = [signed64(ack_set & UINT64_MASK)]
+    while ack_set := ack_set >> _WORD_BITS:
+        words.append(signed64(ack_set & UINT64_MASK))
+    return words

@@ -1,0 +1,23 @@
+"""Answers to commands that Vela does not serve and that have an answer message of their own."""
+
+from __future__ import annotations
+
+from vela.wire.binary.commands.connection import error_value, frame_of
+from vela.wire.binary.enums import ServerError
+from vela.wire.pb import vela_pulsar_pb2 as pb
+
+__all__ = ["schema_refused"]
+
+
+def schema_refused(request_id: int, code: ServerError, message: str, *, creating: bool) -> bytes:
+    """GET_SCHEMA_RESPONSE, or GET_OR_CREATE_SCHEMA_RESPONSE when `creating`, with an error."""
+    if creating:
+        kind = pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE
+        created = pb.CommandGetOrCreateSchemaResponse(
+            request_id=request_id, error_code=error_value(code), error_message=message
+        )
+        return frame_of(pb.BaseCommand(type=kind, getOrCreateSchemaResponse=created))
+    body = pb.CommandGetSchemaResponse(
+        request_id=request_id, error_code=error_value(code), error_message=message
+    )
+    return frame_of(pb.BaseCommand(type=pb.BaseCommand.GET_SCHEMA_RESPONSE, getSchemaResponse=body))

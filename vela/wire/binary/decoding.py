@@ -1,0 +1,342 @@
+"""From a client's command to its event. Pure functions; whether it may come now is the engine's business."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from google.protobuf.message import DecodeError
+
+from vela.wire import ack_set
+from vela.wire.binary import events
+from vela.wire.binary.enums import AccessMode, InitialPosition, SubType, TopicsMode, ValidationError
+from vela.wire.binary.frames import Frame
+from vela.wire.errors import MalformedCommand, UnexpectedCommand
+from vela.wire.message_id import MessageId
+from vela.wire.pb import vela_pulsar_pb2 as pb
+from vela.wire.varint import signed64
+
+__all__ = ["decode_event", "parse_command"]
+
+_SIGN: Final = 1 << 63
+_STICKY: Final = pb.STICKY
+
+
+class _Body(Protocol):
+    def IsInitialized(self) -> bool: ...  # noqa: N802 - protobuf's name
+
+
+def parse_command(data: bytes) -> pb.BaseCommand:
+    """A serialized BaseCommand, parsed. Raises MalformedCommand."""
+    try:
+        return pb.BaseCommand.FromString(data)
+    except DecodeError:
+        raise MalformedCommand("the command is not valid protobuf") from None
+
+
+def decode_event(command: pb.BaseCommand, frame: Frame) -> events.Event:
+    """The event of a client's command. Raises MalformedCommand, UnexpectedCommand (a broker's command)."""
+    kind = command.type
+    if kind == pb.BaseCommand.SEND:
+        return _send(command, frame)
+    if frame.payload is not None:
+        raise MalformedCommand(f"{_name(kind)} carries {len(frame.payload)} bytes after its command")
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        return _unsupported(command)
+    return decoder(command)
+
+
+def _complete(body: _Body, command: pb.BaseCommand) -> None:
+    """upb accepts a message without its required fields; this is where they are missed."""
+    if not body.IsInitialized():
+        if not command.HasField("type"):
+            raise MalformedCommand("the command's type is missing or unknown")
+        raise MalformedCommand(f"{_name(command.type)} lacks a required field")
+
+
+def _name(kind: pb.BaseCommand.Type.ValueType) -> str:
+    return pb.BaseCommand.Type.Name(kind)
+
+
+def _text(value: object) -> str:
+    # upb hands back bytes where a string is not UTF-8.
+    if not isinstance(value, str):
+        raise MalformedCommand("a text field of the command is not UTF-8")
+    return value
+
+
+def _properties(pairs: Iterable[pb.KeyValue]) -> dict[str, str]:
+    return {_text(pair.key): _text(pair.value) for pair in pairs}
+
+
+def _send(command: pb.BaseCommand, frame: Frame) -> events.Send:
+    body = command.send
+    _complete(body, command)
+    if frame.payload is None:
+        raise MalformedCommand("SEND carries no entry")
+    sequence_id = body.sequence_id
+    return events.Send(
+        body.producer_id,
+        sequence_id if sequence_id < _SIGN else signed64(sequence_id),
+        signed64(body.highest_sequence_id) if body.HasField("highest_sequence_id") else None,
+        body.num_messages,
+        body.is_chunk,
+        body.HasField("txnid_least_bits") and body.HasField("txnid_most_bits"),
+        frame.payload,
+    )
+
+
+def _ack(command: pb.BaseCommand) -> events.Ack:
+    body = command.ack
+    _complete(body, command)
+    ids = []
+    for item in body.message_id:
+        ledger_id, entry_id = item.ledgerId, item.entryId
+        if ledger_id >= _SIGN or entry_id >= _SIGN:
+            ledger_id, entry_id = signed64(ledger_id), signed64(entry_id)
+        ids.append(events.AckId(ledger_id, entry_id, ack_set.from_words(item.ack_set)))
+    return events.Ack(
+        body.consumer_id,
+        body.ack_type == pb.CommandAck.Cumulative,
+        ids,
+        ValidationError(body.validation_error) if body.HasField("validation_error") else None,
+        body.request_id if body.HasField("request_id") else None,
+        body.HasField("txnid_least_bits") and body.HasField("txnid_most_bits"),
+    )
+
+
+def _flow(command: pb.BaseCommand) -> events.Flow:
+    body = command.flow
+    _complete(body, command)
+    return events.Flow(body.consumer_id, body.messagePermits)
+
+
+def _redeliver(command: pb.BaseCommand) -> events.Redeliver:
+    body = command.redeliverUnacknowledgedMessages
+    _complete(body, command)
+    return events.Redeliver(
+        body.consumer_id,
+        [(signed64(item.ledgerId), signed64(item.entryId)) for item in body.message_ids],
+        body.consumer_epoch if body.HasField("consumer_epoch") else None,
+    )
+
+
+def _connect(command: pb.BaseCommand) -> events.Connect:
+    body = command.connect
+    _complete(body, command)
+    return events.Connect(
+        client_version=_text(body.client_version),
+        protocol_version=body.protocol_version,
+        auth_method=_text(body.auth_method_name) if body.HasField("auth_method_name") else None,
+        auth_data=body.auth_data if body.HasField("auth_data") else None,
+        proxy_to_broker_url=_text(body.proxy_to_broker_url) if body.HasField("proxy_to_broker_url") else None,
+        supports_auth_refresh=body.feature_flags.supports_auth_refresh,
+    )
+
+
+def _auth_response(command: pb.BaseCommand) -> events.AuthResponse:
+    response = command.authResponse.response
+    return events.AuthResponse(
+        auth_method=_text(response.auth_method_name) if response.HasField("auth_method_name") else None,
+        auth_data=response.auth_data if response.HasField("auth_data") else None,
+    )
+
+
+def _partition_metadata(command: pb.BaseCommand) -> events.PartitionMetadata:
+    body = command.partitionMetadata
+    _complete(body, command)
+    return events.PartitionMetadata(
+        topic=_text(body.topic), request_id=body.request_id, create=body.metadata_auto_creation_enabled
+    )
+
+
+def _lookup(command: pb.BaseCommand) -> events.Lookup:
+    body = command.lookupTopic
+    _complete(body, command)
+    has_listener = body.HasField("advertised_listener_name")
+    return events.Lookup(
+        topic=_text(body.topic),
+        request_id=body.request_id,
+        authoritative=body.authoritative,
+        listener_name=_text(body.advertised_listener_name) if has_listener else None,
+    )
+
+
+def _topics_of_namespace(command: pb.BaseCommand) -> events.GetTopicsOfNamespace:
+    body = command.getTopicsOfNamespace
+    _complete(body, command)
+    return events.GetTopicsOfNamespace(
+        request_id=body.request_id,
+        namespace=_text(body.namespace),
+        mode=TopicsMode(body.mode),
+        pattern=_text(body.topics_pattern) if body.HasField("topics_pattern") else None,
+        topics_hash=_text(body.topics_hash) if body.HasField("topics_hash") else None,
+    )
+
+
+def _schema(body: pb.Schema) -> events.Schema:
+    return events.Schema(
+        name=_text(body.name), type=body.type, data=body.schema_data, properties=_properties(body.properties)
+    )
+
+
+def _open_producer(command: pb.BaseCommand) -> events.OpenProducer:
+    body = command.producer
+    _complete(body, command)
+    has = body.HasField
+    return events.OpenProducer(
+        topic=_text(body.topic),
+        producer_id=body.producer_id,
+        request_id=body.request_id,
+        producer_name=_text(body.producer_name) if has("producer_name") else None,
+        user_provided_name=body.user_provided_producer_name,
+        encrypted=body.encrypted,
+        properties=_properties(body.metadata),
+        schema=_schema(body.schema) if has("schema") else None,
+        epoch=body.epoch,
+        access_mode=AccessMode(body.producer_access_mode),
+        topic_epoch=body.topic_epoch if has("topic_epoch") else None,
+        initial_subscription=(
+            _text(body.initial_subscription_name) if has("initial_subscription_name") else None
+        ),
+        in_transaction=body.txn_enabled,
+    )
+
+
+def _close_producer(command: pb.BaseCommand) -> events.CloseProducer:
+    body = command.close_producer
+    _complete(body, command)
+    return events.CloseProducer(producer_id=body.producer_id, request_id=body.request_id)
+
+
+def _message_id(body: pb.MessageIdData) -> MessageId:
+    return MessageId(
+        signed64(body.ledgerId), signed64(body.entryId), body.partition, body.batch_index, body.batch_size
+    )
+
+
+def _subscribe(command: pb.BaseCommand) -> events.Subscribe:
+    body = command.subscribe
+    _complete(body, command)
+    has = body.HasField
+    key_shared = body.keySharedMeta
+    return events.Subscribe(
+        topic=_text(body.topic),
+        subscription=_text(body.subscription),
+        type=SubType(body.subType),
+        consumer_id=body.consumer_id,
+        request_id=body.request_id,
+        consumer_name=_text(body.consumer_name),
+        priority=body.priority_level,
+        durable=body.durable,
+        start=_message_id(body.start_message_id) if has("start_message_id") else None,
+        start_ack_set=ack_set.from_words(body.start_message_id.ack_set),
+        initial_position=InitialPosition(body.initialPosition),
+        rollback_s=body.start_message_rollback_duration_sec,
+        create_topic=body.force_topic_creation,
+        read_compacted=body.read_compacted,
+        replicate_state=body.replicate_subscription_state,
+        properties=_properties(body.metadata),
+        subscription_properties=_properties(body.subscription_properties),
+        schema=_schema(body.schema) if has("schema") else None,
+        key_shared_sticky=has("keySharedMeta") and key_shared.keySharedMode == _STICKY,
+        key_shared_ranges=[(item.start, item.end) for item in key_shared.hashRanges],
+        key_shared_out_of_order=key_shared.allowOutOfOrderDelivery,
+        epoch=body.consumer_epoch if has("consumer_epoch") else None,
+    )
+
+
+def _unsubscribe(command: pb.BaseCommand) -> events.Unsubscribe:
+    body = command.unsubscribe
+    _complete(body, command)
+    return events.Unsubscribe(consumer_id=body.consumer_id, request_id=body.request_id, force=body.force)
+
+
+def _seek(command: pb.BaseCommand) -> events.Seek:
+    body = command.seek
+    _complete(body, command)
+    has = body.HasField
+    return events.Seek(
+        consumer_id=body.consumer_id,
+        request_id=body.request_id,
+        message_id=_message_id(body.message_id) if has("message_id") else None,
+        ack_set=ack_set.from_words(body.message_id.ack_set),
+        publish_time_ms=signed64(body.message_publish_time) if has("message_publish_time") else None,
+    )
+
+
+def _close_consumer(command: pb.BaseCommand) -> events.CloseConsumer:
+    body = command.close_consumer
+    _complete(body, command)
+    return events.CloseConsumer(consumer_id=body.consumer_id, request_id=body.request_id)
+
+
+def _get_last_message_id(command: pb.BaseCommand) -> events.GetLastMessageId:
+    body = command.getLastMessageId
+    _complete(body, command)
+    return events.GetLastMessageId(consumer_id=body.consumer_id, request_id=body.request_id)
+
+
+def _consumer_stats(command: pb.BaseCommand) -> events.ConsumerStats:
+    body = command.consumerStats
+    _complete(body, command)
+    return events.ConsumerStats(consumer_id=body.consumer_id, request_id=body.request_id)
+
+
+_DECODERS: Final[dict[int, Callable[[pb.BaseCommand], events.Event]]] = {
+    pb.BaseCommand.CONNECT: _connect,
+    pb.BaseCommand.SUBSCRIBE: _subscribe,
+    pb.BaseCommand.PRODUCER: _open_producer,
+    pb.BaseCommand.ACK: _ack,
+    pb.BaseCommand.FLOW: _flow,
+    pb.BaseCommand.UNSUBSCRIBE: _unsubscribe,
+    pb.BaseCommand.CLOSE_PRODUCER: _close_producer,
+    pb.BaseCommand.CLOSE_CONSUMER: _close_consumer,
+    pb.BaseCommand.PING: lambda _: events.Ping(),
+    pb.BaseCommand.PONG: lambda _: events.Pong(),
+    pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: _redeliver,
+    pb.BaseCommand.PARTITIONED_METADATA: _partition_metadata,
+    pb.BaseCommand.LOOKUP: _lookup,
+    pb.BaseCommand.CONSUMER_STATS: _consumer_stats,
+    pb.BaseCommand.SEEK: _seek,
+    pb.BaseCommand.GET_LAST_MESSAGE_ID: _get_last_message_id,
+    pb.BaseCommand.GET_TOPICS_OF_NAMESPACE: _topics_of_namespace,
+    pb.BaseCommand.AUTH_RESPONSE: _auth_response,
+}
+
+_UNBUILT: Final = frozenset(
+    {
+        pb.BaseCommand.GET_SCHEMA,
+        pb.BaseCommand.GET_OR_CREATE_SCHEMA,
+        pb.BaseCommand.NEW_TXN,
+        pb.BaseCommand.ADD_PARTITION_TO_TXN,
+        pb.BaseCommand.ADD_SUBSCRIPTION_TO_TXN,
+        pb.BaseCommand.END_TXN,
+        pb.BaseCommand.END_TXN_ON_PARTITION,
+        pb.BaseCommand.END_TXN_ON_SUBSCRIPTION,
+        pb.BaseCommand.TC_CLIENT_CONNECT_REQUEST,
+        pb.BaseCommand.WATCH_TOPIC_LIST,
+        pb.BaseCommand.WATCH_TOPIC_LIST_CLOSE,
+        pb.BaseCommand.SCALABLE_TOPIC_LOOKUP,
+        pb.BaseCommand.SCALABLE_TOPIC_CLOSE,
+        pb.BaseCommand.SCALABLE_TOPIC_SUBSCRIBE,
+        pb.BaseCommand.WATCH_SCALABLE_TOPICS,
+        pb.BaseCommand.WATCH_SCALABLE_TOPICS_CLOSE,
+        pb.BaseCommand.WATCH_TC_ASSIGNMENTS,
+        pb.BaseCommand.WATCH_TC_ASSIGNMENTS_CLOSE,
+    }
+)
+"""Commands a client may send by the protocol and Vela refuses."""
+
+
+def _unsupported(command: pb.BaseCommand) -> events.Unsupported:
+    name = _name(command.type)
+    if command.type not in _UNBUILT:
+        raise UnexpectedCommand(f"{name} is the broker's command, a client must not send it")
+    field = pb.BaseCommand.DESCRIPTOR.fields_by_number.get(command.type)
+    if field is None:
+        return events.Unsupported(name=name, request_id=None)
+    body = getattr(command, field.name)
+    _complete(body, command)
+    return events.Unsupported(name=name, request_id=body.request_id)

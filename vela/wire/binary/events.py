@@ -1,0 +1,290 @@
+"""What a client asks for: one class a command, as `ServerEngine.receive` gives them.
+
+Ids of entries and sequence ids are signed 64 bits (-1 travels as 2^64-1); producer, consumer and request ids
+are the client's own and unsigned. The frequent events are named tuples, a third of a frozen dataclass's cost
+(0.25 against 0.85 us for seven fields).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vela.wire.binary.enums import AccessMode, InitialPosition, SubType, TopicsMode, ValidationError
+from vela.wire.message_id import MessageId
+
+__all__ = [
+    "Ack",
+    "AckId",
+    "AuthResponse",
+    "CloseConsumer",
+    "CloseProducer",
+    "Connect",
+    "ConsumerStats",
+    "Event",
+    "Flow",
+    "GetLastMessageId",
+    "GetTopicsOfNamespace",
+    "Lookup",
+    "OpenProducer",
+    "PartitionMetadata",
+    "Ping",
+    "Pong",
+    "Redeliver",
+    "Schema",
+    "Seek",
+    "Send",
+    "Subscribe",
+    "Unsubscribe",
+    "Unsupported",
+]
+
+
+class Send(NamedTuple):
+    """SEND: one entry to store."""
+
+    producer_id: int
+    sequence_id: int  # echo it exactly in the receipt
+    highest_sequence_id: int | None  # None = not given; echo it too
+    messages: int  # as the command claims; the entry's metadata decides
+    is_chunk: bool
+    in_transaction: bool
+    entry_block: bytes  # everything after the command; carries a checksum or not: see `with_checksum`
+
+
+class AckId(NamedTuple):
+    """One id of an ACK."""
+
+    ledger_id: int
+    entry_id: int
+    ack_set: int | None  # bit i set = index i still unacked; None = the whole entry; 0 = given, all acked
+
+
+class Ack(NamedTuple):
+    """ACK."""
+
+    consumer_id: int
+    cumulative: bool
+    ids: Sequence[AckId]
+    validation_error: (
+        ValidationError | None
+    )  # why the client threw the message away; it is an ack all the same
+    request_id: int | None  # None = no answer wanted
+    in_transaction: bool
+
+
+class Flow(NamedTuple):
+    """FLOW: the consumer takes so many more messages."""
+
+    consumer_id: int
+    permits: int  # messages, not entries; > 0 is the service's to check
+
+
+class Redeliver(NamedTuple):
+    """REDELIVER_UNACKNOWLEDGED_MESSAGES."""
+
+    consumer_id: int
+    positions: Sequence[tuple[int, int]]  # (ledger, entry); empty = everything the consumer has not acked
+    epoch: int | None  # Java's consumer epoch, None = not given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """A schema as a client announces it with a producer or consumer."""
+
+    name: str
+    type: int  # Schema.Type of the protocol
+    data: bytes
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connect:
+    """CONNECT: the first command. Answer with `send_connected`, or `send_error` and close."""
+
+    client_version: str
+    protocol_version: int  # highest the client knows
+    auth_method: str | None
+    auth_data: bytes | None
+    proxy_to_broker_url: str | None  # host:port the client wants behind a proxy; a broker ignores it
+    supports_auth_refresh: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthResponse:
+    """AUTH_RESPONSE to a challenge."""
+
+    auth_method: str | None
+    auth_data: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ping:
+    """PING: answer with `send_pong` at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pong:
+    """PONG: the peer is alive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMetadata:
+    """PARTITIONED_METADATA: how many partitions has the topic?"""
+
+    topic: str
+    request_id: int
+    create: bool  # the topic may be created
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """LOOKUP: who serves the topic?"""
+
+    topic: str
+    request_id: int
+    authoritative: bool
+    listener_name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetTopicsOfNamespace:
+    """GET_TOPICS_OF_NAMESPACE."""
+
+    request_id: int
+    namespace: str  # "tenant/namespace"
+    mode: TopicsMode
+    pattern: str | None  # a wish: clients filter again
+    topics_hash: str | None  # of the list the client has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenProducer:
+    """PRODUCER."""
+
+    topic: str
+    producer_id: int
+    request_id: int
+    producer_name: str | None  # None = the broker makes one
+    user_provided_name: bool  # False: the name was once made by the broker
+    encrypted: bool
+    properties: Mapping[str, str]
+    schema: Schema | None
+    epoch: int  # raised by the client at each reconnection of this producer
+    access_mode: AccessMode
+    topic_epoch: int | None
+    initial_subscription: str | None
+    in_transaction: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseProducer:
+    """CLOSE_PRODUCER."""
+
+    producer_id: int
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribe:
+    """SUBSCRIBE."""
+
+    topic: str
+    subscription: str
+    type: SubType
+    consumer_id: int
+    request_id: int
+    consumer_name: str  # "" if none was given
+    priority: int  # 0 is served first
+    durable: bool
+    start: MessageId | None  # non-durable only: the first entry to send
+    start_ack_set: int | None  # of `start`; None = all its messages
+    initial_position: InitialPosition
+    rollback_s: int  # > 0: start this many seconds back
+    create_topic: bool
+    read_compacted: bool
+    replicate_state: bool
+    properties: Mapping[str, str]
+    subscription_properties: Mapping[str, str]
+    schema: Schema | None
+    key_shared_sticky: bool  # Key_Shared with ranges of the client's choice
+    key_shared_ranges: Sequence[tuple[int, int]]  # inclusive hash slots
+    key_shared_out_of_order: bool
+    epoch: int | None  # Java's consumer epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsubscribe:
+    """UNSUBSCRIBE."""
+
+    consumer_id: int
+    request_id: int
+    force: bool  # even while other consumers are attached
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seek:
+    """SEEK: by id or by time; the service refuses neither or both."""
+
+    consumer_id: int
+    request_id: int
+    message_id: MessageId | None
+    ack_set: int | None  # of `message_id`: its set bits are to be delivered; None = all
+    publish_time_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseConsumer:
+    """CLOSE_CONSUMER."""
+
+    consumer_id: int
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetLastMessageId:
+    """GET_LAST_MESSAGE_ID."""
+
+    consumer_id: int
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerStats:
+    """CONSUMER_STATS."""
+
+    consumer_id: int
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsupported:
+    """A command of the protocol that Vela does not serve. Answer with `send_unsupported`."""
+
+    name: str  # of the command, e.g. "NEW_TXN"
+    request_id: int | None  # None: nobody waits for an answer
+
+
+Event = (
+    Send
+    | Ack
+    | Flow
+    | Redeliver
+    | Connect
+    | AuthResponse
+    | Ping
+    | Pong
+    | PartitionMetadata
+    | Lookup
+    | GetTopicsOfNamespace
+    | OpenProducer
+    | CloseProducer
+    | Subscribe
+    | Unsubscribe
+    | Seek
+    | CloseConsumer
+    | GetLastMessageId
+    | ConsumerStats
+    | Unsupported
+)

@@ -1,0 +1,129 @@
+"""Frames: a byte stream cut into commands and payloads, and their sizes put in front (protocol 1.1, 1.2)."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from vela.wire.errors import FrameTooLarge, MalformedFrame, RemoteProtocolError
+
+__all__ = ["FRAME_PADDING_BYTES", "Frame", "FrameDecoder", "payload_frame_head", "simple_frame"]
+
+FRAME_PADDING_BYTES: Final = 10 * 1024
+"""What a frame may hold beyond the largest message: command and metadata."""
+
+_SIZES: Final = struct.Struct(">II")
+_HEAD_BYTES: Final = 8
+_SMALL_PIECE_BYTES: Final = 4096
+
+
+class Frame(NamedTuple):
+    """One frame. A named tuple: one is made for every frame received."""
+
+    command: bytes  # serialized BaseCommand
+    payload: bytes | None  # what follows the command, None = nothing
+
+
+class FrameDecoder:
+    """Cuts a stream into frames, whatever the pieces it arrives in.
+
+    Work and memory are linear in the bytes fed: a frame that lies inside one piece is cut out of it (one
+    copy), one spread over many is joined once when its last piece is there.
+    """
+
+    __slots__ = ("_max_frame_bytes", "_missing", "_needed", "_parts", "_start")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame_bytes = max_frame_bytes  # of totalSize, as announced
+        self._start = bytearray()  # sizes and command of a frame not yet complete
+        self._needed = (
+            _HEAD_BYTES  # bytes `_start` must reach; grows by the command's size once that is known
+        )
+        self._parts: list[memoryview | bytearray] = []  # payload pieces of it
+        self._missing = 0  # payload bytes still to come
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Takes the next bytes; gives the frames they complete.
+
+        Raises FrameTooLarge or MalformedFrame, with the frames before the bad one in its `events`; do not
+        feed again after that.
+        """
+        frames: list[Frame] = []
+        try:
+            self.feed_into(data, frames)
+        except RemoteProtocolError as error:
+            error.events = tuple(frames)
+            raise
+        return frames
+
+    def feed_into(self, data: bytes, frames: list[Frame]) -> None:
+        """As `feed`, appending to `frames`, which keeps what came before an error."""
+        position, end = 0, len(data)
+        if self._start:
+            position = self._continue(data, 0, frames)
+        while end - position >= _HEAD_BYTES:
+            total, command_bytes = _SIZES.unpack_from(data, position)
+            self._check(total, command_bytes)
+            command_at = position + _HEAD_BYTES
+            payload_at, frame_end = command_at + command_bytes, position + 4 + total
+            if frame_end > end:
+                break
+            payload = data[payload_at:frame_end] if payload_at < frame_end else None
+            frames.append(Frame(data[command_at:payload_at], payload))
+            position = frame_end
+        if position < end:
+            self._continue(data, position, frames)
+
+    def _check(self, total: int, command_bytes: int) -> None:
+        if total > self._max_frame_bytes:
+            raise FrameTooLarge(f"a frame of {total} bytes; the limit is {self._max_frame_bytes}")
+        if command_bytes + 4 > total:
+            raise MalformedFrame(f"a command of {command_bytes} bytes in a frame of {total}")
+
+    def _continue(self, data: bytes, position: int, frames: list[Frame]) -> int:
+        """Adds what `data` holds of the frame under way from `position` on; the position after it."""
+        start = self._start
+        while len(start) < self._needed:
+            if position == len(data):
+                return position
+            taken = data[position : position + self._needed - len(start)]
+            start += taken
+            position += len(taken)
+            if len(start) == _HEAD_BYTES:
+                total, command_bytes = _SIZES.unpack(start)
+                self._check(total, command_bytes)
+                self._needed = _HEAD_BYTES + command_bytes
+                self._missing = total - 4 - command_bytes
+        if self._missing:
+            position = self._add_payload(data, position)
+        if not self._missing:
+            frames.append(Frame(bytes(start[_HEAD_BYTES:]), b"".join(self._parts) if self._parts else None))
+            self._start, self._needed, self._parts = bytearray(), _HEAD_BYTES, []
+        return position
+
+    def _add_payload(self, data: bytes, position: int) -> int:
+        piece = memoryview(data)[position : position + self._missing]
+        size = len(piece)
+        if size == 0:
+            return position
+        if size >= _SMALL_PIECE_BYTES:
+            self._parts.append(piece)
+        elif self._parts and isinstance(last := self._parts[-1], bytearray):
+            # Small pieces are gathered: a peer sending byte by byte must not cost an object a byte.
+            last += piece
+        else:
+            self._parts.append(bytearray(piece))
+        self._missing -= size
+        return position + size
+
+
+def simple_frame(command: bytes) -> bytes:
+    """A frame of a serialized BaseCommand alone."""
+    size = len(command)
+    return _SIZES.pack(size + 4, size) + command
+
+
+def payload_frame_head(command: bytes, payload_bytes: int) -> bytes:
+    """What goes in front of a payload of `payload_bytes`: sizes and serialized BaseCommand."""
+    size = len(command)
+    return _SIZES.pack(size + 4 + payload_bytes, size) + command

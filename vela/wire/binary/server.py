@@ -1,0 +1,357 @@
+"""The broker's end of a connection of Pulsar's binary protocol, without the connection.
+
+Bytes go in and events come out; answers go in and bytes come out. It serves TCP and binary WebSocket messages
+alike: only the order of the bytes counts, not how they are cut.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from vela.wire.binary import commands
+from vela.wire.binary.commands import NO_REQUEST
+from vela.wire.binary.decoding import decode_event, parse_command
+from vela.wire.binary.enums import ServerError, SubType
+from vela.wire.binary.events import Connect, Event, Unsupported
+from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, FrameDecoder
+from vela.wire.errors import LocalProtocolError, MalformedCommand, RemoteProtocolError, UnexpectedCommand
+from vela.wire.message_id import MessageId
+from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
+
+__all__ = ["PROTOCOL_VERSION", "ConnectionState", "ServerEngine"]
+
+PROTOCOL_VERSION: Final = 21
+"""The newest protocol version spoken here (protocol 2.2)."""
+
+_ACTIVE_CHANGE_VERSION: Final = 12  # clients below it close on ACTIVE_CONSUMER_CHANGE
+_CLOSE_VERSION: Final = 5  # clients below it close on CLOSE_PRODUCER and CLOSE_CONSUMER
+_END_OF_TOPIC_CLIENT: Final = "Pulsar-Java"  # all others close on REACHED_END_OF_TOPIC
+
+
+class ConnectionState(enum.Enum):
+    """Where the handshake stands (protocol 3.1)."""
+
+    START = "start"  # waits for CONNECT
+    CONNECTING = "connecting"  # CONNECT has come, the broker decides
+    CONNECTED = "connected"
+    FAILED = "failed"  # the peer broke the protocol, or was refused: close
+
+
+_EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
+_ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
+    ConnectionState.START: frozenset({BaseCommand.CONNECT}),
+    ConnectionState.CONNECTING: frozenset({BaseCommand.AUTH_RESPONSE}),
+    ConnectionState.CONNECTED: _EVERY_TYPE - {BaseCommand.CONNECT},
+    ConnectionState.FAILED: frozenset(),
+}
+"""Which command types each state takes."""
+
+
+class ServerEngine:
+    """One connection.
+
+    Driver's loop: `receive` what came, handle the events in order, call the `send_*` methods as answers are
+    known, write what `data_to_send` gives. After a RemoteProtocolError handle its `events`, write, close.
+    Clients wait for CONNECTED before they send anything else; commands that come earlier are refused.
+    """
+
+    def __init__(self, *, server_version: str, max_message_bytes: int) -> None:
+        self._server_version = server_version
+        self._max_message_bytes = max_message_bytes
+        self._decoder = FrameDecoder(max_message_bytes + FRAME_PADDING_BYTES)
+        self._state = ConnectionState.START
+        self._accepts = _ACCEPTS[ConnectionState.START]
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self.client_version = ""
+        """Free text of the client, "" before CONNECT."""
+        self.protocol_version = 0
+        """The lower of the two peers' versions, 0 before CONNECT."""
+
+    @property
+    def state(self) -> ConnectionState:
+        """Where the handshake stands."""
+        return self._state
+
+    def receive(self, data: bytes) -> list[Event]:
+        """Takes bytes of the peer; gives the commands they complete, in order.
+
+        Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with
+        the events before the violation in its `events`; the state is then FAILED. Raises LocalProtocolError
+        when called in that state.
+        """
+        if self._state is ConnectionState.FAILED:
+            raise LocalProtocolError("the connection has failed: close it, do not feed it")
+        frames: list[Frame] = []
+        events: list[Event] = []
+        failure: RemoteProtocolError | None = None
+        try:
+            self._decoder.feed_into(data, frames)
+        except RemoteProtocolError as error:
+            failure = error
+        try:
+            for frame in frames:
+                events.append(self._event(frame))  # noqa: PERF401 - what came before an error must be kept
+        except RemoteProtocolError as error:
+            failure = error
+        if failure is not None:
+            self._enter(ConnectionState.FAILED)
+            failure.events = tuple(events)
+            raise failure
+        return events
+
+    def _event(self, frame: Frame) -> Event:
+        command = parse_command(frame.command)
+        if command.type not in self._accepts:
+            self._refuse(command)
+        event = decode_event(command, frame)
+        if isinstance(event, Connect):
+            self.client_version = event.client_version
+            self.protocol_version = min(PROTOCOL_VERSION, max(event.protocol_version, 0))
+            self._enter(ConnectionState.CONNECTING)
+        return event
+
+    def _refuse(self, command: BaseCommand) -> None:
+        # A missing or unknown type reads as the enum's first value.
+        if not command.HasField("type"):
+            raise MalformedCommand("the command's type is missing or unknown")
+        name = BaseCommand.Type.Name(command.type)
+        raise UnexpectedCommand(f"{name} must not be sent while the connection is {self._state.value}")
+
+    def _enter(self, state: ConnectionState) -> None:
+        self._state = state
+        self._accepts = _ACCEPTS[state]
+
+    def data_to_send(self) -> list[bytes]:
+        """What is to be written now, in order; forgets it. Entries are in it uncopied, as they were given."""
+        out, self._out = self._out, []
+        self._out_bytes = 0
+        return out
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that `data_to_send` would give."""
+        return self._out_bytes
+
+    def _write(self, data: bytes) -> None:
+        self._out.append(data)
+        self._out_bytes += len(data)
+
+    def send_connected(self) -> None:
+        """CONNECTED: admits the client. Raises LocalProtocolError unless a CONNECT awaits it."""
+        if self._state is not ConnectionState.CONNECTING:
+            raise LocalProtocolError(f"no CONNECT awaits an answer: the connection is {self._state.value}")
+        self._enter(ConnectionState.CONNECTED)
+        self._write(
+            commands.connected(
+                server_version=self._server_version,
+                protocol_version=self.protocol_version,
+                max_message_bytes=self._max_message_bytes,
+            )
+        )
+
+    def refuse_connection(self, code: ServerError, message: str) -> None:
+        """ERROR that answers no request; the state becomes FAILED: write and close."""
+        self._enter(ConnectionState.FAILED)
+        self._write(commands.error(NO_REQUEST, code, message))
+
+    def send_auth_challenge(self, method: str, challenge: bytes) -> None:
+        """AUTH_CHALLENGE: the client answers with an `AuthResponse`."""
+        self._write(
+            commands.auth_challenge(
+                server_version=self._server_version,
+                protocol_version=self.protocol_version,
+                auth_method=method,
+                challenge=challenge,
+            )
+        )
+
+    def send_ping(self) -> None:
+        """PING: is the peer alive?"""
+        self._write(commands.ping())
+
+    def send_pong(self) -> None:
+        """PONG: answers a PING."""
+        self._write(commands.pong())
+
+    def send_success(self, request_id: int) -> None:
+        """SUCCESS."""
+        self._write(commands.success(request_id))
+
+    def send_error(self, request_id: int, code: ServerError, message: str) -> None:
+        """ERROR."""
+        self._write(commands.error(request_id, code, message))
+
+    def send_unsupported(self, event: Unsupported, message: str) -> None:
+        """NotAllowedError, in the message the refused command's answer has; nothing if none is awaited."""
+        if event.request_id is None:
+            return
+        if event.name in ("GET_SCHEMA", "GET_OR_CREATE_SCHEMA"):
+            creating = event.name == "GET_OR_CREATE_SCHEMA"
+            code = ServerError.NOT_ALLOWED_ERROR
+            self._write(commands.schema_refused(event.request_id, code, message, creating=creating))
+        else:
+            self._write(commands.error(event.request_id, ServerError.NOT_ALLOWED_ERROR, message))
+
+    def send_partition_metadata(self, request_id: int, partitions: int) -> None:
+        """PARTITIONED_METADATA_RESPONSE; 0 = not partitioned."""
+        self._write(commands.partition_metadata_response(request_id, partitions))
+
+    def send_partition_metadata_failed(self, request_id: int, code: ServerError, message: str) -> None:
+        """PARTITIONED_METADATA_RESPONSE that says why not."""
+        self._write(commands.partition_metadata_failed(request_id, code, message))
+
+    def send_lookup(self, request_id: int, *, url: str, proxy_through_service_url: bool = True) -> None:
+        """LOOKUP_RESPONSE: connect to `url` (pulsar://host:port)."""
+        self._write(
+            commands.lookup_response(request_id, url=url, proxy_through_service_url=proxy_through_service_url)
+        )
+
+    def send_lookup_failed(self, request_id: int, code: ServerError, message: str) -> None:
+        """LOOKUP_RESPONSE that says why not."""
+        self._write(commands.lookup_failed(request_id, code, message))
+
+    def send_topics_of_namespace(
+        self, request_id: int, topics: Sequence[str], *, known_hash: str | None = None
+    ) -> None:
+        """GET_TOPICS_OF_NAMESPACE_RESPONSE; `known_hash` is what the client said it has."""
+        self._write(commands.topics_of_namespace(request_id, topics, known_hash=known_hash))
+
+    def send_producer_success(
+        self,
+        request_id: int,
+        *,
+        name: str,
+        last_sequence_id: int = -1,
+        topic_epoch: int | None = None,
+        ready: bool = True,
+    ) -> None:
+        """PRODUCER_SUCCESS."""
+        self._write(
+            commands.producer_success(
+                request_id, name=name, last_sequence_id=last_sequence_id, topic_epoch=topic_epoch, ready=ready
+            )
+        )
+
+    def send_receipt(
+        self,
+        producer_id: int,
+        sequence_id: int,
+        *,
+        ledger_id: int,
+        entry_id: int,
+        highest_sequence_id: int | None = None,
+    ) -> None:
+        """SEND_RECEIPT; in the order of the producer's sends, or clients close the connection."""
+        self._write(
+            commands.send_receipt(
+                producer_id,
+                sequence_id,
+                ledger_id=ledger_id,
+                entry_id=entry_id,
+                highest_sequence_id=highest_sequence_id,
+            )
+        )
+
+    def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
+        """SEND_ERROR. All but CHECKSUM_ERROR make C++ close the connection: prefer `send_close_producer`."""
+        self._write(commands.send_error(producer_id, sequence_id, code, message))
+
+    def send_close_producer(self, producer_id: int) -> None:
+        """CLOSE_PRODUCER by the broker. LocalProtocolError for clients too old: close the connection."""
+        self._require_close_version()
+        self._write(commands.close_producer(producer_id, request_id=NO_REQUEST))
+
+    def send_close_consumer(self, consumer_id: int) -> None:
+        """CLOSE_CONSUMER by the broker. LocalProtocolError for clients too old: close the connection."""
+        self._require_close_version()
+        self._write(commands.close_consumer(consumer_id, request_id=NO_REQUEST))
+
+    def _require_close_version(self) -> None:
+        if self.protocol_version < _CLOSE_VERSION:
+            raise LocalProtocolError(
+                f"the client speaks version {self.protocol_version}: close its connection"
+            )
+
+    def send_message(
+        self,
+        consumer_id: int,
+        *,
+        ledger_id: int,
+        entry_id: int,
+        entry: bytes,
+        partition: int = -1,
+        redelivery_count: int = 0,
+        ack_set: int | None = None,
+    ) -> None:
+        """MESSAGE. `ack_set` None = all messages of the entry are unacked; `entry` carries its checksum."""
+        head = commands.message_head(
+            consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, len(entry)
+        )
+        self._out += (head, entry)
+        self._out_bytes += len(head) + len(entry)
+
+    def send_ack_response(
+        self,
+        consumer_id: int,
+        request_id: int,
+        *,
+        code: ServerError | None = None,
+        message: str | None = None,
+    ) -> None:
+        """ACK_RESPONSE; `code` None = the ack is applied."""
+        self._write(commands.ack_response(consumer_id, request_id=request_id, code=code, message=message))
+
+    def send_last_message_id(self, request_id: int, *, last: MessageId, mark_delete: MessageId) -> None:
+        """GET_LAST_MESSAGE_ID_RESPONSE; EARLIEST as `last` = the topic holds nothing."""
+        self._write(commands.last_message_id(request_id, last=last, mark_delete=mark_delete))
+
+    def send_active_consumer_change(self, consumer_id: int, *, is_active: bool) -> None:
+        """ACTIVE_CONSUMER_CHANGE; left out for clients that do not know it."""
+        if self.protocol_version >= _ACTIVE_CHANGE_VERSION:
+            self._write(commands.active_consumer_change(consumer_id, is_active=is_active))
+
+    def send_reached_end_of_topic(self, consumer_id: int) -> None:
+        """REACHED_END_OF_TOPIC; left out for all but Java clients, which alone survive it."""
+        if self.client_version.startswith(_END_OF_TOPIC_CLIENT):
+            self._write(commands.reached_end_of_topic(consumer_id))
+
+    def send_consumer_stats(
+        self,
+        request_id: int,
+        *,
+        consumer_name: str,
+        type: SubType,  # noqa: A002 - the protocol's word
+        address: str,
+        connected_since: str,
+        permits: int,
+        unacked_messages: int,
+        blocked: bool,
+        backlog_entries: int,
+        message_rate_out: float,
+        bytes_rate_out: float,
+        redeliver_rate: float,
+    ) -> None:
+        """CONSUMER_STATS_RESPONSE; rates are per second."""
+        self._write(
+            commands.consumer_stats_response(
+                request_id,
+                consumer_name=consumer_name,
+                type=type,
+                address=address,
+                connected_since=connected_since,
+                permits=permits,
+                unacked_messages=unacked_messages,
+                blocked=blocked,
+                backlog_entries=backlog_entries,
+                message_rate_out=message_rate_out,
+                bytes_rate_out=bytes_rate_out,
+                redeliver_rate=redeliver_rate,
+            )
+        )
+
+    def send_consumer_stats_failed(self, request_id: int, code: ServerError, message: str) -> None:
+        """CONSUMER_STATS_RESPONSE that says why not."""
+        self._write(commands.consumer_stats_failed(request_id, code, message))
