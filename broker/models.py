@@ -235,7 +235,9 @@ class PendingAck(models.Model):
     messages = models.IntegerField()  # not yet acked, over the range
     delivered_ms = models.BigIntegerField()
     redelivery_count = models.IntegerField()
-    deadline_ms = models.BigIntegerField(null=True)  # when the broker takes it back; NULL = the client's clock
+    deadline_ms = models.BigIntegerField(
+        null=True
+    )  # when the broker takes it back; NULL = the client's clock
 
     class Meta:
         db_table = "vela_pending_ack"

@@ -10,7 +10,15 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from broker.core.cursor_state import AckChunk, CursorFlush
-from broker.core.message_index import CHUNK_ENTRIES, CHUNK_MASK, CHUNK_SHIFT, Range, chunk_key, chunk_of
+from broker.core.message_index import (
+    CHUNK_ENTRIES,
+    CHUNK_MASK,
+    CHUNK_SHIFT,
+    LEDGER_SHIFT,
+    Range,
+    chunk_key,
+    chunk_of,
+)
 from broker.core.position import Position
 
 _BYTES: Final = CHUNK_ENTRIES // 8
@@ -50,7 +58,7 @@ class AckChunks:
         return {chunk_of(key)[0] for key in self.keys()}
 
     def has(self, ledger_id: int, entry_id: int) -> bool:
-        bits = self.bits.get(chunk_key(ledger_id, entry_id))
+        bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
         return bits is not None and bool(bits[(entry_id & CHUNK_MASK) >> 3] >> (entry_id & 7) & 1)
 
     def remaining(self, ledger_id: int, entry_id: int) -> int | None:
@@ -60,7 +68,7 @@ class AckChunks:
 
     def add(self, ledger_id: int, entry_id: int) -> None:
         """Ack one entry wholly; its ack set goes."""
-        key = chunk_key(ledger_id, entry_id)
+        key = ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
         bits = self.bits.get(key)
         if bits is None:
             bits = self.bits[key] = bytearray(_BYTES)
@@ -105,8 +113,8 @@ class AckChunks:
         unacked.
         """
         while True:
-            bits = self.bits.get(chunk_key(ledger_id, entry_id))
-            if bits is None:
+            bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
+            if bits is None or not bits[(entry_id & CHUNK_MASK) >> 3] >> (entry_id & 7) & 1:
                 return entry_id - 1
             base = entry_id & ~CHUNK_MASK
             clear = _next_clear(bits, entry_id & CHUNK_MASK)
@@ -120,18 +128,17 @@ class AckChunks:
         `limit` is the last stored entry of new's ledger: its last chunk is dropped when mark-delete reaches
         that.
         """
-        if not self.bits and not self.sets:
+        ledger_id, entry_id = new
+        if entry_id < 0 or not (self.bits or self.sets):
             return
-        new_key = chunk_key(new.ledger_id, max(0, new.entry_id))
-        if chunk_key(old.ledger_id, max(0, old.entry_id)) != new_key:
+        new_key = ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
+        if old[0] != ledger_id or old[1] >> CHUNK_SHIFT != entry_id >> CHUNK_SHIFT:
             for key in [key for key in self.bits.keys() | self.sets.keys() if key < new_key]:
                 self._drop(key)
-        if new.entry_id & CHUNK_MASK == CHUNK_MASK or new.entry_id >= limit:
+        if entry_id & CHUNK_MASK == CHUNK_MASK or entry_id >= limit:
             self._drop(new_key)
-            return
-        sets = self.sets.get(new_key)
-        if sets is not None:
-            self._drop_sets(new_key, sets, old, new)
+        elif self.sets:
+            self._drop_sets(new_key, self.sets.get(new_key, {}), old, new)
 
     def clear(self) -> None:
         for key in self.keys():
@@ -211,12 +218,13 @@ class AckChunks:
             self.dirty_sets.add(key)
 
     def _drop(self, key: int) -> None:
-        held = self.bits.pop(key, None) is not None
-        held |= self.sets.pop(key, None) is not None
+        held = key in self.bits or key in self.sets
+        if held or key in self.dirty_bits or key in self.dirty_sets:
+            self.dropped.add(key)
+        self.bits.pop(key, None)
+        self.sets.pop(key, None)
         self.dirty_bits.discard(key)
         self.dirty_sets.discard(key)
-        if held:
-            self.dropped.add(key)
 
     def _drop_sets(self, key: int, sets: dict[int, int], old: Position, new: Position) -> None:
         """Forget ack sets in (old, new], walking whichever is shorter: the range or the sets."""

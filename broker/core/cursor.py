@@ -87,11 +87,6 @@ class Cursor:
         return self._ledgers.total_bytes - self._bytes
 
     @property
-    def has_holes(self) -> bool:
-        """Entries beyond mark-delete may be acked; False is certain."""
-        return bool(self._acked.bits)
-
-    @property
     def has_partial_acks(self) -> bool:
         """Batches may be partly acked; False is certain."""
         return bool(self._acked.sets)
@@ -197,7 +192,7 @@ class Cursor:
             return _NOTHING
         if not self._ledgers.contains(position):
             return self._ack_unstored(position)
-        messages = self._count_of(position)
+        messages = self._count_of(position) if batch_size or remaining is not None else 0
         if batch_size and batch_size != messages:
             raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry holds {messages}")
         target = position
@@ -399,7 +394,7 @@ class Cursor:
     def _replace_dirty(self, old: AckChunks) -> None:
         """Everything that may be stored of `old` is written again or dropped."""
         now = set(self._acked.keys())
-        before = set(old.keys()) | old.dropped
+        before = set(old.keys()) | old.dropped | old.dirty_bits | old.dirty_sets
         gone, kept = before - now, before & now
         self._acked.mark_all_dirty()
         self._acked.dirty_bits |= kept

@@ -17,11 +17,19 @@ def settle(ledgers: LedgerMap, acked: AckChunks, mark_delete: Position) -> Posit
     if not acked.bits:
         return mark_delete
     while True:
-        following = ledgers.next_after(mark_delete)
-        last = acked.run_end(*following)
-        if last < following.entry_id:
+        ledger_id, entry_id = mark_delete
+        ledger = ledgers.get(ledger_id)
+        if ledger is None or entry_id + 1 >= ledger.entries:
+            ledger_id, entry_id = ledgers.next_after(mark_delete)
+            ledger = ledgers.get(ledger_id)
+        else:
+            entry_id += 1
+        last = acked.run_end(ledger_id, entry_id)
+        if last < entry_id:
             return mark_delete
-        mark_delete = Position(following.ledger_id, last)
+        mark_delete = Position(ledger_id, last)
+        if ledger is not None and last + 1 < ledger.entries:
+            return mark_delete
 
 
 def count_acked(
@@ -118,7 +126,7 @@ def unacked_target(
                 return at
             size, held = _held(index, ledger_id, low, high, left)
             if messages is not None and held > messages - at.messages:
-                return _end_inside(index, at, (ledger_id, low, high), left, messages - at.messages)
+                return _end_inside(ledgers, index, at, (ledger_id, low, high), left, messages - at.messages)
             if entries is not None and size > entries - at.entries:
                 high = low + entries - at.entries - 1
                 size, held = _held(index, ledger_id, low, high, left)
@@ -158,22 +166,22 @@ def _held(index: MessageIndex, ledger_id: int, low: int, high: int, left: int | 
 
 
 def _end_inside(
-    index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
+    ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """The target `wanted` messages into a piece that holds more."""
+    """The target `wanted` messages into a piece that holds more; mark-delete goes up to the entry it ends in."""
     ledger_id, low, high = piece
+    entry_id = low
     if left is not None:
         for _ in range(wanted):
             left &= left - 1
-        return SkipTarget(at.mark_delete, left, at.messages + wanted, at.entries)
-    missing = index.missing(ledger_id, low, high)
-    if missing:
-        raise IndexMissing((ledger_id, first, last) for first, last in missing)
-    goal = (index.messages_through(Position(ledger_id, low - 1)) or 0) + wanted
-    entry_id = index.first_above(ledger_id, low, high, goal)
-    passed = goal - (index.messages_through(Position(ledger_id, entry_id - 1)) or 0)
-    inside = None
-    if passed:
-        inside = full(index.messages_in(Position(ledger_id, entry_id)) or 0) & ~full(passed)
-    mark_delete = Position(ledger_id, entry_id - 1) if entry_id > low else at.mark_delete
-    return SkipTarget(mark_delete, inside, at.messages + wanted, at.entries + entry_id - low)
+    elif wanted:
+        missing = index.missing(ledger_id, low, high)
+        if missing:
+            raise IndexMissing((ledger_id, first, last) for first, last in missing)
+        goal = (index.messages_through(Position(ledger_id, low - 1)) or 0) + wanted
+        entry_id = index.first_above(ledger_id, low, high, goal)
+        passed = goal - (index.messages_through(Position(ledger_id, entry_id - 1)) or 0)
+        if passed:
+            left = full(index.messages_in(Position(ledger_id, entry_id)) or 0) & ~full(passed)
+    mark_delete = max(at.mark_delete, ledgers.previous_of(Position(ledger_id, entry_id)))
+    return SkipTarget(mark_delete, left, at.messages + wanted, at.entries + entry_id - low)

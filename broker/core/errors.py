@@ -1,4 +1,3 @@
-# ruff: noqa: N818 - named after what happened, as Pulsar's own errors are
 """What the broker can refuse, with the code that a Pulsar client knows.
 
 `code` is the name of Pulsar's ServerError where one fits. `retriable`: the same request may succeed later

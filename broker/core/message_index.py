@@ -34,7 +34,7 @@ def chunk_of(key: int) -> tuple[int, int]:
 Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 
 
-class IndexMissing(Exception):  # noqa: N818 - says what is missing, as KeyError's kin do
+class IndexMissing(Exception):
     """Counts of these entries are not in memory. Nothing was changed: record them, then repeat the call."""
 
     def __init__(self, ranges: Iterable[Range]) -> None:

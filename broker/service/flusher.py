@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -79,7 +79,9 @@ class Flusher:
         try:
             await asyncio.wait_for(self.flush_now(), timeout=3)
         except TimeoutError:
-            log.warning("the last cursor positions could not be stored; their messages will be delivered again")
+            log.warning(
+                "the last cursor positions could not be stored; their messages will be delivered again"
+            )
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -94,10 +96,8 @@ class Flusher:
             )
             rest_s = last_end_s + interval_s - loop.time()
             if rest_s > 0 and not self._urgent.is_set():
-                try:
+                with suppress(TimeoutError):
                     await asyncio.wait_for(self._urgent.wait(), timeout=rest_s)
-                except TimeoutError:
-                    pass
             self._urgent.clear()
             self._work.clear()
             await self._flush()
@@ -124,7 +124,9 @@ class Flusher:
                         ],
                     )
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                log.warning("cursor flush: the database is away (%s); trying again", str(error).splitlines()[0])
+                log.warning(
+                    "cursor flush: the database is away (%s); trying again", str(error).splitlines()[0]
+                )
                 self._put_back(taken, waiting)
                 await asyncio.sleep(_RETRY_S)
                 return
@@ -155,7 +157,10 @@ class Flusher:
                 self._put_back([(subscription, flush)], callbacks)
             else:
                 topic.fenced("another broker took the topic")
-                _answer(callbacks, TopicFenced("the topic moved to another broker; reconnect and acknowledge again"))
+                _answer(
+                    callbacks,
+                    TopicFenced("the topic moved to another broker; reconnect and acknowledge again"),
+                )
 
     def _put_back(
         self,

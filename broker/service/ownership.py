@@ -1,4 +1,4 @@
-"""Who may write: the advisory lock for liveness, the epochs for fencing, and what happens when either is lost (design 6).
+"""Who may write: the advisory lock for liveness, epochs for fencing, and what happens when either is lost (design 6).
 
 The lock's connection is always awaited in `notifies()`: an idle connection does not notice its death. The same
 connection therefore carries the wake-ups from other processes.
@@ -97,7 +97,9 @@ class Ownership:
         advanced since `expected` was read counts as ours: that advance waited just the same.
         """
         async with self._advancing:
-            kept = {topic for topic, epoch in expected.items() if topic.owner_epoch != epoch and topic.is_open}
+            kept = {
+                topic for topic, epoch in expected.items() if topic.owner_epoch != epoch and topic.is_open
+            }
             asked = {topic.topic_id: topic for topic in expected if topic not in kept and topic.is_open}
             if asked:
                 epochs = {topic_id: topic.owner_epoch for topic_id, topic in asked.items()}
@@ -138,7 +140,9 @@ class Ownership:
                     await self._announce(self._connection)
                     break
             except psycopg.OperationalError as error:
-                log.warning("waiting for the database to take the broker lock again: %s", str(error).splitlines()[0])
+                log.warning(
+                    "waiting for the database to take the broker lock again: %s", str(error).splitlines()[0]
+                )
             await asyncio.sleep(_RETRY_S)
         topics = self._topics()
         kept = await self.advance({topic: topic.owner_epoch for topic in topics})
@@ -161,9 +165,12 @@ class Ownership:
 
     async def _describe_holder(self, connection: Connection) -> str:
         holder = await store.holder(connection)
-        who = f"{holder.host} pid {holder.pid}, started {holder.started_at:%Y-%m-%d %H:%M:%S %Z}" if holder else "unknown"
+        who = (
+            f"{holder.host} pid {holder.pid}, started {holder.started_at:%Y-%m-%d %H:%M:%S %Z}"
+            if holder
+            else "unknown"
+        )
         return (
             f"another broker already runs on this database ({who}); "
             "stop it, or point DATABASE_URL at another database"
         )
-

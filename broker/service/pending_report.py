@@ -17,7 +17,9 @@ __all__ = ["MAX_ROWS", "pending_rows"]
 
 MAX_ROWS = 2000  # of one consumer: what a page can show; the counts of sessions stay exact
 
-_Run = tuple[int, int, int, int, int, int, int | None]  # ledger, first, last, messages, delivered, count, deadline
+_Run = tuple[
+    int, int, int, int, int, int, int | None
+]  # ledger, first, last, messages, delivered, count, deadline
 
 
 def pending_rows(subscription: Subscription, consumer: Consumer) -> list[PendingRow]:
@@ -48,7 +50,11 @@ def pending_rows(subscription: Subscription, consumer: Consumer) -> list[Pending
 
 def _held_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
     """Shared: what the consumer holds, split where the delivery, the count or the deadline changes."""
-    pending, dispatcher, deadlines = consumer.dispatch.pending, subscription.dispatcher, subscription.deadlines
+    pending, dispatcher, deadlines = (
+        consumer.dispatch.pending,
+        subscription.dispatcher,
+        subscription.deadlines,
+    )
     run: _Run | None = None
     for position in pending:
         messages, delivered_ms = pending.get(position), pending.delivered_ms(position)
@@ -59,7 +65,15 @@ def _held_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]
                 run = (ledger_id, first, last + 1, held + messages, delivered_ms, count, deadline_ms)
                 continue
             yield run
-        run = (position.ledger_id, position.entry_id, position.entry_id, messages, delivered_ms, count, deadline_ms)
+        run = (
+            position.ledger_id,
+            position.entry_id,
+            position.entry_id,
+            messages,
+            delivered_ms,
+            count,
+            deadline_ms,
+        )
     if run is not None:
         yield run
 

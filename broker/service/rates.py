@@ -67,7 +67,9 @@ class Rates:
         """Whoever must be reported again although nothing changed; who is gone or still is forgotten."""
         self._topics = {topic: pair for topic, pair in self._topics.items() if topic.is_open}
         self._subscriptions = {
-            each: pair for each, pair in self._subscriptions.items() if each.topic.is_open and not each.is_deleted
+            each: pair
+            for each, pair in self._subscriptions.items()
+            if each.topic.is_open and not each.is_deleted
         }
         return Moving(
             {topic for topic, pair in self._topics.items() if pair.is_moving()},

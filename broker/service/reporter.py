@@ -132,7 +132,12 @@ class Reporter:
             await cursor_store.replace_pending(
                 connection,
                 consumer_keys=[consumer.key for _, consumer in consumers] + gone_consumers,
-                rows=[row for each, consumer in consumers if each.is_durable for row in pending_rows(each, consumer)],
+                rows=[
+                    row
+                    for each, consumer in consumers
+                    if each.is_durable
+                    for row in pending_rows(each, consumer)
+                ],
             )
             await store.upsert_subscription_summaries(
                 connection, [self._subscription_row(each, now_ms) for each in durable]
@@ -140,12 +145,16 @@ class Reporter:
             await store.upsert_topic_summaries(connection, [self._topic_row(each, now_ms) for each in topics])
             keys = [f"topic:{each.topic_id}" for each in topics]
             keys += [f"sub:{each.subscription_id}" for each in durable]
-            await store.notify_pages(connection, [json.dumps(keys[at : at + 200]) for at in range(0, len(keys), 200)])
+            await store.notify_pages(
+                connection, [json.dumps(keys[at : at + 200]) for at in range(0, len(keys), 200)]
+            )
 
     def _topic_row(self, topic: Topic, now_ms: int) -> store.TopicSummaryRow:
         ledgers = topic.log.ledgers
         backlogs = [each.cursor.backlog_messages for each in topic.subscriptions.values() if each.is_durable]
-        messages_rate, bytes_rate = self._rates.of_topic(topic, ledgers.total_messages, ledgers.total_bytes, now_ms)
+        messages_rate, bytes_rate = self._rates.of_topic(
+            topic, ledgers.total_messages, ledgers.total_bytes, now_ms
+        )
         return store.TopicSummaryRow(
             topic_id=topic.topic_id,
             messages_in=ledgers.total_messages,
@@ -154,13 +163,16 @@ class Reporter:
             producers=len(topic.producers),
             message_rate_in=messages_rate,
             byte_rate_in=bytes_rate,
-            last_append_ms=topic.last_append_ms or max((i.last_append_ms for i in ledgers.infos()), default=0),
+            last_append_ms=topic.last_append_ms
+            or max((i.last_append_ms for i in ledgers.infos()), default=0),
             max_backlog_messages=max(backlogs, default=0),
             updated_ms=now_ms,
         )
 
     def _subscription_row(self, each: Subscription, now_ms: int) -> store.SubscriptionSummaryRow:
-        rate_out, rate_acked = self._rates.of_subscription(each, each.messages_out, each.messages_acked, now_ms)
+        rate_out, rate_acked = self._rates.of_subscription(
+            each, each.messages_out, each.messages_acked, now_ms
+        )
         return store.SubscriptionSummaryRow(
             subscription_id=each.subscription_id,
             backlog_messages=each.cursor.backlog_messages,
@@ -222,4 +234,3 @@ def _producer_row(topic: Topic, producer: Producer, now_ms: int) -> store.Produc
         last_send_ms=producer.last_send_ms,
         updated_ms=now_ms,
     )
-

@@ -23,7 +23,9 @@ _VIEW_LOCK_TIMEOUT_MS = 200
 class Segments:
     """The segment that is open now. `turn` is called by the housekeeping, once a second."""
 
-    def __init__(self, pool: ConnectionPool, settings: BrokerSettings, clock: Clock, *, read_role: str) -> None:
+    def __init__(
+        self, pool: ConnectionPool, settings: BrokerSettings, clock: Clock, *, read_role: str
+    ) -> None:
         self._pool = pool
         self._settings = settings
         self._clock = clock

@@ -25,7 +25,7 @@ from broker.core.errors import (
 )
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType, check_attach, check_built
+from broker.core.subscription import SubscriptionType, check_built
 from broker.core.timing_wheel import TimingWheel
 from broker.service.consumer import Consumer
 from broker.service.cursor_move import CursorMove
@@ -53,7 +53,9 @@ class Subscription:
     `subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer.
     """
 
-    def __init__(self, *, topic: Topic, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor):
+    def __init__(
+        self, *, topic: Topic, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
+    ):
         self.topic = topic
         self._id = subscription_id
         self.name = name
@@ -62,9 +64,7 @@ class Subscription:
         self.consumers: dict[int, Consumer] = {}
         self.read_position = cursor.read_from()
         self.moves = CursorMove(self)
-        self.deadlines: TimingWheel[Position] = TimingWheel(
-            topic.services.clock.now_ms(), tick_ms=WHEEL_TICK_MS
-        )
+        self.deadlines: TimingWheel[Position] = TimingWheel(tick_ms=WHEEL_TICK_MS)
         self.validation_errors: dict[str, int] = {}
         self.invalid_acks = 0
         self.messages_out = 0
@@ -97,8 +97,10 @@ class Subscription:
 
     # -- attach and detach ---------------------------------------------------------------------------------------
 
-    async def attach(self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink) -> Consumer:
-        """Add a consumer (semantics 3.1). Raises ConsumerBusy, SubscriptionBusy, NotAllowed; waits for a seek to end."""
+    async def attach(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> Consumer:
+        """Add a consumer (semantics 3.1), after a seek under way. Raises ConsumerBusy, SubscriptionBusy, NotAllowed."""
         async with self._attaching, self.moves.idle():
             if self.is_deleted:
                 raise ServiceNotReady(f"subscription {self.name} has just been deleted; subscribe again")
@@ -118,7 +120,7 @@ class Subscription:
                 dispatch=dispatch,
                 now_ms=services.clock.now_ms(),
             )
-            first = self._dispatcher.attach(dispatch)
+            first = self._dispatcher.attach(dispatch, request.type)
             self.consumers[consumer.key] = consumer
             if first:
                 self.read_position = self.cursor.read_from()
@@ -152,13 +154,7 @@ class Subscription:
                 if not await consumer.sink.is_alive():
                     consumer.closed_by_broker("its connection does not answer and another consumer came")
                     self.remove_consumer(consumer)
-        check_attach(
-            request.type,
-            current=self.type,
-            consumers=len(self.consumers),
-            persistent=self.topic.name.domain == "persistent",
-        )
-        if self.type is not request.type:
+        if not self.consumers and self.type is not request.type:
             self._dispatcher = self._new_dispatcher(request.type)
             self.type = request.type
             if self.is_durable:
@@ -175,7 +171,7 @@ class Subscription:
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Permits from a client."""
-        consumer.dispatch.flow(permits)
+        self._dispatcher.flow(consumer.dispatch, permits)
         consumer.last_flow_ms = self.topic.services.clock.now_ms()
         self.pump()
 
@@ -277,16 +273,17 @@ class Subscription:
             ReadEntry(
                 Position(entry.ledger_id, entry.entry_id),
                 entry.messages
-                if plain or (remaining := cursor.remaining_of(Position(entry.ledger_id, entry.entry_id))) is None
+                if plain
+                or (remaining := cursor.remaining_of(Position(entry.ledger_id, entry.entry_id))) is None
                 else remaining.bit_count(),
             )
             for entry in found
         ]
-        assignments, unassigned = self._dispatcher.assign(wanted, plan)
-        if unassigned and self.type is SubscriptionType.EXCLUSIVE:
+        now_ms = self.topic.services.clock.now_ms()
+        assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
+        if unassigned and not self._dispatcher.replays_unassigned:
             self.read_position = unassigned[0].position
         by_position = {Position(entry.ledger_id, entry.entry_id): entry for entry in found}
-        now_ms = self.topic.services.clock.now_ms()
         for assignment in assignments:
             consumer = self.consumers[assignment.consumer.key]
             self._schedule_timeouts(consumer, assignment.entries, now_ms)
@@ -317,7 +314,9 @@ class Subscription:
         """Acks of one command. Memory changes at once; the cursor is flushed behind."""
         if validation_error is not None:
             self.validation_errors[validation_error] = self.validation_errors.get(validation_error, 0) + 1
-            log.warning("%s discarded %s on %s: %s", consumer.name, len(acks), self.topic.name, validation_error)
+            log.warning(
+                "%s discarded %s on %s: %s", consumer.name, len(acks), self.topic.name, validation_error
+            )
         if self.moves.is_moving and self.moves.ignores_acks:
             if on_durable is not None:
                 on_durable(ServiceNotReady("the cursor is being moved; what you hold is delivered again"))
@@ -335,13 +334,19 @@ class Subscription:
             self.topic.services.keep(task)
 
     def _apply(
-        self, consumer: Consumer, acks: Sequence[AckRequest], cumulative: bool, on_durable: DurableCallback | None
+        self,
+        consumer: Consumer,
+        acks: Sequence[AckRequest],
+        cumulative: bool,
+        on_durable: DurableCallback | None,
     ) -> IndexMissing | None:
         cursor, dispatcher = self.cursor, self._dispatcher
         wrong: InvalidAck | None = None
         for position, remaining in acks:
             try:
-                result = cursor.ack_through(position, remaining) if cumulative else cursor.ack(position, remaining)
+                result = (
+                    cursor.ack_through(position, remaining) if cumulative else cursor.ack(position, remaining)
+                )
             except InvalidAck as error:
                 wrong = error
                 self.invalid_acks += 1
@@ -401,10 +406,9 @@ class Subscription:
         """A client's request, a due negative ack or an ack timeout (semantics 3.7)."""
         if positions is not None and not positions:
             return
-        outcome = self._dispatcher.redeliver(consumer.dispatch, positions)
-        if outcome.rewind:
+        self._forget_deadlines(consumer.dispatch.pending if positions is None else positions)
+        if self._dispatcher.redeliver(consumer.dispatch, positions):
             self.read_position = self.cursor.read_from()
-        self._forget_deadlines(outcome.replayed)
         self.topic.services.reporter.changed(self)
         self.pump()
 
@@ -485,7 +489,7 @@ class Subscription:
 
     def after_move(self) -> None:
         """The cursor is somewhere else: forget what was pending there and read from the new place."""
-        self._dispatcher.on_mark_delete(self.cursor.mark_delete)
+        self._dispatcher.moved(self.cursor.mark_delete)
         self.read_position = self.cursor.read_from()
         self.topic.services.reporter.changed(self)
 

@@ -52,7 +52,14 @@ class Topic:
     """Owned by this process under `owner_epoch`; closed for good by `fenced` or `close`."""
 
     def __init__(
-        self, *, name: TopicName, topic_id: int, owner_epoch: int, terminated: bool, log_: TopicLog, services: Services
+        self,
+        *,
+        name: TopicName,
+        topic_id: int,
+        owner_epoch: int,
+        terminated: bool,
+        log_: TopicLog,
+        services: Services,
     ) -> None:
         self.name = name
         self.topic_id = topic_id
@@ -71,7 +78,9 @@ class Topic:
 
     # -- producers and appends -----------------------------------------------------------------------------------
 
-    async def open_producer(self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink) -> Producer:
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> Producer:
         """Attach a producer (protocol 3.5). Raises ProducerBusy for a name in use by a living connection."""
         self._require_open()
         if self.is_terminated:
@@ -79,7 +88,9 @@ class Topic:
         name = request.name or f"vela-{self.topic_id}-{secrets.token_hex(5)}"
         other = self.producers.get(name)
         if other is not None and await other.sink.is_alive() and self.producers.get(name) is other:
-            raise ProducerBusy(f"producer {name} is connected to {self.name} already; close it or choose another name")
+            raise ProducerBusy(
+                f"producer {name} is connected to {self.name} already; close it or choose another name"
+            )
         if other is not None:
             other.closed_by_broker(None)
             self.remove_producer(other)
@@ -127,7 +138,11 @@ class Topic:
             size_bytes = len(request.data)
             found[0].append(
                 Receipt(
-                    request.sequence_id, request.highest_sequence_id, entry.ledger_id, entry.entry_id, size_bytes
+                    request.sequence_id,
+                    request.highest_sequence_id,
+                    entry.ledger_id,
+                    entry.entry_id,
+                    size_bytes,
                 )
             )
             found[1][0] += request.messages
@@ -209,7 +224,9 @@ class Topic:
 
     # -- subscriptions -------------------------------------------------------------------------------------------
 
-    async def subscribe(self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink) -> Consumer:
+    async def subscribe(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> Consumer:
         """Attach a consumer, making its subscription when there is none (protocol 3.7)."""
         self._require_open()
         check_name(request.subscription)
@@ -232,7 +249,9 @@ class Topic:
             known = self.subscriptions.get(name)
             if known is not None:
                 if not known.is_durable:
-                    raise NotAllowed(f"subscription {name} of {self.name} belongs to a reader; choose another name")
+                    raise NotAllowed(
+                        f"subscription {name} of {self.name} belongs to a reader; choose another name"
+                    )
                 return known
             cursor = Cursor.starting_at(self.log.ledgers, self.log.index, start)
             state = cursor.snapshot()
@@ -350,4 +369,3 @@ class Topic:
     def _require_open(self) -> None:
         if not self.is_open:
             raise ServiceNotReady(f"{self.name} is moving; look it up again")
-

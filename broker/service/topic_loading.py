@@ -29,7 +29,8 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
         ledger_rows = await store.ledgers_of(connection, row.topic_id)
         # A roll whose answer was lost leaves an open ledger before the last: it is full all the same.
         infos = [
-            await _ledger_info(connection, ledger, is_last=ledger is ledger_rows[-1]) for ledger in ledger_rows
+            await _ledger_info(connection, ledger, is_last=ledger is ledger_rows[-1])
+            for ledger in ledger_rows
         ]
         subscription_rows = await cursor_store.subscriptions_of(connection, row.topic_id)
     segments = {ledger.ledger_id: ledger.segment_id for ledger in ledger_rows}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,8 @@ class TopicReader:
         segment_id = self._log.segments[position.ledger_id]
         entries = await repeat_until_done(
             self._pool,
-            lambda c: store.read(
-                c,
+            partial(
+                store.read,
                 segment_id=segment_id,
                 ledger_id=position.ledger_id,
                 first=position.entry_id,
@@ -80,9 +81,7 @@ class TopicReader:
             entry_ids = [position.entry_id for position in group]
             entries: list[StoredEntry] = await repeat_until_done(
                 self._pool,
-                lambda c, s=segment_id, l=ledger_id, e=entry_ids: store.read_some(  # type: ignore[misc]
-                    c, segment_id=s, ledger_id=l, entry_ids=e
-                ),
+                partial(store.read_some, segment_id=segment_id, ledger_id=ledger_id, entry_ids=entry_ids),
                 what="reading entries again",
             )
             self._log.remember(entries)
@@ -95,8 +94,12 @@ class TopicReader:
                 end = min(last, start + _INDEX_LOAD_ENTRIES - 1)
                 rows = await repeat_until_done(
                     self._pool,
-                    lambda c, s=segment_id, l=ledger_id, a=max(0, start - 1), b=end: store.read_counts(  # type: ignore[misc]
-                        c, segment_id=s, ledger_id=l, first=a, last=b
+                    partial(
+                        store.read_counts,
+                        segment_id=segment_id,
+                        ledger_id=ledger_id,
+                        first=max(0, start - 1),
+                        last=end,
                     ),
                     what="reading counts",
                 )
@@ -120,13 +123,18 @@ class TopicReader:
                 middle = (low + high) // 2
                 found = await repeat_until_done(
                     self._pool,
-                    lambda c, s=segment_id, l=ledger.ledger_id, e=middle: store.append_ms_at(  # type: ignore[misc]
-                        c, segment_id=s, ledger_id=l, entry_id=e
+                    partial(
+                        store.append_ms_at,
+                        segment_id=segment_id,
+                        ledger_id=ledger.ledger_id,
+                        entry_id=middle,
                     ),
                     what="searching by time",
                 )
                 if found is None:
-                    raise GapInLog(f"entry {ledger.ledger_id}:{middle} is missing from vela_entry_{segment_id}")
+                    raise GapInLog(
+                        f"entry {ledger.ledger_id}:{middle} is missing from vela_entry_{segment_id}"
+                    )
                 if found < time_ms:
                     low = middle + 1
                 else:

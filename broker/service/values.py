@@ -1,7 +1,7 @@
 """What crosses between the running broker and its transports: requests in, deliveries and receipts out.
 
 A transport implements the two sinks and calls `Broker`, `Producer` and `Consumer`; nothing here knows a protocol.
-What is made once per entry is a named tuple (see broker/core/entry.py), what is made once per request a frozen dataclass.
+What is made per entry is a named tuple (see broker/core/entry.py), what is made per request a frozen dataclass.
 """
 
 from __future__ import annotations

@@ -54,7 +54,9 @@ class Writer:
 
     def start(self) -> None:
         """Start the lanes; each opens its connection when it first has something to store."""
-        self._lanes = [asyncio.create_task(self._lane(number), name=f"writer {number}") for number in range(LANES)]
+        self._lanes = [
+            asyncio.create_task(self._lane(number), name=f"writer {number}") for number in range(LANES)
+        ]
 
     async def drain(self) -> None:
         """Wait until everything submitted has been answered."""
@@ -135,9 +137,13 @@ class Writer:
             else:
                 return connection
         self.unknown_outcomes += 1
-        log.warning("append: the connection died in a commit (%s); finding out what was stored", _first_line(error))
+        log.warning(
+            "append: the connection died in a commit (%s); finding out what was stored", _first_line(error)
+        )
         await connection.close()
-        await self._resolve({topic: batch for topic, batch in batches.items() if topic.log.in_flight is batch})
+        await self._resolve(
+            {topic: batch for topic, batch in batches.items() if topic.log.in_flight is batch}
+        )
         return None
 
     async def _connected(self, connection: Connection | None, name: str) -> Connection:

@@ -69,7 +69,9 @@ async def subscriptions_of(connection: Connection, topic_id: int) -> list[Subscr
     cursor = await connection.execute(query("cursors", "chunks_of_topic"), (topic_id,))
     for cursor_id, ledger_id, chunk, bits, ack_sets in await cursor.fetchall():
         chunks.setdefault(cursor_id, []).append(
-            AckChunk(ledger_id=ledger_id, chunk=chunk, bits=bytes(bits), ack_sets=decode_ack_sets(bytes(ack_sets)))
+            AckChunk(
+                ledger_id=ledger_id, chunk=chunk, bits=bytes(bits), ack_sets=decode_ack_sets(bytes(ack_sets))
+            )
         )
     cursor = await connection.execute(query("cursors", "of_topic"), (topic_id,))
     return [
@@ -132,7 +134,9 @@ async def delete_subscription(connection: Connection, *, subscription_id: int, o
     return cursor.rowcount == 1
 
 
-async def flush(connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]) -> set[int]:
+async def flush(
+    connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]
+) -> set[int]:
     """Store what changed in these cursors, all or nothing by topic; returns the topics that are not fenced.
 
     Idempotent: repeating it after a lost answer does no harm.
@@ -194,7 +198,9 @@ async def replace_pending(
     connection: Connection, *, consumer_keys: Sequence[int], rows: Sequence[PendingRow]
 ) -> None:
     """Write the pending acks of these consumers anew; a consumer without rows ends up with none."""
-    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PendingRow._fields]
+    columns = (
+        [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PendingRow._fields]
+    )
     await connection.execute(query("cursors", "replace_pending"), (list(consumer_keys), *columns))
 
 

@@ -9,7 +9,16 @@ from broker.core.entry import StoredEntry
 from broker.storage.connection import Connection
 from broker.storage.queries import for_segment
 
-__all__ = ["AppendColumns", "LastEntry", "append", "append_ms_at", "last_entry", "read", "read_counts", "read_some"]
+__all__ = [
+    "AppendColumns",
+    "LastEntry",
+    "append",
+    "append_ms_at",
+    "last_entry",
+    "read",
+    "read_counts",
+    "read_some",
+]
 
 
 @dataclass(slots=True)
@@ -117,7 +126,11 @@ async def last_entry(connection: Connection, *, segment_id: int, ledger_id: int)
     if row is None:
         return None
     return LastEntry(
-        entry_id=row[0], messages=row[1], append_ms=row[2], cumulative_messages=row[3], cumulative_bytes=row[4]
+        entry_id=row[0],
+        messages=row[1],
+        append_ms=row[2],
+        cumulative_messages=row[3],
+        cumulative_bytes=row[4],
     )
 
 
@@ -133,5 +146,13 @@ async def append_ms_at(
 def _entry(ledger_id: int, row: tuple[int, int, int, int, int, int, int, bytes]) -> StoredEntry:
     entry_id, messages, flags, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data = row
     return StoredEntry(
-        ledger_id, entry_id, messages, flags, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
+        ledger_id,
+        entry_id,
+        messages,
+        flags,
+        deliver_at_ms,
+        append_ms,
+        cumulative_messages,
+        cumulative_bytes,
+        data,
     )

@@ -85,7 +85,7 @@ async def create_topic(
                 {
                     "name": each.full,
                     "partitions": count,
-                    "parent": parent if parent else each.base,
+                    "parent": parent or each.base,
                     "partition": -1 if each.partition is None else each.partition,
                     "tenant": each.tenant,
                     "namespace": each.namespace,
@@ -95,7 +95,9 @@ async def create_topic(
 
 async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
     """Full names of all topics and partitions that hold messages, sorted."""
-    escaped = f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+    escaped = (
+        f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+    )
     cursor = await connection.execute(query("topics", "namespace_topics"), (escaped + "%",))
     return [row[0] for row in await cursor.fetchall()]
 
@@ -206,9 +208,7 @@ async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, r
             await connection.execute(
                 sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{lock_timeout_ms}ms"))
             )
-            await connection.execute(
-                sql.SQL("SET LOCAL vela.read_role = {}").format(sql.Literal(read_role))
-            )
+            await connection.execute(sql.SQL("SET LOCAL vela.read_role = {}").format(sql.Literal(read_role)))
             await connection.execute(query("topics", "refresh_views"))
     except psycopg.errors.LockNotAvailable:
         return False

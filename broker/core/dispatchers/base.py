@@ -140,7 +140,9 @@ class Dispatcher(Protocol):
 
     @property
     def replays_unassigned(self) -> bool:
-        """What `assign` returns is in the replay set already; else set the read position to its first entry."""
+        """What `assign` returns is in the replay set already; else set the read position to its first
+        entry.
+        """
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType) -> bool:
         """Add a consumer that asks for type `wanted`. True: it is the first, so set the read position to the
@@ -151,7 +153,9 @@ class Dispatcher(Protocol):
         """Remove a consumer; returns what it held, ascending. Safe to repeat."""
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
-        """Permits from a client; kept aside while the consumer is blocked. Raises InvalidFlow for less than 1."""
+        """Permits from a client; kept aside while the consumer is blocked. Raises InvalidFlow for less
+        than 1.
+        """
 
     def can_send(self) -> bool:
         """Whether any consumer may be sent to."""
@@ -166,12 +170,15 @@ class Dispatcher(Protocol):
         leaving.
         """
 
-    def assign(self, entries: Sequence[E], plan: ReadPlan) -> tuple[list[Assignment[E]], list[E]]:
+    def assign(
+        self, entries: Sequence[E], plan: ReadPlan, now_ms: int = 0
+    ) -> tuple[list[Assignment[E]], list[E]]:
         """Give entries, read by `plan` and in order, to consumers; the rest is returned.
 
         On Shared the rest is in the replay set already; on Exclusive set the read position to its first
         entry. A plan that is not current gives ([], []). Ends the plan: of a REPLAY plan, positions without
-        an entry here go back to the replay set unless `acked` or `discard` took them.
+        an entry here go back to the replay set unless `acked` or `discard` took them. `now_ms` is kept with
+        each pending ack, for those who ask how long it has been held.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:

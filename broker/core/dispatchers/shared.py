@@ -47,6 +47,7 @@ class SharedDispatcher:
         self._plan: ReadPlan | None = None
         self._reading: set[Position] = set()  # by the current REPLAY plan; out of the replay set
         self._sizer = ReadSizer(max_read_entries)
+        self._now_ms = 0  # of the assignment under way
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
@@ -132,10 +133,13 @@ class SharedDispatcher:
     def is_current(self, plan: ReadPlan) -> bool:
         return plan is self._plan
 
-    def assign(self, entries: Sequence[E], plan: ReadPlan) -> tuple[list[Assignment[E]], list[E]]:
+    def assign(
+        self, entries: Sequence[E], plan: ReadPlan, now_ms: int = 0
+    ) -> tuple[list[Assignment[E]], list[E]]:
         if plan is not self._plan:
             return [], []
         self._plan = None
+        self._now_ms = now_ms
         if plan.kind is ReadKind.REPLAY:
             # Whoever acked one of them while it was read took it out of _reading.
             entries = [entry for entry in entries if entry.position in self._reading]
@@ -207,11 +211,11 @@ class SharedDispatcher:
         return self._counts.get(position)
 
     def moved(self, mark_delete: Position) -> None:
+        self._give_up_plan()
         for consumer in self.consumers:
             self._credit(consumer, consumer.pending.pop_through(mark_delete))
         self._replay.discard_through(mark_delete)
         self._counts.discard_through(mark_delete)
-        self._reading = {position for position in self._reading if position > mark_delete}
 
     def _pick(self) -> DispatchConsumer | None:
         """The next available consumer of the best priority that has one, in turn."""
@@ -247,7 +251,7 @@ class SharedDispatcher:
             if entry.chunk_uuid is not None:
                 break
             messages = entry.messages_remaining
-            add(entry.position, messages)
+            add(entry.position, messages, self._now_ms)
             charged += messages
             at += 1
         self._charge(consumer, entries[done:at], charged, taken)
@@ -267,7 +271,7 @@ class SharedDispatcher:
             self._chunks.pop(uuid, None)
         else:
             self._chunks[uuid] = consumer
-        consumer.pending.add(entry.position, entry.messages_remaining)
+        consumer.pending.add(entry.position, entry.messages_remaining, self._now_ms)
         self._charge(consumer, [entry], entry.messages_remaining, taken)
         return done + 1, entry.messages_remaining
 

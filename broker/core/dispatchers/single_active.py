@@ -76,7 +76,9 @@ class SingleActiveDispatcher:
     def is_current(self, plan: ReadPlan) -> bool:
         return plan is self._plan
 
-    def assign(self, entries: Sequence[E], plan: ReadPlan) -> tuple[list[Assignment[E]], list[E]]:
+    def assign(
+        self, entries: Sequence[E], plan: ReadPlan, now_ms: int = 0
+    ) -> tuple[list[Assignment[E]], list[E]]:
         consumer = self._active
         if plan is not self._plan or consumer is None:
             return [], []
@@ -134,6 +136,7 @@ class SingleActiveDispatcher:
 
     def moved(self, mark_delete: Position) -> None:
         """Nothing is known by entry: what was sent counts as unacked until mark-delete is past all of it."""
+        self._plan = None
         if self._active is not None and mark_delete >= self._sent_through:
             self._active.unacked_messages = 0
 

@@ -56,3 +56,6 @@ ON CONFLICT (subscription_id) DO UPDATE SET backlog_messages = EXCLUDED.backlog_
     replay_entries = EXCLUDED.replay_entries, message_rate_out = EXCLUDED.message_rate_out,
     message_rate_acked = EXCLUDED.message_rate_acked, messages_redelivered = EXCLUDED.messages_redelivered,
     updated_ms = EXCLUDED.updated_ms
+
+-- name: notify_pages
+SELECT pg_notify('vela_page', %s)

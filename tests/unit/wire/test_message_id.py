@@ -67,9 +67,7 @@ def test_fields_may_come_in_any_order_among_unknown_ones(message_id: MessageId, 
         MessageIdData(batch_index=message_id.batch_index).SerializePartialToString(),
         MessageIdData(partition=message_id.partition).SerializePartialToString(),
         MessageIdData(ack_set=[-1, 5]).SerializePartialToString(),
-        MessageIdData(
-            first_chunk_message_id=MessageIdData(ledgerId=1, entryId=2)
-        ).SerializePartialToString(),
+        MessageIdData(first_chunk_message_id=MessageIdData(ledgerId=1, entryId=2)).SerializePartialToString(),
         bytes.fromhex("79 0102030405060708"),  # field 15, eight bytes
         bytes.fromhex("7d 01020304"),  # field 15, four bytes
     ]
@@ -96,7 +94,20 @@ def test_garbage_is_refused_by_name(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1", "1:2:3:4:5", "a:b", "1: 2", "1:+2", "01:2", "1:2:-2", f"{2**63}:0", f"1:2:{2**31}", "1:2\n", "½:1"],
+    [
+        "",
+        "1",
+        "1:2:3:4:5",
+        "a:b",
+        "1: 2",
+        "1:+2",
+        "01:2",
+        "1:2:-2",
+        f"{2**63}:0",
+        f"1:2:{2**31}",
+        "1:2\n",
+        "½:1",
+    ],
 )
 def test_parse_refuses(text: str) -> None:
     with pytest.raises(InvalidMessageId):

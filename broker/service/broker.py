@@ -1,0 +1,226 @@
+"""One broker process: starts and stops the parts, finds topics, answers what is asked of the whole."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from broker.core.errors import NotAllowed, ServiceNotReady, TopicNotFound
+from broker.core.topic_name import TopicName
+from broker.service.act_runner import ActRunner
+from broker.service.clock import Clock, SystemClock
+from broker.service.connections import ConnectionPool, repeat_until_done
+from broker.service.deadlines import Deadlines
+from broker.service.entry_cache import EntryCache
+from broker.service.flusher import Flusher
+from broker.service.housekeeping import Housekeeping
+from broker.service.metrics import metrics_text
+from broker.service.ownership import Ownership
+from broker.service.reporter import Reporter
+from broker.service.segments import Segments
+from broker.service.services import Services
+from broker.service.topic import Topic
+from broker.service.topic_loading import load_topic
+from broker.service.writer import Writer
+from broker.storage import topics as store
+
+if TYPE_CHECKING:
+    from broker.conf import BrokerSettings
+    from broker.service.consumer import Consumer
+    from broker.service.producer import Producer
+    from broker.service.values import (
+        ClientIdentity,
+        ConsumerSink,
+        ProducerRequest,
+        ProducerSink,
+        SubscribeRequest,
+    )
+
+__all__ = ["Broker"]
+
+log = logging.getLogger(__name__)
+
+POOL_CONNECTIONS = 4
+_STOP_DRAIN_S = 3.0
+
+
+class Broker:
+    """Owns every background task. All calls from the event loop that ran `start`."""
+
+    def __init__(
+        self, settings: BrokerSettings, conninfo: str, *, read_role: str = "", clock: Clock | None = None
+    ) -> None:
+        clock = clock or SystemClock()
+        self.settings = settings
+        self.topics: dict[str, Topic] = {}
+        self._loading: dict[str, asyncio.Task[Topic]] = {}
+        self._is_stopping = False
+        services = self.services = Services()
+        services.settings = settings
+        services.clock = clock
+        services.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
+        services.cache = EntryCache(settings.tail_cache_bytes)
+        services.segments = Segments(pool, settings, clock, read_role=read_role)
+        services.ownership = Ownership(
+            conninfo,
+            settings=settings,
+            pool=pool,
+            topics=lambda: list(self.topics.values()),
+            on_notify=self._on_notify,
+        )
+        services.writer = Writer(
+            conninfo, clock=clock, segments=services.segments, ownership=services.ownership
+        )
+        services.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1))
+        services.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
+        services.reporter = Reporter(ConnectionPool(conninfo, name="reporter", size=1), clock)
+        services.forget_topic = self._forget_topic
+        services.ownership.on_resumed = self._resumed
+        self.acts = ActRunner(self, pool)
+        self._housekeeping = Housekeeping(services)
+
+    async def start(self) -> None:
+        """Take the lock and begin. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
+        services = self.services
+        await services.ownership.acquire()
+        await services.segments.start()
+        await services.reporter.start()
+        services.writer.start()
+        services.flusher.start()
+        self.acts.start()
+        self._housekeeping.start()
+
+    async def stop(self) -> None:
+        """Let clients go in order: receipts first, then cursors, then connections. Within about 5 s."""
+        self._is_stopping = True
+        services = self.services
+        await self._housekeeping.stop()
+        await self.acts.stop()
+        services.deadlines.stop()
+        try:
+            await asyncio.wait_for(services.writer.drain(), timeout=_STOP_DRAIN_S)
+        except TimeoutError:
+            log.warning("stopping with sends that got no receipt; their producers send them again")
+        for topic in list(self.topics.values()):
+            topic.close()
+        await services.writer.stop()
+        await services.flusher.stop()
+        await services.reporter.stop()
+        await services.ownership.release()
+        await services.pool.close()
+
+    def is_ready(self) -> tuple[bool, str]:
+        """Whether clients are served now, and if not, why."""
+        if self._is_stopping:
+            return False, "the broker is stopping"
+        if not self.services.ownership.is_held:
+            return False, "the broker lock is not held: the database is away or another broker took over"
+        return True, ""
+
+    def metrics_text(self) -> str:
+        """Prometheus text of /metrics."""
+        return metrics_text(self)
+
+    async def partition_count(self, topic: TopicName, *, create: bool) -> int:
+        """How many partitions a topic has; 0 = it is not partitioned. Raises TopicNotFound unless it may be made."""
+        self._require_ready()
+        row = await repeat_until_done(
+            self.services.pool, lambda c: store.find_topic(c, topic), what="finding a topic"
+        )
+        if row is not None:
+            return row.partitions
+        if not create or not self.settings.auto_create_topics:
+            raise TopicNotFound(f"topic {topic} does not exist; create it with `manage.py createtopic`")
+        await self._create(topic)
+        return 0
+
+    async def topics_of_namespace(self, namespace: str) -> list[str]:
+        """Full names of the namespace's topics; a partitioned one appears as its partitions."""
+        tenant, _, name = namespace.partition("/")
+        return await repeat_until_done(
+            self.services.pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"
+        )
+
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> Producer:
+        """Attach a producer. Raises BrokerError (protocol 3.5)."""
+        topic = await self.topic(request.topic, create=request.create_topic)
+        return await topic.open_producer(request, identity, sink)
+
+    async def subscribe(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> Consumer:
+        """Attach a consumer. Raises BrokerError (protocol 3.7)."""
+        topic = await self.topic(request.topic, create=request.create_topic)
+        return await topic.subscribe(request, identity, sink)
+
+    async def topic(self, name: TopicName, *, create: bool) -> Topic:
+        """The topic in memory, loaded or made when need be; concurrent callers share one load.
+
+        Raises TopicNotFound, NotAllowed (a partitioned parent holds no messages), ServiceNotReady.
+        """
+        self._require_ready()
+        known = self.topics.get(name.full)
+        if known is not None:
+            return known
+        loading = self._loading.get(name.full)
+        if loading is None:
+            loading = self._loading[name.full] = asyncio.create_task(self._load(name, create=create))
+            loading.add_done_callback(lambda _: self._loading.pop(name.full, None))
+        return await asyncio.shield(loading)
+
+    async def _load(self, name: TopicName, *, create: bool) -> Topic:
+        if name.domain != "persistent":
+            raise NotAllowed(f"{name}: non-persistent topics are not available; use persistent://")
+        pool = self.services.pool
+        row = await repeat_until_done(pool, lambda c: store.find_topic(c, name), what="finding a topic")
+        if row is None:
+            if not create or not self.settings.auto_create_topics:
+                raise TopicNotFound(f"topic {name} does not exist; create it with `manage.py createtopic`")
+            await self._create(name)
+            row = await repeat_until_done(pool, lambda c: store.find_topic(c, name), what="finding a topic")
+        if row is None:
+            raise ServiceNotReady(f"topic {name} was removed while it was being opened; try again")
+        if row.partitions:
+            raise NotAllowed(
+                f"topic {name} has {row.partitions} partitions; use {name}-partition-0 and so on"
+            )
+        found = row
+        topic = await load_topic(name, found, self.services)
+        self.topics[name.full] = topic
+        return topic
+
+    async def _create(self, name: TopicName) -> None:
+        policies: dict[str, object] = {
+            "retention_ms": self.settings.default_retention_ms,
+            "retention_bytes": self.settings.default_retention_bytes,
+        }
+        await repeat_until_done(
+            self.services.pool,
+            lambda c: store.create_topic(c, name, partitions=0, policies=policies),
+            what="creating a topic",
+        )
+
+    def _forget_topic(self, topic: Topic) -> None:
+        if self.topics.get(topic.name.full) is topic:
+            del self.topics[topic.name.full]
+
+    def _on_notify(self, channel: str, payload: str) -> None:
+        if channel == "vela_act":
+            self.acts.wake()
+        elif channel == "vela_tick":
+            self.services.deadlines.run_due()
+
+    def _resumed(self) -> None:
+        """The lock is held again: what could not be sent meanwhile goes out, deliveries are reported anew."""
+        for topic in list(self.topics.values()):
+            for subscription in list(topic.subscriptions.values()):
+                self.services.reporter.changed(subscription)
+                subscription.pump()
+        self.acts.wake()
+
+    def _require_ready(self) -> None:
+        if self._is_stopping:
+            raise ServiceNotReady("the broker is stopping; connect again")

@@ -1,0 +1,171 @@
+"""/metrics in Prometheus' text format, under Pulsar's names where they exist; `vela_…` where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.service.broker import Broker
+    from broker.service.subscription import Subscription
+    from broker.service.topic import Topic
+
+__all__ = ["metrics_text"]
+
+Sample = tuple[str, float]  # labels, value
+
+
+def metrics_text(broker: Broker) -> str:
+    """Every series of this process. Costs a few µs a topic and subscription; reads no database."""
+    topics = list(broker.topics.values())
+    subscriptions = [each for topic in topics for each in topic.subscriptions.values()]
+    services = broker.services
+    lines: list[str] = []
+    _topic_series(lines, topics)
+    _subscription_series(lines, subscriptions)
+    _series(
+        lines, "vela_broker_ready", "gauge", "1 while clients are served", [("", float(broker.is_ready()[0]))]
+    )
+    _series(
+        lines, "vela_writer_commits_total", "counter", "append statements", [("", services.writer.commits)]
+    )
+    _series(
+        lines,
+        "vela_writer_unknown_outcomes_total",
+        "counter",
+        "commits whose connection died and whose outcome was looked up",
+        [("", services.writer.unknown_outcomes)],
+    )
+    _series(
+        lines, "vela_cache_bytes", "gauge", "entry data held in memory", [("", services.cache.size_bytes)]
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _topic_series(lines: list[str], topics: list[Topic]) -> None:
+    def by_topic(value: dict[Topic, float]) -> list[Sample]:
+        return [(_topic_labels(topic), number) for topic, number in value.items()]
+
+    for name, kind, text, values in (
+        (
+            "pulsar_subscriptions_count",
+            "gauge",
+            "subscriptions, readers included",
+            {t: len(t.subscriptions) for t in topics},
+        ),
+        ("pulsar_producers_count", "gauge", "connected producers", {t: len(t.producers) for t in topics}),
+        (
+            "pulsar_consumers_count",
+            "gauge",
+            "connected consumers",
+            {t: sum(len(s.consumers) for s in t.subscriptions.values()) for t in topics},
+        ),
+        (
+            "pulsar_in_messages_total",
+            "counter",
+            "messages stored since the topic began",
+            {t: t.log.ledgers.total_messages for t in topics},
+        ),
+        (
+            "pulsar_in_bytes_total",
+            "counter",
+            "bytes stored since the topic began",
+            {t: t.log.ledgers.total_bytes for t in topics},
+        ),
+        (
+            "pulsar_storage_size",
+            "gauge",
+            "bytes of the ledgers kept",
+            {t: sum(info.size_bytes for info in t.log.ledgers.infos()) for t in topics},
+        ),
+    ):
+        _series(lines, name, kind, text, by_topic({topic: float(value) for topic, value in values.items()}))
+    _series(lines, "pulsar_broker_topics_count", "gauge", "topics in memory", [("", len(topics))])
+
+
+def _subscription_series(lines: list[str], subscriptions: list[Subscription]) -> None:
+    def labelled(values: Iterable[float]) -> list[Sample]:
+        return [(_subscription_labels(s), value) for s, value in zip(subscriptions, values, strict=True)]
+
+    _series(
+        lines,
+        "pulsar_subscription_back_log",
+        "gauge",
+        "entries not acked",
+        labelled(s.cursor.backlog_entries for s in subscriptions),
+    )
+    _series(
+        lines,
+        "vela_subscription_backlog_messages",
+        "gauge",
+        "messages not acked",
+        labelled(s.cursor.backlog_messages for s in subscriptions),
+    )
+    _series(
+        lines,
+        "pulsar_subscription_unacked_messages",
+        "gauge",
+        "messages delivered and not acked",
+        labelled(s.dispatcher.unacked_messages for s in subscriptions),
+    )
+    _series(
+        lines,
+        "pulsar_subscription_blocked_on_unacked_messages",
+        "gauge",
+        "1 while the subscription's limit stops it",
+        labelled(float(s.dispatcher.blocked) for s in subscriptions),
+    )
+    _series(
+        lines,
+        "pulsar_subscription_consumers_count",
+        "gauge",
+        "connected consumers",
+        labelled(len(s.consumers) for s in subscriptions),
+    )
+    _series(
+        lines,
+        "vela_subscription_out_messages_total",
+        "counter",
+        "messages delivered, redelivered ones too",
+        labelled(s.messages_out for s in subscriptions),
+    )
+    _series(
+        lines,
+        "vela_subscription_acked_messages_total",
+        "counter",
+        "messages acked by consumers",
+        labelled(s.messages_acked for s in subscriptions),
+    )
+    _series(
+        lines,
+        "vela_subscription_invalid_acks_total",
+        "counter",
+        "acks of ids that are not stored",
+        labelled(s.invalid_acks for s in subscriptions),
+    )
+    _series(
+        lines,
+        "vela_subscription_discarded_total",
+        "counter",
+        "messages thrown away by consumers as broken",
+        labelled(sum(s.validation_errors.values()) for s in subscriptions),
+    )
+
+
+def _series(lines: list[str], name: str, kind: str, text: str, samples: Iterable[Sample]) -> None:
+    lines.append(f"# HELP {name} {text}")
+    lines.append(f"# TYPE {name} {kind}")
+    lines.extend(f"{name}{labels} {value:.17g}" for labels, value in samples)
+
+
+def _topic_labels(topic: Topic) -> str:
+    namespace, name = _escaped(topic.name.namespace_name), _escaped(topic.name.full)
+    return f'{{cluster="vela",namespace="{namespace}",topic="{name}"}}'
+
+
+def _subscription_labels(subscription: Subscription) -> str:
+    return f'{_topic_labels(subscription.topic)[:-1]},subscription="{_escaped(subscription.name)}"}}'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,92 @@
+"""The asking side of acts, synchronous: insert a request, wake the owner, wait for its answer.
+
+One short connection a request: it listens for the answer while it waits, with a poll of the row as the net.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from broker.storage.conninfo import conninfo
+from broker.storage.queries import query
+
+__all__ = ["get", "request_apply", "request_plan", "wait"]
+
+_POLL_S = 0.1
+_WAITING = ("plan_requested", "apply_requested")
+
+Row = tuple[Any, ...]
+
+
+@contextmanager
+def _connection() -> Iterator[psycopg.Connection[Row]]:
+    with psycopg.connect(
+        conninfo(), autocommit=True, application_name="vela act", connect_timeout=5
+    ) as connection:
+        yield connection
+
+
+def request_plan(
+    *,
+    kind: str,
+    topic: str,
+    subscription: str,
+    parameters: Mapping[str, object],
+    who: str,
+    origin: str,
+    reason: str,
+    undo_of: int | None,
+) -> int | None:
+    """Ask for a plan; the act's id, or None when there is no such subscription."""
+    with _connection() as connection:
+        row = connection.execute(
+            query("acts", "request_plan"),
+            {
+                "kind": kind,
+                "topic": topic,
+                "subscription": subscription,
+                "parameters": json.dumps(dict(parameters)),
+                "who": who,
+                "origin": origin,
+                "reason": reason,
+                "undo_of": undo_of,
+            },
+        ).fetchone()
+        return None if row is None else int(row[0])
+
+
+def request_apply(act_id: int, *, who: str, origin: str, reason: str) -> bool:
+    """Ask to apply a plan; False when it is not waiting to be applied (any more)."""
+    with _connection() as connection:
+        row = connection.execute(
+            query("acts", "request_apply"), {"id": act_id, "who": who, "origin": origin, "reason": reason}
+        ).fetchone()
+        return row is not None
+
+
+def get(act_id: int) -> Row | None:
+    """The act's row as `acts.sql: get` orders it."""
+    with _connection() as connection:
+        return connection.execute(query("acts", "get"), (act_id,)).fetchone()
+
+
+def wait(act_id: int, wait_s: float) -> Row | None:
+    """Wake the owner and wait until it has answered, at most `wait_s`; the row as it is then."""
+    with _connection() as connection:
+        connection.execute("LISTEN vela_act_done")
+        connection.execute(query("acts", "wake_owner"), (act_id,))
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            row = connection.execute(query("acts", "get"), (act_id,)).fetchone()
+            left_s = deadline_s - time.monotonic()
+            if row is None or row[2] not in _WAITING or left_s <= 0:
+                return row
+            # Any answer wakes; the row says whether it was ours.
+            for _ in connection.notifies(timeout=min(_POLL_S, left_s), stop_after=1):
+                break

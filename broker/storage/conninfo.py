@@ -1,0 +1,23 @@
+"""Where the database is, as psycopg takes it, from Django's settings: one place says it for ORM and broker alike."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from psycopg.conninfo import make_conninfo
+
+__all__ = ["conninfo"]
+
+
+def conninfo() -> str:
+    """Of the default database. Raises KeyError when there is none."""
+    database = settings.DATABASES["default"]
+    options = {key: value for key, value in database.get("OPTIONS", {}).items() if isinstance(value, str)}
+    parts = {
+        "dbname": database["NAME"],
+        "host": database.get("HOST") or None,
+        "port": str(database.get("PORT") or "") or None,
+        "user": database.get("USER") or None,
+        "password": database.get("PASSWORD") or None,
+        **options,
+    }
+    return make_conninfo("", **{key: value for key, value in parts.items() if value is not None})

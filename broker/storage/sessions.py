@@ -1,0 +1,149 @@
+"""Sessions and summaries in PostgreSQL: what the console reads of a broker's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = [
+    "ConsumerRow",
+    "ProducerRow",
+    "SubscriptionSummaryRow",
+    "TopicSummaryRow",
+    "delete_sessions",
+    "forget_all",
+    "notify_pages",
+    "upsert_consumers",
+    "upsert_producers",
+    "upsert_subscription_summaries",
+    "upsert_topic_summaries",
+]
+
+
+class ConsumerRow(NamedTuple):
+    """Columns of vela_consumer_session, in their order."""
+
+    key: int
+    owner_epoch: int
+    topic_id: int
+    subscription_id: int | None
+    subscription_name: str
+    subscription_type: str
+    name: str
+    address: str
+    client_version: str
+    face: str
+    priority: int
+    connected_ms: int
+    permits: int
+    unacked_messages: int
+    blocked: bool
+    writable: bool
+    messages_out: int
+    bytes_out: int
+    messages_acked: int
+    messages_redelivered: int
+    last_flow_ms: int
+    last_delivery_ms: int
+    last_ack_ms: int
+    updated_ms: int
+
+
+class ProducerRow(NamedTuple):
+    """Columns of vela_producer_session, in their order."""
+
+    key: int
+    owner_epoch: int
+    topic_id: int
+    name: str
+    address: str
+    client_version: str
+    face: str
+    connected_ms: int
+    messages_in: int
+    bytes_in: int
+    last_sequence_id: int
+    last_send_ms: int
+    updated_ms: int
+
+
+class TopicSummaryRow(NamedTuple):
+    """Columns of vela_topic_summary, in their order."""
+
+    topic_id: int
+    messages_in: int
+    bytes_in: int
+    stored_bytes: int
+    producers: int
+    message_rate_in: float
+    byte_rate_in: float
+    last_append_ms: int
+    max_backlog_messages: int
+    updated_ms: int
+
+
+class SubscriptionSummaryRow(NamedTuple):
+    """Columns of vela_subscription_summary, in their order."""
+
+    subscription_id: int
+    backlog_messages: int
+    backlog_bytes: int
+    read_ledger: int
+    read_entry: int
+    consumers: int
+    unacked_messages: int
+    replay_entries: int
+    message_rate_out: float
+    message_rate_acked: float
+    messages_redelivered: int
+    updated_ms: int
+
+
+async def _upsert(connection: Connection, name: str, rows: Sequence[tuple[object, ...]]) -> None:
+    if rows:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        await connection.execute(query("sessions", name), columns)
+
+
+async def upsert_consumers(connection: Connection, rows: Sequence[ConsumerRow]) -> None:
+    """Write these consumers' numbers."""
+    await _upsert(connection, "upsert_consumers", rows)
+
+
+async def upsert_producers(connection: Connection, rows: Sequence[ProducerRow]) -> None:
+    """Write these producers' numbers."""
+    await _upsert(connection, "upsert_producers", rows)
+
+
+async def upsert_topic_summaries(connection: Connection, rows: Sequence[TopicSummaryRow]) -> None:
+    """Write these topics' numbers; a topic deleted meanwhile is left out."""
+    await _upsert(connection, "upsert_topic_summaries", rows)
+
+
+async def upsert_subscription_summaries(
+    connection: Connection, rows: Sequence[SubscriptionSummaryRow]
+) -> None:
+    """Write these subscriptions' numbers; one deleted meanwhile is left out."""
+    await _upsert(connection, "upsert_subscription_summaries", rows)
+
+
+async def delete_sessions(
+    connection: Connection, *, consumers: Sequence[int], producers: Sequence[int]
+) -> None:
+    """Whoever left, by key."""
+    await connection.execute(query("sessions", "delete_consumers"), (list(consumers),))
+    await connection.execute(query("sessions", "delete_producers"), (list(producers),))
+
+
+async def forget_all(connection: Connection) -> None:
+    """At a broker's start: whoever was connected to an earlier one is not any more."""
+    await connection.execute(query("sessions", "forget_all"))
+
+
+async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:
+    """Tell the console's processes which blocks changed; JSON lists of keys, each under 8,000 bytes."""
+    for payload in payloads:
+        await connection.execute(query("sessions", "notify_pages"), (payload,))

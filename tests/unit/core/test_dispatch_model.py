@@ -1,0 +1,287 @@
+"""Dispatchers with a cursor against their invariants: any interleaving of publishers, consumers and reads."""
+
+from __future__ import annotations
+
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from broker.core.cursor import Cursor
+from broker.core.dispatchers.base import Assignment, DispatchConsumer, Dispatcher, ReadEntry, ReadKind, ReadPlan
+from broker.core.dispatchers.choice import dispatcher_for
+from broker.core.position import EARLIEST, Position
+from broker.core.subscription import SubscriptionType
+from tests.unit.core.logs import Log
+
+MAX_BATCH = 3
+SUBSCRIPTION_LIMIT = 12
+CONSUMER_LIMIT = 6
+
+
+class Client:
+    """A consumer as its client sees it."""
+
+    def __init__(self, consumer: DispatchConsumer) -> None:
+        self.consumer = consumer
+        self.granted = 0
+        self.received = 0
+        self.holds: dict[Position, int] = {}  # messages not acked, of entries not given back
+
+
+class DispatchMachine(RuleBasedStateMachine):
+    kind = SubscriptionType.SHARED
+
+    @initialize(limit=st.sampled_from([0, SUBSCRIPTION_LIMIT]))
+    def begin(self, limit: int) -> None:
+        self.log = Log()
+        self.cursor = Cursor.starting_at(self.log.ledgers, self.log.index, EARLIEST)
+        self.dispatcher: Dispatcher = dispatcher_for(self.kind, max_unacked=limit, max_read_entries=8)
+        self.limit = limit
+        self.clients: list[Client] = []
+        self.read_position = self.cursor.read_from()
+        self.reading: tuple[ReadPlan, list[Position]] | None = None
+        self.keys = 0
+        self.counts: dict[Position, int] = {}
+
+    def any_client(self) -> bool:
+        return bool(self.clients)
+
+    @rule(sizes=st.lists(st.integers(1, MAX_BATCH), min_size=1, max_size=5))
+    def publish(self, sizes: list[int]) -> None:
+        self.log.publish_all(*sizes)
+
+    @rule()
+    def roll(self) -> None:
+        self.log.roll()
+
+    @rule(priority=st.integers(0, 1), limited=st.booleans())
+    def connect(self, priority: int, limited: bool) -> None:
+        if self.clients and self.kind is SubscriptionType.EXCLUSIVE:
+            return
+        self.keys += 1
+        limit = CONSUMER_LIMIT if limited and self.kind is SubscriptionType.SHARED else 0
+        consumer = DispatchConsumer(key=self.keys, name=f"c{self.keys}", priority=priority, max_unacked=limit)
+        if self.dispatcher.attach(consumer, self.kind):
+            self.read_position = self.cursor.read_from()
+        self.clients.append(Client(consumer))
+
+    @precondition(any_client)
+    @rule(data=st.data())
+    def disconnect(self, data: st.DataObject) -> None:
+        client = data.draw(st.sampled_from(self.clients))
+        held = self.dispatcher.detach(client.consumer)
+        self.clients.remove(client)
+        if self.kind is SubscriptionType.SHARED:
+            assert held == sorted(client.holds)
+            assert self.dispatcher.detach(client.consumer) == []
+        if not self.clients:
+            self.read_position = self.cursor.read_from()
+            self.counts.clear()
+
+    @precondition(any_client)
+    @rule(data=st.data(), permits=st.integers(1, 10))
+    def flow(self, data: st.DataObject, permits: int) -> None:
+        client = data.draw(st.sampled_from(self.clients))
+        self.dispatcher.flow(client.consumer, permits)
+        client.granted += permits
+
+    @precondition(any_client)
+    @rule(data=st.data(), writable=st.booleans())
+    def socket(self, data: st.DataObject, writable: bool) -> None:
+        data.draw(st.sampled_from(self.clients)).consumer.writable = writable
+
+    @rule(fail=st.booleans())
+    def start_read(self, fail: bool) -> None:
+        """The read's answer comes later; `fail`: it never does, and the next plan takes its place."""
+        ready = [c for c in self.clients if c.consumer.available]
+        plan = self.dispatcher.next_read()
+        assert (plan is not None) <= bool(ready)
+        if plan is None:
+            if ready and not self.dispatcher.blocked:
+                raise AssertionError("somebody could be sent to, yet nothing is read")
+            return
+        if plan.kind is ReadKind.REPLAY:
+            found = list(plan.positions)
+            assert found == sorted(set(found))
+        else:
+            assert self.dispatcher.replay_entries == 0
+            assert not self.dispatcher.blocked
+            found = []
+            position = self.cursor.next_unacked(self.read_position)
+            while len(found) < plan.max_entries and self.log.ledgers.contains(position):
+                found.append(position)
+                position = self.cursor.next_unacked(self.log.ledgers.next_after(position))
+        self.reading = None if fail else (plan, found)
+
+    @precondition(lambda self: self.reading is not None)
+    @rule()
+    def finish_read(self) -> None:
+        assert self.reading is not None
+        plan, found = self.reading
+        self.reading = None
+        current = self.dispatcher.is_current(plan)
+        entries = [ReadEntry(p, self.remaining(p)) for p in found if not self.cursor.is_acked(p)]
+        before = {c.consumer.key: c.consumer.permits.balance for c in self.clients}
+        open_ = {c.consumer.key for c in self.clients if c.consumer.available}
+        assignments, left = self.dispatcher.assign(entries, plan)
+        assert not self.dispatcher.is_current(plan)
+        if not current:
+            assert not assignments
+            assert not left
+            return
+        if plan.kind is ReadKind.NORMAL and found:
+            self.read_position = self.log.ledgers.next_after(found[-1])
+            if left and not self.dispatcher.replays_unassigned:
+                self.read_position = left[0].position
+        for assignment in assignments:
+            assert assignment.consumer.key in open_
+            self.receive(assignment, before[assignment.consumer.key])
+        if left:
+            assert not self.dispatcher.can_send()
+
+    def receive(self, assignment: Assignment[ReadEntry], balance: int) -> None:
+        client = next(c for c in self.clients if c.consumer is assignment.consumer)
+        positions = [entry.position for entry in assignment.entries]
+        assert positions == sorted(positions)
+        for entry in assignment.entries:
+            assert balance > 0, "a send started without permits"
+            if client.consumer.max_unacked:
+                assert sum(client.holds.values()) < client.consumer.max_unacked, "sent while blocked"
+            balance -= entry.messages_remaining
+            client.received += entry.messages_remaining
+            client.holds[entry.position] = entry.messages_remaining
+            assert self.dispatcher.redelivery_count(entry.position) == self.counts.get(entry.position, 0)
+
+    def remaining(self, position: Position) -> int:
+        left = self.cursor.remaining_of(position)
+        return self.log.sizes[position] if left is None else left.bit_count()
+
+    @precondition(any_client)
+    @rule(data=st.data(), part=st.none() | st.integers(0, 7), hint=st.booleans())
+    def ack(self, data: st.DataObject, part: int | None, hint: bool) -> None:
+        """Anybody may ack any entry, delivered or not."""
+        if not self.log.sizes:
+            return
+        position = data.draw(st.sampled_from(sorted(self.log.sizes)))
+        client = data.draw(st.sampled_from(self.clients))
+        result = self.cursor.ack(position, part)
+        if result.messages:
+            self.dispatcher.acked(
+                position, result.messages, result.completed, client.consumer if hint else None
+            )
+        for each in self.clients:
+            if position in each.holds:
+                each.holds[position] -= result.messages
+                if result.completed:
+                    del each.holds[position]
+        if result.completed:
+            self.counts.pop(position, None)
+
+    @precondition(any_client)
+    @rule(data=st.data(), everything=st.booleans())
+    def redeliver(self, data: st.DataObject, everything: bool) -> None:
+        client = data.draw(st.sampled_from(self.clients))
+        named = None
+        if not everything:
+            named = data.draw(st.lists(st.sampled_from(sorted(self.log.sizes) or [Position(1, 0)]), max_size=4))
+        if self.dispatcher.redeliver(client.consumer, named):
+            assert self.kind is SubscriptionType.EXCLUSIVE
+            self.read_position = self.cursor.read_from()
+            client.holds.clear()
+            return
+        for position in list(client.holds):
+            if named is None or position in named:
+                del client.holds[position]
+                self.counts[position] = self.counts.get(position, 0) + 1
+
+    @rule(data=st.data())
+    def skip(self, data: st.DataObject) -> None:
+        """An operator's act; consumers stay connected."""
+        if not self.log.sizes:
+            return
+        position = data.draw(st.sampled_from(sorted(self.log.sizes)))
+        if position <= self.cursor.mark_delete:
+            return
+        self.cursor.move_mark_delete(position)
+        self.dispatcher.moved(self.cursor.mark_delete)
+        self.read_position = max(self.read_position, self.cursor.read_from())
+        for client in self.clients:
+            client.holds = {p: n for p, n in client.holds.items() if p > self.cursor.mark_delete}
+        self.counts = {p: n for p, n in self.counts.items() if p > self.cursor.mark_delete}
+
+    @invariant()
+    def permits_add_up(self) -> None:
+        for client in getattr(self, "clients", []):
+            permits = client.consumer.permits
+            assert permits.balance == permits.granted - permits.spent
+            assert permits.granted + permits.held == client.granted
+            assert permits.spent == client.received
+            assert permits.balance > -MAX_BATCH
+
+    @invariant()
+    def nothing_lost(self) -> None:
+        """Every unacked entry is ahead of the read position, to be replayed, or held by a client."""
+        if not getattr(self, "clients", None):
+            return
+        held = {position for client in self.clients for position in client.holds}
+        for position in self.log.sizes:
+            if position < self.read_position and not self.cursor.is_acked(position):
+                assert position in held or self.replays(position)
+
+    def replays(self, position: Position) -> bool:
+        return False
+
+
+class SharedMachine(DispatchMachine):
+    @invariant()
+    def held_once(self) -> None:
+        if not hasattr(self, "clients"):
+            return
+        seen: set[Position] = set()
+        for client in self.clients:
+            pending = set(client.consumer.pending)
+            assert pending == set(client.holds)
+            assert not pending & seen, "pending at two consumers"
+            seen |= pending
+            assert not any(self.replays(position) for position in pending)
+            assert not any(self.cursor.is_acked(position) for position in pending)
+        assert all(self.dispatcher.is_pending(position) == (position in seen) for position in self.log.sizes)
+
+    @invariant()
+    def unacked_adds_up(self) -> None:
+        if not hasattr(self, "clients"):
+            return
+        for client in self.clients:
+            consumer = client.consumer
+            assert consumer.unacked_messages == consumer.pending.messages == sum(client.holds.values())
+            assert consumer.pending.entries == len(client.holds)
+            if consumer.max_unacked:
+                assert consumer.blocked or consumer.unacked_messages < consumer.max_unacked
+                assert not consumer.blocked or consumer.unacked_messages > consumer.max_unacked // 2
+        total = sum(client.consumer.unacked_messages for client in self.clients)
+        assert self.dispatcher.unacked_messages == total
+        if self.limit:
+            assert self.dispatcher.blocked or total < self.limit
+            assert not self.dispatcher.blocked or total >= self.limit // 2
+        else:
+            assert not self.dispatcher.blocked
+
+    def replays(self, position: Position) -> bool:
+        dispatcher = self.dispatcher
+        return position in dispatcher._replay or position in dispatcher._reading  # type: ignore[attr-defined]
+
+
+class ExclusiveMachine(DispatchMachine):
+    kind = SubscriptionType.EXCLUSIVE
+
+    @invariant()
+    def in_order_from_mark_delete(self) -> None:
+        """What was sent since the last rewind is what lies before the read position; nothing is skipped."""
+        for client in getattr(self, "clients", []):
+            assert client.consumer.unacked_messages >= 0
+            assert self.dispatcher.replay_entries == 0
+
+
+for machine in (SharedMachine, ExclusiveMachine):
+    machine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestShared = SharedMachine.TestCase
+TestExclusive = ExclusiveMachine.TestCase

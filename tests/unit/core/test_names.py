@@ -1,0 +1,80 @@
+"""Positions, topic names and errors."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from broker.core import errors
+from broker.core.errors import BrokerError, InvalidTopicName
+from broker.core.position import EARLIEST, LATEST, Position
+from broker.core.topic_name import TopicName
+
+
+@given(st.integers(-1, 2**63 - 1), st.integers(-1, 2**63 - 1))
+def test_position_text_round_trip(ledger_id: int, entry_id: int) -> None:
+    position = Position(ledger_id, entry_id)
+    assert Position.parse(str(position)) == position
+    assert EARLIEST <= position <= LATEST
+
+
+@pytest.mark.parametrize("text", ["", "5", "5:", ":1", "a:b", "1:2:3"])
+def test_position_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match="ledger:entry"):
+        Position.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "full", "partition"),
+    [
+        ("orders", "persistent://public/default/orders", None),
+        ("shop/eu/orders", "persistent://shop/eu/orders", None),
+        ("non-persistent://shop/eu/ticks", "non-persistent://shop/eu/ticks", None),
+        ("persistent://a/b/c-partition-12", "persistent://a/b/c-partition-12", 12),
+        ("persistent://a/b/c-partition-012", "persistent://a/b/c-partition-012", None),
+        ("persistent://a/b/-partition-1", "persistent://a/b/-partition-1", None),
+        ("orders-üéñ", "persistent://public/default/orders-üéñ", None),
+    ],
+)
+def test_topic_names(text: str, full: str, partition: int | None) -> None:
+    name = TopicName.parse(text)
+    assert name.full == str(name) == full
+    assert name.partition == partition
+    assert TopicName.parse(full) == name
+
+
+def test_partitions_of_a_topic() -> None:
+    name = TopicName.parse("shop/eu/orders")
+    third = name.with_partition(3)
+    assert (third.local_name, third.partition, third.base) == ("orders-partition-3", 3, name.full)
+    assert third.with_partition(4) == name.with_partition(4)
+    assert third.namespace_name == "shop/eu"
+    with pytest.raises(InvalidTopicName):
+        name.with_partition(-1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a/b",
+        "persistent://a/b",
+        "persistent://a/cluster/b/c",
+        "kafka://a/b/c",
+        "persistent:///b/c",
+        "persistent://a b/c/d",
+        "a/b/",
+        "a/b/c d",
+        "a/b/c\n",
+        "x" * 2000,
+    ],
+)
+def test_topic_names_refused(text: str) -> None:
+    with pytest.raises(InvalidTopicName):
+        TopicName.parse(text)
+
+
+def test_every_error_has_a_code() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BrokerError)]
+    assert len(kinds) > 15
+    assert [kind for kind in kinds if kind is not BrokerError and kind.code == BrokerError.code] == []
