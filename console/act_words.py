@@ -28,6 +28,7 @@ STATES = {
     "refused": ("refused", "bad"),
     "failed": ("failed", "bad"),
     "expired": ("expired", "calm"),
+    "client": ("under way", "warn"),
 }
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 from asgiref.sync import sync_to_async
 from django.contrib.auth import aget_user
+from django.contrib.auth.decorators import login_not_required
 from django.db import connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
@@ -118,6 +119,7 @@ def _feed() -> Feed:
     return _feeds.setdefault(loop, Feed())
 
 
+@login_not_required  # it answers 401 itself: a stream cannot follow a redirect to a page
 async def live(request: HttpRequest) -> HttpResponseBase:
     """The stream of one tab: `?key=topic:5&key=sub:9`. 401 when not logged in, 429 with too many streams."""
     user = await aget_user(request)

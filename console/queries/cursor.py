@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from console.queries.database import fetch
 from console.queries.log import Log
 
-__all__ = ["AckedBeyond", "Run", "acked_beyond", "runs_of_bits"]
+__all__ = ["AckedBeyond", "Run", "acked_beyond", "members_of", "runs_of_bits"]
 
 CHUNK_ENTRIES = 32_768
 CHUNKS_READ = 64
 
 _ONES = re.compile("1+")
+_MEMBERS = struct.Struct("<QH")
 
 Run = tuple[int, int]  # first and last index, both included
 
@@ -25,7 +27,7 @@ class AckedBeyond:
 
     runs: tuple[Run, ...]  # by index, not touching
     entries: int
-    partly_acked_batches: bool  # some batch is acked in part; it counts as not acked here
+    ack_sets: Mapping[int, int]  # index of a partly acked batch to the bitset of its members still unacked
     complete: bool  # False: only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
@@ -41,7 +43,7 @@ class _Chunk:
     ledger_id: int
     chunk: int
     bits: bytes
-    has_ack_sets: bool
+    ack_sets: bytes
 
 
 def acked_beyond(subscription_id: int, log: Log, mark_delete: int) -> AckedBeyond:
@@ -60,7 +62,11 @@ def acked_beyond(subscription_id: int, log: Log, mark_delete: int) -> AckedBeyon
     return AckedBeyond(
         runs=runs,
         entries=sum(last - first + 1 for first, last in runs),
-        partly_acked_batches=any(chunk.has_ack_sets for chunk in chunks),
+        ack_sets={
+            log.index_of(chunk.ledger_id, 0) + entry_id: members
+            for chunk in chunks[:CHUNKS_READ]
+            for entry_id, members in members_of(bytes(chunk.ack_sets)).items()
+        },
         complete=len(chunks) <= CHUNKS_READ,
     )
 
@@ -70,6 +76,19 @@ def runs_of_bits(bits: bytes, base: int) -> Iterator[Run]:
     text = format(int.from_bytes(bits, "little"), "b")[::-1]
     for match in _ONES.finditer(text):
         yield base + match.start(), base + match.end() - 1
+
+
+def members_of(column: bytes) -> dict[int, int]:
+    """Entry id to bitset, from the column's layout: a version byte 1, then per entry id u64, length u16 and the bitset,
+    all little-endian. A layout this console does not know gives nothing, so that pages of a newer broker still open.
+    """
+    found: dict[int, int] = {}
+    at = 1
+    while column[:1] == b"\x01" and at + _MEMBERS.size <= len(column):
+        entry_id, length = _MEMBERS.unpack_from(column, at)
+        at += _MEMBERS.size + length
+        found[entry_id] = int.from_bytes(column[at - length : at], "little")
+    return found
 
 
 def _joined(runs: Iterable[Run]) -> Iterator[Run]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from console.queries.database import fetch
@@ -54,8 +54,13 @@ class _Entry:
     data: bytes
 
 
-def peek(places: Iterable[Place], *, limit: int = PEEK_MESSAGES) -> list[PeekedMessage]:
-    """The messages of those places in order, at most `limit`; nothing is marked or moved. One query."""
+def peek(
+    places: Iterable[Place], *, unacked: Mapping[Place, int], limit: int = PEEK_MESSAGES
+) -> list[PeekedMessage]:
+    """The messages of those places in order, at most `limit`; nothing is marked or moved. One query.
+
+    `unacked` has the bitset of a partly acked batch: its acked members are left out.
+    """
     asked = list(places)
     entries = fetch(
         _Entry,
@@ -71,11 +76,11 @@ def peek(places: Iterable[Place], *, limit: int = PEEK_MESSAGES) -> list[PeekedM
     for entry in entries:
         if len(messages) >= limit:
             break
-        messages.extend(_taken_apart(entry, limit - len(messages)))
-    return messages
+        messages.extend(_taken_apart(entry, unacked.get((entry.ledger_id, entry.entry_id))))
+    return messages[:limit]
 
 
-def _taken_apart(entry: _Entry, limit: int) -> list[PeekedMessage]:
+def _taken_apart(entry: _Entry, unacked: int | None) -> list[PeekedMessage]:
     data = bytes(entry.data)
     try:
         header = parse_header(data)
@@ -87,7 +92,9 @@ def _taken_apart(entry: _Entry, limit: int) -> list[PeekedMessage]:
     except EntryCorrupt as error:
         return [_whole(entry, 0, "", f"cannot be decoded: {error}")]
     peeked = []
-    for message in decoded[:limit]:
+    for message in decoded:
+        if unacked is not None and message.batch_index >= 0 and not unacked >> message.batch_index & 1:
+            continue
         preview, is_text = preview_of(message.payload)
         peeked.append(
             PeekedMessage(

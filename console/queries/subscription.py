@@ -8,6 +8,7 @@ from datetime import datetime
 from console.queries.database import fetch, fetch_one
 
 __all__ = [
+    "PENDING_MOST",
     "PENDING_SHOWN",
     "ConsumerRow",
     "PendingRow",
@@ -18,7 +19,8 @@ __all__ = [
 ]
 
 CONSUMERS_SHOWN = 500
-PENDING_SHOWN = 50
+PENDING_SHOWN = 10
+PENDING_MOST = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,19 @@ def entries(number: int) -> str:
     return f"{numerals.count(number)} " + ("entry" if number == 1 else "entries")
 
 
+@register.filter
+def batches(number: int) -> str:
+    """1 batch, 3 batches."""
+    return f"{numerals.count(number)} " + ("batch" if number == 1 else "batches")
+
+
+@register.filter
+def sentence(text: str) -> str:
+    """Words of the broker as a sentence: capital letter, full stop."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
 @register.simple_tag
 def asked(act: Any) -> str:
     """What an act asks for, in words; takes a row of the log or a view of the service."""

@@ -7,6 +7,7 @@ from django.shortcuts import redirect
 from django.utils.timezone import now
 from django.views.decorators.http import require_POST, require_safe
 
+from broker.conf import broker_settings
 from broker.service import acts
 from broker.service.acts import ActView
 from console.access import Rights, operator_only, viewer
@@ -16,8 +17,6 @@ from console.forms import ApplyForm
 from console.origin import origin_of
 
 __all__ = ["act", "apply", "undo"]
-
-WAITING = ("plan_requested", "apply_requested")
 
 
 @require_safe
@@ -69,7 +68,7 @@ def _answer(
         "act": view,
         "form": form,
         "refusal": refusal,
-        "is_waiting": view.state in WAITING,
+        "is_waiting": view.is_waiting,
         "must_type_name": must_type_name(view.plan),
         "can_undo": view.state == "applied" and view.undo_until is not None and view.undo_until > now(),
         "nav": "acts",
@@ -77,7 +76,11 @@ def _answer(
     source = Source(
         name="state",
         template="console/parts/act/state.html",
-        live=(f"act:{view.id}",) if view.state in WAITING else (),
-        context=lambda: {**context, "is_running": broker_is_running()},
+        live=(f"act:{view.id}",) if view.is_waiting else (),
+        context=lambda: {
+            **context,
+            "is_running": broker_is_running(),
+            "expiry_s": broker_settings().act_expiry_s,
+        },
     )
     return answer(request, rights, "console/pages/act.html", [source], context, status=status)

@@ -32,7 +32,8 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
     head = queries.subscription_head(topic, name)
     if head is None:
         raise Http404(f"There is no subscription {name} on {topic}.")
-    reading = _Reading(head)
+    is_long = request.GET.get("pending") == str(queries.PENDING_MOST)
+    reading = _Reading(head, pending_shown=queries.PENDING_MOST if is_long else queries.PENDING_SHOWN)
     live = (f"sub:{head.id}",)
     sources = [
         Source(name=part, template=f"console/parts/subscription/{part}.html", live=live, context=context)
@@ -52,8 +53,9 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
 class _Reading:
     """What one request has read, each part at most once."""
 
-    def __init__(self, head: queries.SubscriptionHead) -> None:
+    def __init__(self, head: queries.SubscriptionHead, *, pending_shown: int) -> None:
         self.head = head
+        self.pending_shown = pending_shown
 
     @cached_property
     def log(self) -> Log:
@@ -141,13 +143,18 @@ class _Reading:
 
     def pending_acks(self) -> dict[str, Any]:
         return {
-            "rows": self.pending[: queries.PENDING_SHOWN],
+            "rows": self.pending[: self.pending_shown],
+            "all_query": f"pending={queries.PENDING_MOST}" if self.pending_shown < queries.PENDING_MOST else "",
             "rows_found": len(self.pending),
             "is_all": len(self.pending) < PENDING_MAPPED,
         }
 
     def next_messages(self) -> dict[str, Any]:
-        messages = peek(self.next_places)
+        log, unacked = self.log, self.acked.ack_sets
+        messages = peek(
+            self.next_places,
+            unacked={place: unacked[index] for place in self.next_places if (index := log.index_of(*place)) in unacked},
+        )
         return {"rows": [(message, self._holder(message.ledger_id, message.entry_id)) for message in messages]}
 
     def _holder(self, ledger_id: int, entry_id: int) -> queries.PendingRow | None:

@@ -192,6 +192,13 @@
     if (value !== "off") changed(null);
   }
 
+  // Filling in a way's own field chooses that way.
+  document.addEventListener("focusin", (event) => {
+    const body = event.target.closest(".choice-body");
+    const radio = body?.parentElement.querySelector('input[type="radio"]');
+    if (radio) radio.checked = true;
+  });
+
   document.addEventListener("keydown", press);
   document.querySelector("[data-keys]")?.addEventListener("click", () => document.getElementById("keys").showModal());
   const control = document.querySelector("[data-refresh]");

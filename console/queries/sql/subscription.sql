@@ -15,7 +15,7 @@ WHERE t.name = %(topic)s AND s.name = %(subscription)s
 
 -- name: chunks
 -- Acks beyond mark-delete; the bound keeps a page's cost known, and the page says when it was reached.
-SELECT ledger_id, chunk, bits, ack_sets <> '' AS has_ack_sets
+SELECT ledger_id, chunk, bits, ack_sets
 FROM vela_cursor_chunk WHERE cursor_id = %(subscription_id)s ORDER BY ledger_id, chunk LIMIT %(limit)s
 
 -- name: consumers
