@@ -28,7 +28,7 @@ SCHEME = "velapg"
 _TABLES_LOCK = 0x76656C61  # advisory lock: who makes the tables
 
 
-class Channel(SqlChannel):  # type: ignore[misc]
+class Channel(SqlChannel):
     """Queues as rows."""
 
     def __init__(self, connection: Any, **kwargs: Any) -> None:
@@ -53,7 +53,7 @@ class Channel(SqlChannel):  # type: ignore[misc]
             self.session.rollback()
             return super()._get_or_create(queue)
 
-    def _get(self, queue: str) -> Any:
+    def _get(self, queue: str, timeout: float | None = None) -> Any:
         if queue not in self._queue_ids:
             self._queue_ids[queue] = self._get_or_create(queue).id
             self.session.commit()
@@ -78,12 +78,12 @@ class Channel(SqlChannel):  # type: ignore[misc]
         return loads(payload)
 
 
-class Transport(SqlTransport):  # type: ignore[misc]
+class Transport(SqlTransport):
     """kombu's `sqla` transport with Vela's channel."""
 
     Channel = Channel
     polling_interval = 0.1  # seconds between looks at an empty queue
-    connection_errors = (OperationalError, InterfaceError)
+    connection_errors = (OperationalError, InterfaceError)  # type: ignore[assignment]
 
 
 TRANSPORT_ALIASES[SCHEME] = f"{__name__}:Transport"

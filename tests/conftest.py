@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -11,8 +10,6 @@ from config.environment import database_parts
 from config.run.postgres import PostgresServer
 from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
 from tests.support.vela import VelaProcess, started_vela
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 _said: list[str] = []
 

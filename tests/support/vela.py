@@ -113,7 +113,7 @@ class VelaProcess:
 
     def kill(self, name: str) -> int:
         """kill -9 of one child; its process id."""
-        pid = wait_until(lambda: self.pids().get(name), f"a process {name}")
+        pid = wait_until(lambda: self.pids().get(name, 0), f"a process {name}")
         os.kill(pid, signal.SIGKILL)
         return pid
 
@@ -137,13 +137,17 @@ def children_of(pid: int) -> list[int]:
 
 def command_line(pid: int) -> str:
     """How a process was started, with a space at the end; empty if it is gone."""
-    done = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     return f"{done.stdout.strip()} "
 
 
 def processes_about(data_dir: Path) -> list[str]:
     """The processes that know this data folder, from their arguments or environment; dead ones not counted."""
-    done = subprocess.run(["ps", "-eww", "-o", "pid=,stat=,args="], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["ps", "-eww", "-o", "pid=,stat=,args="], capture_output=True, text=True, check=True
+    )
     lines = []
     for line in done.stdout.splitlines():
         pid, stat, arguments = line.split(None, 2)

@@ -1,0 +1,504 @@
+"""One client of Pulsar's binary protocol, over TCP or inside WebSocket messages (protocol 3).
+
+Bytes come from a `ByteChannel`'s owner through `receive`; commands become calls on the broker, and what the broker
+has for the client goes out through the sinks. Commands that take time run as tasks, one at a time for each producer
+or consumer; SEND, FLOW and ACK never do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.core.errors import BrokerError, ConsumerNotFound, MetadataInvalid, ServiceNotReady
+from broker.core.position import Position
+from broker.service.values import ClientIdentity
+from broker.transports.binary_consumer import ConsumerSlot
+from broker.transports.binary_producer import ProducerSlot
+from broker.transports.binary_requests import producer_request, subscribe_request
+from broker.transports.keep_alive import KeepAlive, Timer
+from broker.transports.lookup import LookupAnswers
+from broker.transports.read_gate import ReadGate
+from broker.transports.server_errors import server_error
+from vela.wire.binary import events
+from vela.wire.binary.enums import ServerError
+from vela.wire.binary.server import ConnectionState, ServerEngine
+from vela.wire.errors import LocalProtocolError, RemoteProtocolError
+from vela.wire.message_id import MessageId
+
+if TYPE_CHECKING:
+    from broker.transports.channel import ByteChannel
+    from broker.transports.ports import BrokerPort
+
+__all__ = ["SERVER_VERSION", "BinaryConnection"]
+
+log = logging.getLogger(__name__)
+
+SERVER_VERSION: Final = "Vela 0.1.0"
+CLOSED_PRODUCER_MEMORY_S: Final = 30.0  # SENDs under way to a producer the broker closed are dropped so long
+CLOSED_PRODUCERS_REMEMBERED: Final = 10_000
+MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024
+JOIN_BYTES: Final = 256 * 1024  # written at once even while more commands of the same piece are being handled
+PIECE_BYTES: Final = 256 * 1024  # commands are decoded from so many bytes at a time
+
+
+class BinaryConnection:
+    """Created when the peer connects; its owner calls `receive`, `writable_again` and `lost`."""
+
+    def __init__(
+        self,
+        broker: BrokerPort,
+        channel: ByteChannel,
+        *,
+        address: str,
+        face: str,
+        call_later: Timer | None = None,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.broker = broker
+        self.max_message_bytes = broker.settings.max_message_bytes
+        self.engine = ServerEngine(server_version=SERVER_VERSION, max_message_bytes=self.max_message_bytes)
+        self.gate = ReadGate(pause=channel.pause_reading, resume=self._resume_reading)
+        self.is_lost = False
+        self._channel = channel
+        self._address = address
+        self._face = face
+        self._loop = loop
+        self._identity = ClientIdentity(address=address, client_version="", face=face)
+        self._producers: dict[int, ProducerSlot] = {}
+        self._consumers: dict[int, ConsumerSlot] = {}
+        self._closed_producers: dict[int, float] = {}  # producer id -> loop time when forgotten
+        self._unread: deque[bytes] = deque()  # pieces that came while the gate was closed
+        self._events: deque[events.Event] = deque()  # decoded, not handled yet
+        self._is_handling = False
+        self._is_closing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._lookups = LookupAnswers(self)
+        self._keep_alive = KeepAlive(
+            call_later=call_later or loop.call_later,
+            ping=self._ping,
+            give_up=self.close,
+            is_established=lambda: self.engine.state is ConnectionState.CONNECTED,
+            is_heard=lambda: self.gate.is_open,
+        )
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {
+            events.Send: self._on_send,
+            events.Ack: self._on_ack,
+            events.Flow: self._on_flow,
+            events.Redeliver: self._on_redeliver,
+            events.Connect: self._on_connect,
+            events.AuthResponse: self._ignore,
+            events.Ping: self._on_ping,
+            events.Pong: self._ignore,
+            events.PartitionMetadata: self._lookups.on_partition_metadata,
+            events.Lookup: self._lookups.on_lookup,
+            events.GetTopicsOfNamespace: self._lookups.on_topics_of_namespace,
+            events.OpenProducer: self._on_open_producer,
+            events.CloseProducer: self._on_close_producer,
+            events.Subscribe: self._on_subscribe,
+            events.Unsubscribe: self._on_unsubscribe,
+            events.Seek: self._on_seek,
+            events.CloseConsumer: self._on_close_consumer,
+            events.GetLastMessageId: self._on_get_last_message_id,
+            events.ConsumerStats: self._on_consumer_stats,
+            events.Unsupported: self._on_unsupported,
+        }
+
+    # -- bytes in ------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the peer, cut anyhow. Raises nothing: whatever is wrong with them closes the connection."""
+        if self._is_closing:
+            return
+        self._keep_alive.heard()
+        if len(data) <= PIECE_BYTES:
+            self._unread.append(data)
+        else:
+            self._unread.extend(data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES))
+        self._handle_unread()
+
+    def _handle_unread(self) -> None:
+        if self._is_handling:
+            return
+        self._is_handling = True
+        failure: RemoteProtocolError | None = None
+        try:
+            while self.gate.is_open and failure is None and not self._is_closing:
+                if not self._events:
+                    if not self._unread:
+                        break
+                    failure = self._decode(self._unread.popleft())
+                self._handle_events()
+        finally:
+            self._is_handling = False
+        if failure is not None:
+            self.fail(ServerError.METADATA_ERROR, str(failure))
+        self.written()
+
+    def _decode(self, piece: bytes) -> RemoteProtocolError | None:
+        try:
+            self._events.extend(self.engine.receive(piece))
+        except RemoteProtocolError as error:
+            self._events.extend(error.events)  # type: ignore[arg-type]  # the engine's are Events
+            return error
+        return None
+
+    def _handle_events(self) -> None:
+        handlers, waiting, gate = self._handlers, self._events, self.gate
+        while waiting and gate.is_open and not self._is_closing:
+            event = waiting.popleft()
+            try:
+                handlers[type(event)](event)
+            except BrokerError as error:
+                self.fail(server_error(error), str(error))
+            except Exception:
+                # A fault of the broker's, not of the peer's: it loses its connection, nobody else anything.
+                log.exception("%s: handling %s failed", self._address, type(event).__name__)
+                self.fail(ServerError.UNKNOWN_ERROR, "internal error; the broker's log says which")
+
+    def _resume_reading(self) -> None:
+        # Not here and now: the gate opens inside a commit's callback.
+        self._loop.call_soon(self._continue)
+
+    def _continue(self) -> None:
+        if self.is_lost or not self.gate.is_open:
+            return
+        self._handle_unread()
+        if self.gate.is_open and not self._is_closing:
+            self._channel.resume_reading()
+
+    # -- bytes out -----------------------------------------------------------------------------------------------
+
+    def written(self) -> None:
+        """Something was given to the engine: send it now, or with the rest of what is being handled."""
+        engine = self.engine
+        if self._is_handling and engine.pending_bytes < JOIN_BYTES:
+            return
+        if engine.pending_bytes:
+            buffers = engine.data_to_send()
+            if not self.is_lost:
+                self._channel.write(buffers)
+                if self._channel.unsent_bytes > MAX_UNREAD_ANSWER_BYTES:
+                    self.gate.output_stuck(stuck=True)
+
+    def is_writable(self) -> bool:
+        """Whether entries may be written to this peer."""
+        return not self._is_closing and self._channel.is_writable()
+
+    def writable_again(self) -> None:
+        """The channel's peer has taken most of what was written."""
+        self.gate.output_stuck(stuck=False)
+        for slot in list(self._consumers.values()):
+            if slot.consumer is not None:
+                slot.consumer.writable_again()
+
+    def _ping(self) -> None:
+        self.engine.send_ping()
+        self.written()
+
+    async def is_alive(self) -> bool:
+        """Ask the peer, 5 s at most; a silent one loses its connection."""
+        return not self._is_closing and await self._keep_alive.probe()
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def fail(self, code: ServerError, message: str) -> None:
+        """The peer broke the protocol: say why, then close."""
+        if not self._is_closing:
+            self.engine.refuse_connection(code, message)
+            self.close(message)
+
+    def close(self, reason: str) -> None:
+        """Send what is ready and close. Logged in one line."""
+        if self._is_closing:
+            return
+        log.info("%s (%s): closing the connection: %s", self._address, self._face, reason)
+        self._is_closing = True
+        self._is_handling = False
+        self.written()
+        self._channel.close()
+
+    def lost(self) -> None:
+        """The connection is gone: what its consumers held is delivered to others. Safe to repeat."""
+        if self.is_lost:
+            return
+        self.is_lost = self._is_closing = True
+        self._keep_alive.stop()
+        self._unread.clear()
+        self._events.clear()
+        producers, consumers = list(self._producers.values()), list(self._consumers.values())
+        self._producers.clear()
+        self._consumers.clear()
+        for producer_slot in producers:
+            producer_slot.is_closed = True
+            if producer_slot.producer is not None:
+                producer_slot.producer.detach()
+        for consumer_slot in consumers:
+            consumer_slot.is_closed = True
+            if consumer_slot.consumer is not None:
+                consumer_slot.consumer.detach()
+
+    # -- requests that take time ---------------------------------------------------------------------------------
+
+    def run(self, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]) -> None:
+        """Answer a request from a task; `refuse` is told why it cannot be served."""
+        self.gate.request_begun()
+        task = self._loop.create_task(self._run(work, refuse))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]) -> None:
+        try:
+            await work
+        except BrokerError as error:
+            refuse(error)
+        except Exception:
+            log.exception("%s: a request failed", self._address)
+            refuse(BrokerError("internal error; the broker's log says which"))
+        finally:
+            self.written()
+            self.gate.request_done()
+
+    def _refusal(self, request_id: int) -> Callable[[BrokerError], None]:
+        return lambda error: self.engine.send_error(request_id, server_error(error), str(error))
+
+    # -- connection ----------------------------------------------------------------------------------------------
+
+    def _on_connect(self, event: events.Connect) -> None:
+        ready, why = self.broker.is_ready()
+        if not ready:
+            self.fail(ServerError.SERVICE_NOT_READY, why)
+            return
+        self._identity = ClientIdentity(
+            address=self._address, client_version=event.client_version, face=self._face
+        )
+        self.engine.send_connected()
+
+    def _on_ping(self, _: events.Ping) -> None:
+        self.engine.send_pong()
+
+    def _ignore(self, _: events.Event) -> None:
+        return
+
+    def _on_unsupported(self, event: events.Unsupported) -> None:
+        self.engine.send_unsupported(event, f"{event.name} is not available")
+
+    # -- producers -----------------------------------------------------------------------------------------------
+
+    def _on_send(self, event: events.Send) -> None:
+        slot = self._producers.get(event.producer_id)
+        if slot is not None and slot.producer is not None:
+            slot.send(event)
+        elif not self._was_just_closed(event.producer_id):
+            self.fail(
+                ServerError.METADATA_ERROR, f"SEND for producer {event.producer_id}, which is not open here"
+            )
+
+    def _was_just_closed(self, producer_id: int) -> bool:
+        until = self._closed_producers.get(producer_id)
+        return until is not None and self._loop.time() < until
+
+    def _on_open_producer(self, event: events.OpenProducer) -> None:
+        known = self._producers.get(event.producer_id)
+        if known is None:
+            slot = self._producers[event.producer_id] = ProducerSlot(self, event.producer_id)
+            self.run(
+                self._open_producer(slot, event), lambda error: self._producer_refused(slot, event, error)
+            )
+        elif known.producer is None:
+            busy = ServiceNotReady(f"producer {event.producer_id} is still being opened; try again")
+            self._refusal(event.request_id)(busy)
+        else:
+            self.engine.send_producer_success(event.request_id, name=known.producer.name)
+
+    async def _open_producer(self, slot: ProducerSlot, event: events.OpenProducer) -> None:
+        producer = await self.broker.open_producer(producer_request(event), self._identity, slot)
+        if slot.is_closed:
+            producer.detach()
+            return
+        slot.producer = producer
+        self._closed_producers.pop(slot.producer_id, None)
+        self.engine.send_producer_success(
+            event.request_id, name=producer.name, last_sequence_id=producer.last_sequence_id
+        )
+
+    def _producer_refused(self, slot: ProducerSlot, event: events.OpenProducer, error: BrokerError) -> None:
+        if self._producers.get(slot.producer_id) is slot:
+            del self._producers[slot.producer_id]
+        if not slot.is_closed:
+            self._refusal(event.request_id)(error)
+
+    def _on_close_producer(self, event: events.CloseProducer) -> None:
+        slot = self._producers.get(event.producer_id)
+        if slot is None or slot.producer is None:
+            if slot is not None:
+                slot.is_closed = True
+                del self._producers[event.producer_id]
+            self.engine.send_success(event.request_id)
+        else:
+            self.run(self._close_producer(slot, event), self._refusal(event.request_id))
+
+    async def _close_producer(self, slot: ProducerSlot, event: events.CloseProducer) -> None:
+        async with slot.turn:
+            if slot.producer is not None:
+                await slot.producer.close()
+            self._forget_producer(slot)
+            self.engine.send_success(event.request_id)
+
+    def producer_closed_by_broker(self, slot: ProducerSlot) -> None:
+        """Tell the client; it looks the topic up and opens the producer again."""
+        if self._producers.get(slot.producer_id) is slot:
+            self._forget_producer(slot)
+            try:
+                self.engine.send_close_producer(slot.producer_id)
+            except LocalProtocolError as error:
+                self.close(str(error))
+            self.written()
+
+    def _forget_producer(self, slot: ProducerSlot) -> None:
+        slot.is_closed = True
+        if self._producers.get(slot.producer_id) is slot:
+            del self._producers[slot.producer_id]
+            while len(self._closed_producers) >= CLOSED_PRODUCERS_REMEMBERED:
+                del self._closed_producers[next(iter(self._closed_producers))]
+            self._closed_producers[slot.producer_id] = self._loop.time() + CLOSED_PRODUCER_MEMORY_S
+
+    # -- consumers -----------------------------------------------------------------------------------------------
+
+    def _on_flow(self, event: events.Flow) -> None:
+        slot = self._consumers.get(event.consumer_id)
+        if slot is not None and slot.consumer is not None:
+            slot.consumer.flow(event.permits)
+
+    def _on_ack(self, event: events.Ack) -> None:
+        slot = self._consumers.get(event.consumer_id)
+        if slot is not None:
+            slot.ack(event)
+
+    def _on_redeliver(self, event: events.Redeliver) -> None:
+        slot = self._consumers.get(event.consumer_id)
+        if slot is not None:
+            slot.redeliver(event)
+
+    def _on_subscribe(self, event: events.Subscribe) -> None:
+        known = self._consumers.get(event.consumer_id)
+        if known is None:
+            request = subscribe_request(event)
+            partition = -1 if request.topic.partition is None else request.topic.partition
+            slot = ConsumerSlot(self, event.consumer_id, partition=partition)
+            self._consumers[event.consumer_id] = slot
+            self.run(self._subscribe(slot, event), lambda error: self._consumer_refused(slot, event, error))
+        elif known.consumer is None:
+            busy = ServiceNotReady(f"consumer {event.consumer_id} is still being opened; try again")
+            self._refusal(event.request_id)(busy)
+        else:
+            self.engine.send_success(event.request_id)
+
+    async def _subscribe(self, slot: ConsumerSlot, event: events.Subscribe) -> None:
+        consumer = await self.broker.subscribe(subscribe_request(event), self._identity, slot)
+        if slot.is_closed:
+            consumer.detach()
+            return
+        slot.consumer = consumer
+        self.engine.send_success(event.request_id)
+
+    def _consumer_refused(self, slot: ConsumerSlot, event: events.Subscribe, error: BrokerError) -> None:
+        self._forget_consumer(slot)
+        if not slot.is_closed:
+            self._refusal(event.request_id)(error)
+
+    def consumer_closed_by_broker(self, slot: ConsumerSlot, reason: str) -> None:
+        """CLOSE_CONSUMER without a request: the client subscribes again (protocol 3.10)."""
+        if self._consumers.get(slot.consumer_id) is not slot:
+            return
+        self._forget_consumer(slot)
+        log.info("%s: consumer %s is closed: %s", self._address, slot.consumer_id, reason)
+        try:
+            self.engine.send_close_consumer(slot.consumer_id)
+        except LocalProtocolError as error:
+            self.close(str(error))
+        self.written()
+
+    def _forget_consumer(self, slot: ConsumerSlot) -> None:
+        if self._consumers.get(slot.consumer_id) is slot:
+            del self._consumers[slot.consumer_id]
+
+    def _on_close_consumer(self, event: events.CloseConsumer) -> None:
+        slot = self._consumers.pop(event.consumer_id, None)
+        if slot is not None:
+            slot.is_closed = True
+            if slot.consumer is not None:
+                slot.consumer.detach()
+        self.engine.send_success(event.request_id)
+
+    def _on_unsubscribe(self, event: events.Unsubscribe) -> None:
+        self._with_consumer(event, self._unsubscribe)
+
+    async def _unsubscribe(self, slot: ConsumerSlot, event: events.Unsubscribe) -> None:
+        if slot.consumer is not None:
+            await slot.consumer.unsubscribe(force=event.force)
+        slot.is_closed = True
+        self._forget_consumer(slot)
+        self.engine.send_success(event.request_id)
+
+    def _on_seek(self, event: events.Seek) -> None:
+        self._with_consumer(event, self._seek)
+
+    async def _seek(self, slot: ConsumerSlot, event: events.Seek) -> None:
+        if slot.consumer is None:
+            raise ConsumerNotFound(f"consumer {slot.consumer_id} is closed; subscribe again")
+        if (event.message_id is None) == (event.publish_time_ms is None):
+            raise MetadataInvalid("SEEK takes either a message id or a publish time")
+        if event.message_id is not None:
+            target = Position(event.message_id.ledger_id, event.message_id.entry_id)
+            await slot.consumer.seek_position(target, event.ack_set)
+        elif event.publish_time_ms is not None:
+            await slot.consumer.seek_time(event.publish_time_ms)
+        self.engine.send_success(event.request_id)
+
+    def _on_get_last_message_id(self, event: events.GetLastMessageId) -> None:
+        self._with_consumer(event, self._get_last_message_id)
+
+    async def _get_last_message_id(self, slot: ConsumerSlot, event: events.GetLastMessageId) -> None:
+        if slot.consumer is None:
+            raise ConsumerNotFound(f"consumer {slot.consumer_id} is closed; subscribe again")
+        last = await slot.consumer.last_message()
+        self.engine.send_last_message_id(
+            event.request_id,
+            last=MessageId(
+                last.position.ledger_id,
+                last.position.entry_id,
+                slot.partition,
+                last.batch_size - 1 if last.batch_size else -1,
+                last.batch_size,
+            ),
+            mark_delete=MessageId(last.mark_delete.ledger_id, last.mark_delete.entry_id, slot.partition),
+        )
+
+    def _with_consumer(
+        self,
+        event: events.Unsubscribe | events.Seek | events.GetLastMessageId,
+        work: Callable[[ConsumerSlot, Any], Awaitable[None]],
+    ) -> None:
+        slot = self._consumers.get(event.consumer_id)
+        if slot is None or slot.consumer is None:
+            missing = MetadataInvalid(f"consumer {event.consumer_id} is not open here; subscribe first")
+            self._refusal(event.request_id)(missing)
+        else:
+            self.run(self._in_turn(slot, event, work), self._refusal(event.request_id))
+
+    async def _in_turn(
+        self, slot: ConsumerSlot, event: events.Event, work: Callable[[ConsumerSlot, Any], Awaitable[None]]
+    ) -> None:
+        async with slot.turn:
+            await work(slot, event)
+
+    def _on_consumer_stats(self, event: events.ConsumerStats) -> None:
+        if event.consumer_id in self._consumers:
+            code, message = ServerError.NOT_ALLOWED_ERROR, "read a consumer's statistics in the console"
+        else:
+            code, message = ServerError.CONSUMER_NOT_FOUND, f"consumer {event.consumer_id} is not open here"
+        self.engine.send_consumer_stats_failed(event.request_id, code, message)

@@ -1,0 +1,94 @@
+"""Keep-alive and liveness probes of a binary connection (protocol 3.2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+__all__ = ["PROBE_TIMEOUT_MS", "KeepAlive", "Timer"]
+
+PERIOD_S: Final = 30.0
+PROBE_TIMEOUT_MS: Final = 5_000
+
+
+class Timer(Protocol):
+    """`loop.call_later`, or a test's clock."""
+
+    def __call__(self, delay: float, callback: Callable[[], None], /) -> asyncio.TimerHandle: ...
+
+
+class KeepAlive:
+    """Pings an established peer every 30 s and gives it up when nothing came until the next.
+
+    A peer that has not finished the handshake by the first tick is given up too; one that is not being read from
+    (`is_heard` is false) is not judged.
+    """
+
+    def __init__(
+        self,
+        *,
+        call_later: Timer,
+        ping: Callable[[], None],
+        give_up: Callable[[str], None],
+        is_established: Callable[[], bool],
+        is_heard: Callable[[], bool],
+    ) -> None:
+        self._call_later = call_later
+        self._ping = ping
+        self._give_up = give_up
+        self._is_established = is_established
+        self._is_heard = is_heard
+        self._ping_is_out = False
+        self._probes: set[asyncio.Future[bool]] = set()
+        self._timer = call_later(PERIOD_S, self._tick)
+
+    def heard(self) -> None:
+        """Bytes came: the peer is alive."""
+        self._ping_is_out = False
+        if self._probes:
+            self._settle_probes(alive=True)
+
+    def stop(self) -> None:
+        """The connection is lost."""
+        self._timer.cancel()
+        self._settle_probes(alive=False)
+
+    async def probe(self, timeout_ms: int = PROBE_TIMEOUT_MS) -> bool:
+        """Ping now and wait for anything to come. A silent peer is given up. Safe to cancel and to repeat."""
+        if not self._is_heard():
+            return True  # it sends more than the broker takes: that is life enough
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._probes.add(answer)
+        timer = self._call_later(timeout_ms / 1000, lambda: _settle(answer, alive=False))
+        self._ping()
+        try:
+            alive = await answer
+        finally:
+            timer.cancel()
+            self._probes.discard(answer)
+        if not alive:
+            self._give_up(f"no answer to a ping within {timeout_ms} ms while another client wants its place")
+        return alive
+
+    def _tick(self) -> None:
+        if not self._is_established():
+            self._give_up(f"no CONNECT within {PERIOD_S:g} s")
+            return
+        if self._is_heard():
+            if self._ping_is_out:
+                self._give_up(f"nothing came within {PERIOD_S:g} s of a ping")
+                return
+            self._ping_is_out = True
+            self._ping()
+        self._timer = self._call_later(PERIOD_S, self._tick)
+
+    def _settle_probes(self, *, alive: bool) -> None:
+        for answer in self._probes:
+            _settle(answer, alive=alive)
+        self._probes.clear()
+
+
+def _settle(answer: asyncio.Future[bool], *, alive: bool) -> None:
+    if not answer.done():
+        answer.set_result(alive)

@@ -1,0 +1,133 @@
+"""What the faces ask of the running broker, as protocols: `broker.service` provides it, tests bring a small one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from broker.conf import BrokerSettings
+    from broker.core.position import Position
+    from broker.core.subscription import SubscriptionType
+    from broker.core.topic_name import TopicName
+    from broker.service.values import (
+        AckRequest,
+        ClientIdentity,
+        ConsumerSink,
+        DurableCallback,
+        LastMessage,
+        ProducerRequest,
+        ProducerSink,
+        SendRequest,
+        SubscribeRequest,
+    )
+
+__all__ = ["BrokerPort", "ConsumerPort", "ProducerPort"]
+
+
+class ProducerPort(Protocol):
+    """`broker.service.producer.Producer`."""
+
+    @property
+    def name(self) -> str:
+        """As the client gave it, or as the broker made it."""
+
+    @property
+    def last_sequence_id(self) -> int:
+        """Of the last stored message of this name, -1 = not known."""
+
+    @property
+    def topic_name(self) -> TopicName:
+        """The topic or partition."""
+
+    def send(self, request: SendRequest) -> None:
+        """Queue one entry; the answer comes through the sink. Raises nothing."""
+
+    async def close(self) -> None:
+        """Detach after every pending send has been answered."""
+
+    def detach(self) -> None:
+        """The connection is lost. Safe to repeat."""
+
+
+class ConsumerPort(Protocol):
+    """`broker.service.consumer.Consumer`."""
+
+    @property
+    def name(self) -> str:
+        """As the client gave it."""
+
+    @property
+    def topic_name(self) -> TopicName:
+        """The topic or partition."""
+
+    @property
+    def subscription_type(self) -> SubscriptionType:
+        """The type it attached with."""
+
+    def flow(self, permits: int) -> None:
+        """Grant permits, in messages. Raises InvalidFlow for 0 or less."""
+
+    def ack(
+        self,
+        acks: Sequence[AckRequest],
+        *,
+        cumulative: bool,
+        on_durable: DurableCallback | None = None,
+        validation_error: str | None = None,
+    ) -> None:
+        """Acknowledge; safe to repeat."""
+
+    def redeliver(self, positions: Sequence[Position] | None) -> None:
+        """Take these back, or with None everything unacked."""
+
+    def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
+        """Take these back at `due_ms`, unless they are acked before."""
+
+    async def seek_position(self, position: Position, remaining: int | None) -> None:
+        """Make `position` the next to be sent. Raises BrokerError."""
+
+    async def seek_time(self, publish_time_ms: int) -> None:
+        """Make the first entry not older than this the next to be sent. Raises BrokerError."""
+
+    async def last_message(self) -> LastMessage:
+        """The topic's last entry and this subscription's mark-delete position."""
+
+    async def unsubscribe(self, *, force: bool) -> None:
+        """Remove the subscription. Raises BrokerError."""
+
+    def writable_again(self) -> None:
+        """The peer takes bytes again."""
+
+    def detach(self) -> None:
+        """The connection is lost, or the client closed the consumer. Safe to repeat."""
+
+
+class BrokerPort(Protocol):
+    """`broker.service.broker.Broker`."""
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """As read at start."""
+
+    def is_ready(self) -> tuple[bool, str]:
+        """Whether clients are served, and if not, why."""
+
+    def metrics_text(self) -> str:
+        """Prometheus text."""
+
+    async def partition_count(self, topic: TopicName, *, create: bool) -> int:
+        """0 = not partitioned. Raises TopicNotFound."""
+
+    async def topics_of_namespace(self, namespace: str) -> list[str]:
+        """Full names; partitions one by one."""
+
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> ProducerPort:
+        """Raises BrokerError (protocol 3.5)."""
+
+    async def subscribe(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> ConsumerPort:
+        """Raises BrokerError (protocol 3.7)."""

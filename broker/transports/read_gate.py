@@ -1,0 +1,83 @@
+"""Back-pressure on one peer: reading stops while the broker owes it too much (design 8).
+
+Only what the broker itself will clear may close the gate (a commit, an answer, the socket's buffer), never something
+that waits for the peer's own frames: that would be a deadlock (design 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["ReadGate"]
+
+MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # of sends without a receipt
+MAX_PENDING_SENDS: Final = 1000
+MAX_PENDING_REQUESTS: Final = 1000  # lookups, opens, seeks … under way
+
+
+class ReadGate:
+    """Counts what one connection is owed; closed above a limit, open again at half of it."""
+
+    __slots__ = ("_bytes", "_open", "_output_is_stuck", "_pause", "_requests", "_resume", "_sends")
+
+    def __init__(self, *, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        self._pause = pause
+        self._resume = resume
+        self._bytes = 0
+        self._sends = 0
+        self._requests = 0
+        self._output_is_stuck = False
+        self._open = True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the peer is read from."""
+        return self._open
+
+    def send_queued(self, size_bytes: int) -> None:
+        """A send was handed to the broker."""
+        self._bytes += size_bytes
+        self._sends += 1
+        if self._open and (self._bytes > MAX_PENDING_BYTES or self._sends > MAX_PENDING_SENDS):
+            self._close()
+
+    def sends_answered(self, sends: int, size_bytes: int) -> None:
+        """Receipts or refusals for that many sends."""
+        self._bytes -= size_bytes
+        self._sends -= sends
+        self._open_if_possible()
+
+    def request_begun(self) -> None:
+        """A request that takes time was started."""
+        self._requests += 1
+        if self._open and self._requests > MAX_PENDING_REQUESTS:
+            self._close()
+
+    def request_done(self) -> None:
+        """It is answered."""
+        self._requests -= 1
+        self._open_if_possible()
+
+    def output_stuck(self, *, stuck: bool) -> None:
+        """The peer asks without reading the answers; or it has read them."""
+        self._output_is_stuck = stuck
+        if stuck and self._open:
+            self._close()
+        elif not stuck:
+            self._open_if_possible()
+
+    def _close(self) -> None:
+        self._open = False
+        self._pause()
+
+    def _open_if_possible(self) -> None:
+        if (
+            not self._open
+            and not self._output_is_stuck
+            and self._bytes <= MAX_PENDING_BYTES // 2
+            and self._sends <= MAX_PENDING_SENDS // 2
+            and self._requests <= MAX_PENDING_REQUESTS // 2
+        ):
+            self._open = True
+            self._resume()

@@ -1,0 +1,59 @@
+"""The broker's refusals in the words of each face: one table for Pulsar's ServerError, one for HTTP statuses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.core.errors import BrokerError
+from vela.wire.binary.enums import ServerError
+
+__all__ = ["http_status", "server_error"]
+
+_SERVER_ERRORS: Final[dict[str, ServerError]] = {
+    "UnknownError": ServerError.UNKNOWN_ERROR,
+    "MetadataError": ServerError.METADATA_ERROR,
+    "PersistenceError": ServerError.PERSISTENCE_ERROR,
+    "AuthenticationError": ServerError.AUTHENTICATION_ERROR,
+    "AuthorizationError": ServerError.AUTHORIZATION_ERROR,
+    "ConsumerBusy": ServerError.CONSUMER_BUSY,
+    "ServiceNotReady": ServerError.SERVICE_NOT_READY,
+    "ProducerBlockedQuotaExceededError": ServerError.PRODUCER_BLOCKED_QUOTA_EXCEEDED_ERROR,
+    "ProducerBlockedQuotaExceededException": ServerError.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION,
+    "ChecksumError": ServerError.CHECKSUM_ERROR,
+    "TopicNotFound": ServerError.TOPIC_NOT_FOUND,
+    "SubscriptionNotFound": ServerError.SUBSCRIPTION_NOT_FOUND,
+    "ConsumerNotFound": ServerError.CONSUMER_NOT_FOUND,
+    "TooManyRequests": ServerError.TOO_MANY_REQUESTS,
+    "TopicTerminatedError": ServerError.TOPIC_TERMINATED_ERROR,
+    "ProducerBusy": ServerError.PRODUCER_BUSY,
+    "InvalidTopicName": ServerError.INVALID_TOPIC_NAME,
+    "NotAllowedError": ServerError.NOT_ALLOWED_ERROR,
+    "ProducerFenced": ServerError.PRODUCER_FENCED,
+}
+# WebSocket reference A3; what is not named there is 500.
+_HTTP_STATUSES: Final[dict[str, int]] = {
+    "AuthenticationError": 401,
+    "AuthorizationError": 403,
+    "ConsumerBusy": 409,
+    "InvalidTopicName": 400,
+    "NotAllowedError": 400,
+    "ProducerBlockedQuotaExceededError": 503,
+    "ProducerBlockedQuotaExceededException": 503,
+    "ProducerBusy": 409,
+    "ProducerFenced": 409,
+    "ServiceNotReady": 503,
+    "SubscriptionNotFound": 404,
+    "TooManyRequests": 429,
+    "TopicNotFound": 404,
+    "TopicTerminatedError": 503,
+}
+
+
+def server_error(error: BrokerError) -> ServerError:
+    """The code of the binary protocol."""
+    return _SERVER_ERRORS.get(error.code, ServerError.UNKNOWN_ERROR)
+
+
+def http_status(error: BrokerError) -> int:
+    """The status of a refused WebSocket handshake."""
+    return _HTTP_STATUSES.get(error.code, 500)
