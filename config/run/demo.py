@@ -127,7 +127,10 @@ class Demo:
 
 def main() -> int:
     """Exit code 1 with a sentence when no Vela answers."""
-    url = os.environ.get("VELA_ADVERTISED_URL") or f"pulsar://127.0.0.1:{os.environ.get('VELA_PULSAR_PORT') or 6650}"
+    url = (
+        os.environ.get("VELA_ADVERTISED_URL")
+        or f"pulsar://127.0.0.1:{os.environ.get('VELA_PULSAR_PORT') or 6650}"
+    )
     demo = Demo(url)
     signal.signal(signal.SIGINT, demo.end)
     signal.signal(signal.SIGTERM, demo.end)
