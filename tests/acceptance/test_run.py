@@ -164,8 +164,10 @@ def test_a_random_password_is_shown_once_and_lets_the_operator_in() -> None:
         done = subprocess.run(
             [
                 *(sys.executable, "manage.py", "shell", "--verbosity=0", "-c"),
-                "from django.contrib.auth import authenticate; import sys;"
-                f"print(authenticate(username='admin', password={found[1]!r}))",
+                (
+                    "from django.contrib.auth import authenticate; import sys;"
+                    f"print(authenticate(username='admin', password={found[1]!r}))"
+                ),
             ],
             cwd=PROJECT_DIR,
             env=process.environment,
