@@ -168,7 +168,7 @@ def _held(index: MessageIndex, ledger_id: int, low: int, high: int, left: int | 
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """The target `wanted` messages into a piece that holds more; mark-delete goes up to the entry it ends in."""
+    """The target `wanted` messages into a piece that holds more; mark-delete is the entry before."""
     ledger_id, low, high = piece
     entry_id = low
     if left is not None:

@@ -1,6 +1,6 @@
 """One stored entry as the broker handles it: made once, at append or read, and shared by every subscription.
 
-A named tuple, not a dataclass: one is made per entry on the hot path, and a frozen dataclass costs 2 µs where this costs 0.3.
+A named tuple, not a dataclass: one is made per entry on the hot path, where a frozen dataclass costs 2 µs, this 0.3.
 """
 
 from __future__ import annotations

@@ -114,7 +114,9 @@ async def find_target(subscription: Subscription, kind: str, parameters: Mapping
     if kind == "skip":
         messages = _number(parameters, "messages", least=1)
         found = await _with_index(subscription, lambda: cursor.position_after_messages(messages))
-        notes = () if found.messages == messages else (f"only {found.messages} messages are left to skip",)
+        notes: tuple[str, ...] = (
+            () if found.messages == messages else (f"only {found.messages} messages are left to skip",)
+        )
         return Target(kind=kind, position=found.mark_delete, remaining=found.remaining, notes=notes)
     if kind == "reset":
         return await _reset_target(subscription, parameters)
@@ -137,7 +139,7 @@ async def _reset_target(subscription: Subscription, parameters: Mapping[str, Any
         )
         position = await topic.reader.position_at_time(asked_ms)
         first = next((info.first_append_ms for info in ledgers.infos() if info.entries), 0)
-        notes = ()
+        notes: tuple[str, ...] = ()
         if first and asked_ms < first:
             notes = (
                 f"the oldest message kept is {(first - asked_ms) / 1000:.0f} s younger than the time asked for",
@@ -160,7 +162,7 @@ async def _reset_to_id(subscription: Subscription, parameters: Mapping[str, Any]
         position = Position.parse(str(parameters.get("id", "")))
     except ValueError as error:
         raise ActInvalid(f"message id {parameters.get('id')!r}: write it as ledger:entry") from error
-    notes = ()
+    notes: tuple[str, ...] = ()
     if not parameters.get("inclusive", True):
         position = ledgers.next_after(position)
     if not ledgers.contains(position):

@@ -1,7 +1,7 @@
 """Time that is finer than a tick: one timer for all subscriptions with deadlines (design 7).
 
-The owner's wheel and Celery's tick call the same function, `run_due`, which takes back what is overdue and may run twice
-harmlessly; either alone is enough. VELA_WHEEL=0 switches the timer off.
+The owner's wheel and Celery's tick call the same function, `run_due`, which takes back what is overdue and may run
+twice harmlessly; either alone is enough. VELA_WHEEL=0 switches the timer off.
 """
 
 from __future__ import annotations

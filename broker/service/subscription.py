@@ -490,7 +490,9 @@ class Subscription:
     def after_move(self) -> None:
         """The cursor is somewhere else: forget what was pending there and read from the new place."""
         self._dispatcher.moved(self.cursor.mark_delete)
-        self.read_position = self.cursor.read_from()
+        start = self.cursor.read_from()
+        # Skip and clear keep consumers, and what these hold beyond the new mark-delete must not be read again.
+        self.read_position = max(self.read_position, start) if self.consumers else start
         self.topic.services.reporter.changed(self)
 
     def _require(self, consumer: Consumer) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
-from typing import LiteralString, cast
 
 from psycopg import sql
 
@@ -44,5 +43,4 @@ def entry_table(segment_id: int) -> sql.Identifier:
 @cache
 def for_segment(name: str, segment_id: int) -> bytes:
     """An entries.sql query with `{entries}` replaced by the segment's table."""
-    text = cast("LiteralString", query("entries", name).decode())
-    return sql.SQL(text).format(entries=entry_table(segment_id)).as_bytes(None)
+    return sql.SQL(query("entries", name).decode()).format(entries=entry_table(segment_id)).as_bytes(None)

@@ -77,7 +77,7 @@ async def create_topic(
         await connection.execute(
             query("topics", "create_namespace"), (name.namespace, json.dumps(policies), name.tenant)
         )
-        names = [(name, partitions, None)]
+        names: list[tuple[TopicName, int, str | None]] = [(name, partitions, None)]
         names += [(name.with_partition(index), 0, name.full) for index in range(partitions)]
         for each, count, parent in names:
             await connection.execute(

@@ -198,9 +198,11 @@ class Dispatcher(Protocol):
     ) -> None:
         """The cursor took an ack: `messages` newly acked, `completed` when the entry is wholly acked.
 
-        The one who holds it is credited, whoever acked; `consumer`, who acked, is looked at first. For a
-        cumulative ack, its position and total.
+        The one who holds it is credited, whoever acked; `consumer`, who acked, is looked at first.
         """
+
+    def acked_through(self, mark_delete: Position, messages: int) -> None:
+        """The cursor took a cumulative ack: `messages` newly acked. Clients may not on Shared (S4.5)."""
 
     def discard(self, position: Position) -> None:
         """The broker itself acked an entry that nobody shall get (S1.2, S1.3): forget it, credit nobody."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings, strategies as st
+from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from broker.core import ack_chunks, message_index
@@ -41,14 +42,16 @@ class Store:
             acked_bytes=self.flush.acked_bytes,
             version=self.flush.version,
             chunks=tuple(
-                AckChunk(ledger_id=k[0], chunk=k[1], bits=self.bits.get(k, b""), ack_sets=self.sets.get(k, {}))
+                AckChunk(
+                    ledger_id=k[0], chunk=k[1], bits=self.bits.get(k, b""), ack_sets=self.sets.get(k, {})
+                )
                 for k in sorted(self.bits.keys() | self.sets.keys())
             ),
         )
 
 
 class CursorMachine(RuleBasedStateMachine):
-    @initialize(sizes=st.lists(st.integers(1, 4), max_size=12), at_end=st.booleans())
+    @initialize(sizes=st.lists(st.integers(1, 4), max_size=8), at_end=st.booleans())
     def begin(self, sizes: list[int], at_end: bool) -> None:
         self.log = Log()
         self.log.publish_all(*sizes)
@@ -79,7 +82,9 @@ class CursorMachine(RuleBasedStateMachine):
     def ack_in_model(self, messages: set[Message]) -> None:
         self.acked |= messages
         if self.undo is not None:
-            self.undo[2].update(messages)
+            # Of the entry on which the act ended, what it passed was not delivered, whatever is acked.
+            _, act_mark_delete, restored, passed = self.undo
+            restored |= {m for m in messages if m[0] <= act_mark_delete or m not in passed}
 
     def pick(self, data: st.DataObject) -> Position:
         return data.draw(st.sampled_from(self.log.positions()))
@@ -87,7 +92,7 @@ class CursorMachine(RuleBasedStateMachine):
     def has_entries(self) -> bool:
         return bool(self.log.positions())
 
-    @rule(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=6))
+    @rule(sizes=st.lists(st.integers(1, 4), min_size=3, max_size=6))
     def publish(self, sizes: list[int]) -> None:
         self.log.publish_all(*sizes)
 
@@ -127,10 +132,8 @@ class CursorMachine(RuleBasedStateMachine):
         if beyond:
             self.acked |= upto | members
             if self.undo is not None:
-                floor = self.undo[1]
-                act_left = self.undo[3]
-                received = {m for m in upto | members if m[0] > floor and (m[0] != self.inside or m in act_left)}
-                self.undo[2].update(received)
+                _, act_mark_delete, restored, passed = self.undo
+                restored |= {m for m in upto | members if m[0] > act_mark_delete} - passed
         elif self.undo is not None:
             self.undo[2].update(upto | members)
         assert result.messages == len(self.acked) - before
@@ -195,10 +198,8 @@ class CursorMachine(RuleBasedStateMachine):
     def end_act(self) -> None:
         """The latest act can be undone: remember what an undo must bring back."""
         self.cursor.start_undo_overlay()
-        self.inside = self.cursor.read_from()
         snapshot, acked = self.before
-        act_left = self.all_messages() - self.acked
-        self.undo = (snapshot, self.cursor.mark_delete, acked, act_left)
+        self.undo = (snapshot, self.cursor.mark_delete, acked, set(self.acked))
 
     @precondition(lambda self: self.undo is not None)
     @rule(restart=st.booleans())
@@ -301,7 +302,7 @@ class SmallChunkMachine(CursorMachine):
             self.ack_in_model(self.messages_of(position))
 
 
-SmallChunkMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+SmallChunkMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 TestSmallChunks = SmallChunkMachine.TestCase
-CursorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+CursorMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 TestCursorMachine = CursorMachine.TestCase

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.core.errors import InvalidFlow
 from broker.core.pending_acks import PendingAcks
@@ -35,7 +36,9 @@ def test_flow_of_nothing_is_refused(messages: int) -> None:
 
 
 @given(st.dictionaries(positions, st.integers(1, 9)), st.lists(positions), positions)
-def test_pending_acks_against_a_dict(held: dict[Position, int], named: list[Position], mark: Position) -> None:
+def test_pending_acks_against_a_dict(
+    held: dict[Position, int], named: list[Position], mark: Position
+) -> None:
     pending = PendingAcks()
     for position, messages in held.items():
         pending.add(position, messages)

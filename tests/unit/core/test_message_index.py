@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.core.ledger import LedgerInfo, LedgerMap
 from broker.core.message_index import CHUNK_ENTRIES, IndexMissing, MessageIndex
@@ -25,7 +26,7 @@ def record(index: MessageIndex, first: int, last: int) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 8)), max_size=6), st.integers(0, 40))
 def test_what_is_recorded_is_known(parts: list[tuple[int, int]], at: int) -> None:
-    ledgers, index = big(50)
+    _, index = big(50)
     known = set()
     for first, length in parts:
         record(index, first, first + length)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.core import errors
 from broker.core.errors import BrokerError, InvalidTopicName
@@ -75,6 +76,8 @@ def test_topic_names_refused(text: str) -> None:
 
 
 def test_every_error_has_a_code() -> None:
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BrokerError)]
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BrokerError)
+    ]
     assert len(kinds) > 15
     assert [kind for kind in kinds if kind is not BrokerError and kind.code == BrokerError.code] == []

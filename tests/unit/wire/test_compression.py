@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import zlib
 
 import pytest
@@ -41,8 +42,15 @@ def test_garbage_is_refused_by_name(codec: Compression, data: bytes, size: int) 
 
 @pytest.mark.parametrize("codec", REAL_CODECS)
 def test_a_bomb_is_stopped_at_the_declared_size(codec: Compression) -> None:
-    with pytest.raises(DecompressionFailed):
-        decompress(codec, compress(codec, bytes(50_000_000)), uncompressed_bytes=1000)
+    bomb = compress(codec, bytes(50_000_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DecompressionFailed):
+            decompress(codec, bomb, uncompressed_bytes=1000)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1_000_000
 
 
 @pytest.mark.parametrize("codec", REAL_CODECS)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vela.wire import varint
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import EARLIEST, LATEST, MessageId
 from vela.wire.pb.vela_pulsar_pb2 import MessageIdData
@@ -118,6 +119,13 @@ def test_parse_refuses(text: str) -> None:
 def test_base64_refuses(text: str) -> None:
     with pytest.raises(InvalidMessageId):
         MessageId.from_base64(text)
+
+
+@pytest.mark.parametrize(("field", "value"), [(3, -2), (4, -2), (6, -1), (3, 2**31), (4, 2**63 - 1)])
+def test_bytes_with_an_impossible_small_number_are_refused(field: int, value: int) -> None:
+    data = MessageId(1, 2).to_bytes() + bytes((field << 3,)) + varint.encode(value)
+    with pytest.raises(InvalidMessageId, match=f"field {field}"):
+        MessageId.from_bytes(data)
 
 
 def test_the_text_of_an_id_names_the_same_message_without_its_batch_size() -> None:

@@ -19,7 +19,10 @@ from vela.wire.varint import signed64
 __all__ = ["decode_event", "parse_command"]
 
 _SIGN: Final = 1 << 63
-_STICKY: Final = pb.STICKY
+# Reading these from the generated classes goes through a metaclass each time: 0.2 to 0.4 us.
+_parse: Final = pb.BaseCommand.FromString
+_SEND: Final = pb.BaseCommand.SEND
+_CUMULATIVE: Final = pb.CommandAck.Cumulative
 
 
 class _Body(Protocol):
@@ -29,7 +32,7 @@ class _Body(Protocol):
 def parse_command(data: bytes) -> pb.BaseCommand:
     """A serialized BaseCommand, parsed. Raises MalformedCommand."""
     try:
-        return pb.BaseCommand.FromString(data)
+        return _parse(data)
     except DecodeError:
         raise MalformedCommand("the command is not valid protobuf") from None
 
@@ -37,7 +40,7 @@ def parse_command(data: bytes) -> pb.BaseCommand:
 def decode_event(command: pb.BaseCommand, frame: Frame) -> events.Event:
     """The event of a client's command. Raises MalformedCommand, UnexpectedCommand (a broker's command)."""
     kind = command.type
-    if kind == pb.BaseCommand.SEND:
+    if kind == _SEND:
         return _send(command, frame)
     if frame.payload is not None:
         raise MalformedCommand(f"{_name(kind)} carries {len(frame.payload)} bytes after its command")
@@ -95,10 +98,11 @@ def _ack(command: pb.BaseCommand) -> events.Ack:
         ledger_id, entry_id = item.ledgerId, item.entryId
         if ledger_id >= _SIGN or entry_id >= _SIGN:
             ledger_id, entry_id = signed64(ledger_id), signed64(entry_id)
-        ids.append(events.AckId(ledger_id, entry_id, ack_set.from_words(item.ack_set)))
+        words = item.ack_set
+        ids.append(events.AckId(ledger_id, entry_id, ack_set.from_words(words) if words else None))
     return events.Ack(
         body.consumer_id,
-        body.ack_type == pb.CommandAck.Cumulative,
+        body.ack_type == _CUMULATIVE,
         ids,
         ValidationError(body.validation_error) if body.HasField("validation_error") else None,
         body.request_id if body.HasField("request_id") else None,
@@ -240,7 +244,7 @@ def _subscribe(command: pb.BaseCommand) -> events.Subscribe:
         properties=_properties(body.metadata),
         subscription_properties=_properties(body.subscription_properties),
         schema=_schema(body.schema) if has("schema") else None,
-        key_shared_sticky=has("keySharedMeta") and key_shared.keySharedMode == _STICKY,
+        key_shared_sticky=has("keySharedMeta") and key_shared.keySharedMode == pb.STICKY,
         key_shared_ranges=[(item.start, item.end) for item in key_shared.hashRanges],
         key_shared_out_of_order=key_shared.allowOutOfOrderDelivery,
         epoch=body.consumer_epoch if has("consumer_epoch") else None,

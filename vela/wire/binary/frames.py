@@ -42,7 +42,7 @@ class FrameDecoder:
         self._parts: list[memoryview | bytearray] = []  # payload pieces of it
         self._missing = 0  # payload bytes still to come
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
         """Takes the next bytes; gives the frames they complete.
 
         Raises FrameTooLarge or MalformedFrame, with the frames before the bad one in its `events`; do not
@@ -56,8 +56,10 @@ class FrameDecoder:
             raise
         return frames
 
-    def feed_into(self, data: bytes, frames: list[Frame]) -> None:
+    def feed_into(self, data: bytes | bytearray | memoryview, frames: list[Frame]) -> None:
         """As `feed`, appending to `frames`, which keeps what came before an error."""
+        if not isinstance(data, bytes):
+            data = bytes(data)  # the caller may reuse its buffer while pieces of it wait here
         position, end = 0, len(data)
         if self._start:
             position = self._continue(data, 0, frames)

@@ -75,7 +75,7 @@ class ServerEngine:
         """Where the handshake stands."""
         return self._state
 
-    def receive(self, data: bytes) -> list[Event]:
+    def receive(self, data: bytes | bytearray | memoryview) -> list[Event]:
         """Takes bytes of the peer; gives the commands they complete, in order.
 
         Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -26,6 +26,7 @@ from vela.wire.varint import signed64
 __all__ = ["Message", "decode_messages"]
 
 _U32: Final = struct.Struct(">I")
+_parse_single: Final = SingleMessageMetadata.FromString  # through the class it costs 0.2 us more
 
 
 class Message(NamedTuple):
@@ -135,7 +136,7 @@ def _group_head(payload: bytes, offset: int, index: int) -> tuple[SingleMessageM
     if start > len(payload):
         raise BatchCorrupt(f"the metadata of message {index} goes beyond the payload")
     try:
-        single = SingleMessageMetadata.FromString(payload[offset + 4 : start])
+        single = _parse_single(payload[offset + 4 : start])
     except DecodeError:
         raise BatchCorrupt(f"the metadata of message {index} is not valid protobuf") from None
     if not single.IsInitialized():
@@ -143,8 +144,8 @@ def _group_head(payload: bytes, offset: int, index: int) -> tuple[SingleMessageM
     return single, start
 
 
-def _properties(pairs: Iterable[KeyValue], error: type[EntryCorrupt]) -> dict[str, str]:
-    return {_text(pair.key, error): _text(pair.value, error) for pair in pairs}
+def _properties(pairs: Collection[KeyValue], error: type[EntryCorrupt]) -> dict[str, str]:
+    return {_text(pair.key, error): _text(pair.value, error) for pair in pairs} if pairs else {}
 
 
 def _text(value: object, error: type[EntryCorrupt]) -> str:

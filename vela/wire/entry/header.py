@@ -18,6 +18,7 @@ __all__ = ["EntryHeader", "parse_header", "parse_metadata"]
 
 _U32: Final = struct.Struct(">I")
 _METADATA_OFFSET: Final = PREFIX_BYTES + 4
+_parse: Final = MessageMetadata.FromString  # through the class it costs 0.2 us more
 _SMALLEST_GROUP_BYTES: Final = (
     6  # of a batch: size u32, and the two bytes of payload_size, its required field
 )
@@ -74,7 +75,7 @@ def parse_metadata(entry: bytes) -> tuple[MessageMetadata, int]:
     if payload_offset > len(entry):
         raise MetadataCorrupt("the metadata size goes beyond the entry")
     try:
-        metadata = MessageMetadata.FromString(entry[_METADATA_OFFSET:payload_offset])
+        metadata = _parse(entry[_METADATA_OFFSET:payload_offset])
     except DecodeError:
         raise MetadataCorrupt("MessageMetadata is not valid protobuf") from None
     # upb accepts missing required fields and hands back bytes for strings that are not UTF-8.

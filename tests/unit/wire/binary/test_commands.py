@@ -18,7 +18,7 @@ UINT64 = st.integers(0, 2**64 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 PARTITIONS = st.integers(-1, 2**31 - 1)
 COUNTS = st.integers(0, 2**32 - 1)
-ACK_SETS = st.none() | st.integers(0, 2**1000)
+ACK_SETS = st.none() | st.just(0) | st.integers(0, 2**1000)
 
 
 @given(UINT64, INT64, INT64, PARTITIONS, COUNTS, ACK_SETS, st.binary(max_size=20))

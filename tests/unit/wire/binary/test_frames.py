@@ -76,6 +76,19 @@ def test_what_came_before_a_bad_frame_is_not_lost() -> None:
     assert caught.value.events == (Frame(b"one", None), Frame(b"two", b"x"))
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_buffer_may_be_reused_after_feeding(kind: type[bytes | bytearray | memoryview]) -> None:
+    payload = bytes(range(256)) * 64
+    buffer = bytearray(encode(b"cmd", payload))
+    decoder = FrameDecoder(LIMIT)
+    decoder.feed(kind(buffer)[:10_000])
+    rest = bytes(buffer[10_000:])
+    buffer[:] = bytes(len(buffer))
+    (frame,) = decoder.feed(rest)
+    assert frame == Frame(b"cmd", payload)
+    assert type(frame.command) is type(frame.payload) is bytes
+
+
 def test_a_large_frame_in_small_pieces_costs_few_objects() -> None:
     """Sent byte by byte, 40 KB must not become 40,000 buffers."""
     decoder = FrameDecoder(LIMIT)

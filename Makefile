@@ -1,0 +1,50 @@
+# `make` prints what there is. Needs Python 3.11 or newer; the rest it fetches itself.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format lock proto
+.SILENT:
+
+help: ## what there is
+	sed -n 's/^\([a-z-]*\):.*## /  make \1 \t/p' Makefile | expand -t 22
+
+run: server ## start Vela: PostgreSQL, broker, console, worker, beat
+	exec $(RUN) -m config.run
+
+test: development ## run all tests; PYTEST="..." is handed on
+	$(RUN) -m config.run.test_tools
+	$(RUN) -m pytest $(PYTEST)
+
+check: development ## format, lint, types, imports, migrations, templates
+	$(RUN) -m ruff format --check --quiet .
+	$(RUN) -m ruff check --quiet .
+	$(RUN) -m mypy --no-error-summary .
+	$(VENV)/bin/lint-imports --no-cache
+	$(RUN) manage.py makemigrations --check --dry-run
+	$(RUN) manage.py check --deploy --fail-level WARNING
+	$(VENV)/bin/djlint templates --check --quiet
+	$(VENV)/bin/djlint templates --lint --quiet
+
+format: development ## format the code
+	$(RUN) -m ruff format --quiet .
+	$(RUN) -m ruff check --fix --quiet .
+
+lock: development ## compile requirements/*.txt again; UV="--upgrade" is handed on
+	$(RUN) -m pip install --quiet --require-hashes -r requirements/uv.txt
+	$(RUN) -m config.run.lock $(UV)
+
+proto: development ## compile the protobuf definitions
+	$(RUN) -m grpc_tools.protoc -I . --python_out=. --mypy_out=quiet:. vela/wire/pb/vela_pulsar.proto
+
+.PHONY: python server development
+python:
+	$(PYTHON) config/run/python_version.py
+
+server: python
+	$(PYTHON) config/run/bootstrap.py server
+
+development: python
+	$(PYTHON) config/run/bootstrap.py dev

@@ -1,0 +1,81 @@
+"""What the commands that move a cursor share: plan, show, ask, apply, and how to undo."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from broker.core.errors import InvalidTopicName
+from broker.core.topic_name import TopicName
+from broker.service import acts
+
+__all__ = ["ActCommand"]
+
+
+class ActCommand(BaseCommand):
+    """Plan → apply → receipt (design 9). Exit code 1 when it was refused or nobody answered."""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")
+        parser.add_argument("subscription")
+        parser.add_argument("--yes", action="store_true", help="apply without asking")
+        parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
+        parser.add_argument("--reason", default="", help="kept in the act log")
+
+    def run_act(self, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]) -> None:
+        """Plan `kind`, show what it would do, and apply it unless the answer is no."""
+        try:
+            topic = TopicName.parse(options["topic"]).full
+            act = acts.plan(
+                kind,
+                topic=topic,
+                subscription=options["subscription"],
+                parameters=parameters,
+                who=getpass.getuser(),
+                origin="command line",
+                reason=options["reason"],
+            )
+            plan = _answered(act).plan or {}
+            self._show(act, plan)
+            if options["dry_run"] or not (options["yes"] or self._agrees()):
+                self.stdout.write("nothing was changed")
+                return
+            act = _answered(
+                acts.apply(act.id, who=getpass.getuser(), origin="command line", reason=options["reason"])
+            )
+        except (acts.ActRefused, InvalidTopicName) as error:
+            raise CommandError(str(error)) from error
+        result = act.result or {}
+        self.stdout.write(
+            f"act {act.id} applied: {result['replayed_messages']} messages come again, "
+            f"{result['skipped_messages']} were skipped, mark-delete {result['before']} -> {result['after']}"
+        )
+        if act.undo_until:
+            self.stdout.write(f"it can be undone in the console until {act.undo_until:%Y-%m-%d %H:%M:%S %Z}")
+
+    def _show(self, act: acts.ActView, plan: Mapping[str, Any]) -> None:
+        current, target = plan["current"], plan["target"]
+        self.stdout.write(f"plan of act {act.id}: {act.kind} {act.subscription} on {act.topic}")
+        self.stdout.write(f"  mark-delete {current['mark_delete']} -> {target['mark_delete']}")
+        self.stdout.write(f"  backlog {current['backlog_messages']} -> {target['backlog_messages']} messages")
+        self.stdout.write(f"  delivered again: {plan['replayed_messages']} messages")
+        self.stdout.write(f"  skipped, never delivered: {plan['skipped_messages']} messages")
+        self.stdout.write(f"  consumers disconnected: {plan['consumers_closed']}")
+        for note in plan["notes"]:
+            self.stdout.write(f"  note: {note}")
+
+    def _agrees(self) -> bool:
+        return input("apply it? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _answered(act: acts.ActView) -> acts.ActView:
+    if act.is_waiting:
+        raise CommandError(
+            f"act {act.id} waits: no broker answered. Start one with `manage.py runbroker`; it expires by itself"
+        )
+    if act.error:
+        raise CommandError(f"act {act.id} {act.state}: {act.error}")
+    return act

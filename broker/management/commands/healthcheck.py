@@ -1,0 +1,65 @@
+"""manage.py healthcheck: exit 0 when a process serves, for containers and supervisors."""
+
+from __future__ import annotations
+
+import http.client
+import os
+from typing import Any
+
+import psycopg
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from broker.conf import SettingInvalid, broker_settings
+from broker.storage import sweep
+
+ROLES = ("broker", "console", "worker", "beat")
+_TICKS_MISSED = 10  # a tick may wait behind a restart of PostgreSQL
+_LEAST_AGE_S = 15.0
+
+
+class Command(BaseCommand):
+    """Broker and console answer /readyz; worker and beat have ticked not long ago."""
+
+    help = "Check one role, or all of them: broker, console, worker, beat."
+    requires_system_checks = []  # noqa: RUF012 - Django's own type
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("role", nargs="?", choices=[*ROLES, "all"], default="all")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        roles = ROLES if options["role"] == "all" else (options["role"],)
+        try:
+            for role in roles:
+                _check(role)
+        except (SettingInvalid, psycopg.Error, OSError) as error:
+            raise CommandError(f"not healthy: {error}") from error
+        self.stdout.write(f"{', '.join(roles)}: healthy")
+
+
+def _check(role: str) -> None:
+    settings = broker_settings()
+    if role == "broker":
+        _ready(role, settings.http_port)
+    elif role == "console":
+        _ready(role, int(os.environ.get("VELA_CONSOLE_PORT") or 8000))
+    else:
+        age_s = sweep.heartbeat_age_s(role)
+        limit_s = max(_LEAST_AGE_S, _TICKS_MISSED * settings.tick_ms / 1000)
+        if age_s is None or age_s > limit_s:
+            last = "never" if age_s is None else f"{age_s:.0f} s ago"
+            raise CommandError(f"{role}: the last tick was {last}, more than {limit_s:.0f} s")
+
+
+def _ready(role: str, port: int) -> None:
+    bind = broker_settings().bind
+    host = "127.0.0.1" if bind in ("0.0.0.0", "::") else bind  # noqa: S104 - compared, not bound
+    connection = http.client.HTTPConnection(host, port, timeout=3)
+    try:
+        connection.request("GET", "/readyz", headers={"Host": "localhost"})
+        answer = connection.getresponse()
+        if answer.status != http.client.OK:
+            raise CommandError(
+                f"{role}: /readyz answers {answer.status} {answer.read(200).decode(errors='replace')}"
+            )
+    finally:
+        connection.close()

@@ -1,0 +1,47 @@
+"""manage.py resetcursor: move a subscription's cursor, back or forward."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from broker.management.act_command import ActCommand
+
+
+class Command(ActCommand):
+    """Reset to earliest, latest, a time, a message id, or back by a time or a count."""
+
+    help = "Reset a subscription's cursor. Its consumers are disconnected and come back by themselves."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        target = parser.add_mutually_exclusive_group(required=True)
+        target.add_argument("--earliest", action="store_true", help="the first message kept")
+        target.add_argument("--latest", action="store_true", help="after the last message")
+        target.add_argument("--time", metavar="ISO", help="with its zone, as in 2026-11-20T09:00:00+00:00")
+        target.add_argument("--id", metavar="LEDGER:ENTRY", help="this message comes next")
+        target.add_argument("--back-minutes", type=int, metavar="N")
+        target.add_argument("--back-messages", type=int, metavar="N")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.run_act("reset", _parameters(options), options)
+
+
+def _parameters(options: dict[str, Any]) -> dict[str, object]:
+    if options["earliest"] or options["latest"]:
+        return {"to": "earliest" if options["earliest"] else "latest"}
+    if options["id"] is not None:
+        return {"to": "id", "id": options["id"]}
+    if options["back_minutes"] is not None:
+        return {"to": "back_time", "back_ms": options["back_minutes"] * 60_000}
+    if options["back_messages"] is not None:
+        return {"to": "back_messages", "messages": options["back_messages"]}
+    try:
+        time = datetime.fromisoformat(options["time"])
+    except ValueError as error:
+        raise CommandError(f"--time {options['time']!r}: write it as 2026-11-20T09:00:00+00:00") from error
+    if time.tzinfo is None:
+        raise CommandError(f"--time {options['time']!r} has no zone: add +00:00 for UTC")
+    return {"to": "time", "time_ms": int(time.timestamp() * 1000)}

@@ -1,0 +1,42 @@
+-- What time drives, from outside the broker's process (design 7). Changes no delivery state: it notifies the owner.
+
+-- name: tick
+-- One at a time, however many workers run: the second finds the lock taken and leaves. A deadline of an older epoch is
+-- of a delivery that is gone.
+WITH mine AS (
+    SELECT pg_try_advisory_xact_lock(hashtextextended('vela tick ' || current_database(), 0)) AS taken
+), alive AS (
+    INSERT INTO vela_heartbeat (name, at) SELECT 'worker', now() FROM mine WHERE taken
+    ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at RETURNING name
+), due AS (
+    SELECT count(DISTINCT p.subscription_id) AS subscriptions
+    FROM vela_pending_ack p JOIN vela_topic_owner o ON o.topic_id = p.topic_id AND o.owner_epoch = p.owner_epoch
+    WHERE p.deadline_ms <= %(now_ms)s
+)
+SELECT pg_notify('vela_tick', due.subscriptions::text), due.subscriptions
+FROM due, mine WHERE mine.taken AND due.subscriptions > 0
+
+-- name: dead_sessions
+-- Who was connected to a broker that died without a word, or whose topic has another owner by now.
+WITH silent AS (
+    SELECT NOT EXISTS (SELECT FROM vela_broker WHERE seen_at > now() - make_interval(secs => %(silent_s)s)) AS broker
+), consumers AS (
+    DELETE FROM vela_consumer_session s USING silent
+    WHERE silent.broker OR s.owner_epoch < (SELECT owner_epoch FROM vela_topic_owner o WHERE o.topic_id = s.topic_id)
+          AND s.updated_ms < %(now_ms)s - 1000 * %(silent_s)s
+    RETURNING s.key
+), producers AS (
+    DELETE FROM vela_producer_session s USING silent
+    WHERE silent.broker OR s.owner_epoch < (SELECT owner_epoch FROM vela_topic_owner o WHERE o.topic_id = s.topic_id)
+          AND s.updated_ms < %(now_ms)s - 1000 * %(silent_s)s
+    RETURNING s.key
+), pending AS (
+    DELETE FROM vela_pending_ack p USING consumers c WHERE p.consumer_key = c.key RETURNING p.delivery_id
+)
+SELECT (SELECT count(*) FROM consumers), (SELECT count(*) FROM producers), (SELECT count(*) FROM pending)
+
+-- name: beat
+INSERT INTO vela_heartbeat (name, at) VALUES ('beat', now()) ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at
+
+-- name: heartbeat_age
+SELECT extract(epoch FROM now() - at)::float8 FROM vela_heartbeat WHERE name = %s

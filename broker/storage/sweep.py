@@ -1,0 +1,53 @@
+"""What Celery's tasks ask of PostgreSQL: synchronous, a short connection a call, since a task may run anywhere."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import psycopg
+
+from broker.storage.conninfo import conninfo
+from broker.storage.queries import query
+
+__all__ = ["SweptSessions", "beat", "dead_sessions", "heartbeat_age_s", "tick"]
+
+
+class SweptSessions(NamedTuple):
+    """How many rows of the dead were removed."""
+
+    consumers: int
+    producers: int
+    pending: int
+
+
+def _connect() -> psycopg.Connection[tuple[object, ...]]:
+    return psycopg.connect(conninfo(), autocommit=True, application_name="vela task", connect_timeout=5)
+
+
+def tick(now_ms: int) -> int:
+    """Notify the owner when deliveries are overdue; how many subscriptions have some. Harmless to run twice."""
+    with _connect() as connection:
+        row = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchone()
+        return 0 if row is None else int(str(row[1]))
+
+
+def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
+    """Remove sessions of a broker not seen for `silent_s` seconds, and those of an older owner."""
+    with _connect() as connection:
+        row = connection.execute(
+            query("sweep", "dead_sessions"), {"now_ms": now_ms, "silent_s": silent_s}
+        ).fetchone()
+        return SweptSessions(0, 0, 0) if row is None else SweptSessions(*(int(str(count)) for count in row))
+
+
+def beat() -> None:
+    """Beat sent a task just now."""
+    with _connect() as connection:
+        connection.execute(query("sweep", "beat"))
+
+
+def heartbeat_age_s(name: str) -> float | None:
+    """Seconds since `beat` sent or `worker` ran a tick; None = never."""
+    with _connect() as connection:
+        row = connection.execute(query("sweep", "heartbeat_age"), (name,)).fetchone()
+        return None if row is None else float(str(row[0]))

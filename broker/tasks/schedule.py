@@ -1,0 +1,28 @@
+"""All of Celery beat's entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.conf import broker_settings
+
+__all__ = ["beat_schedule"]
+
+_SWEEP_S = 5.0
+
+
+def beat_schedule() -> dict[str, dict[str, Any]]:
+    """One tick a VELA_TICK_MS, in a queue of its own; one that waited two periods is dropped, the next is due."""
+    period_s = broker_settings().tick_ms / 1000
+    return {
+        "tick": {
+            "task": "broker.tasks.tick",
+            "schedule": period_s,
+            "options": {"queue": "tick", "expires": 2 * period_s},
+        },
+        "sweep dead sessions": {
+            "task": "broker.tasks.sweep_dead_sessions",
+            "schedule": _SWEEP_S,
+            "options": {"queue": "work", "expires": 2 * _SWEEP_S},
+        },
+    }

@@ -1,0 +1,47 @@
+"""Celery: what time drives (design 7). `celery -A config worker -Q tick -P solo`, `… -Q work -P threads`, `… beat`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from celery import Celery
+from celery.signals import beat_init, worker_ready
+
+from config.celery_transport import broker_url
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
+app = Celery("vela")
+app.conf.update(
+    broker_url=broker_url(),
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # a restarting PostgreSQL is waited for, not died of
+    task_ignore_result=True,
+    task_default_queue="work",
+    task_serializer="json",
+    accept_content=["json"],
+    worker_prefetch_multiplier=1,
+    worker_enable_remote_control=False,  # needs fan-out, which a table does not have
+    worker_send_task_events=False,
+    worker_hijack_root_logger=False,  # Django's LOGGING holds for the worker too
+    timezone="UTC",
+)
+app.autodiscover_tasks(["broker"])
+
+
+@app.on_after_finalize.connect
+def _schedule(sender: Celery, **_: Any) -> None:
+    """The beat schedule is the broker's own list, which needs Django to be set up."""
+    from broker.tasks.schedule import beat_schedule
+
+    sender.conf.beat_schedule = beat_schedule()
+
+
+@worker_ready.connect
+@beat_init.connect
+def _tell_supervisor(**_: Any) -> None:
+    """VELA_READY_FILE: how `make run` learns that this process is up."""
+    if path := os.environ.get("VELA_READY_FILE"):
+        Path(path).touch()

@@ -1,0 +1,120 @@
+"""`make run`: everything Vela needs, started, watched and stopped by one process."""
+
+from __future__ import annotations
+
+import fcntl
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from config.environment import PROJECT_DIR, Environment
+from config.run.database import embedded_server, refuse_unusable_url, write_private
+from config.run.errors import StartRefused
+from config.run.options import Options, refuse_taken_ports
+from config.run.postgres import PostgresServer
+from config.run.processes import child_environment, stages
+from config.run.supervisor import Supervisor, say
+
+
+def main() -> int:
+    """Run until SIGINT or SIGTERM; 0 after an ordinary stop, 1 after one sentence on standard error."""
+    try:
+        options = Options.from_environment(Environment())
+        with _sole_owner(options.data_dir):
+            return _run(options)
+    except StartRefused as refused:
+        sys.stderr.write(f"vela: {refused}\n")
+        return 1
+
+
+def _run(options: Options) -> int:
+    server = _find_database(options)
+    refuse_taken_ports(options.ports)
+    supervisor = Supervisor(server)
+    supervisor.listen_to_signals()
+    try:
+        environment = child_environment(options, _start_database(options, server))
+        if not supervisor.stop_asked:
+            _prepare(environment)
+            supervisor.start(stages(options, environment))
+        if not supervisor.stop_asked:
+            say(_ready_line(options))
+            supervisor.watch()
+        say("stopping")
+        return 0
+    finally:
+        supervisor.stop()
+
+
+def _find_database(options: Options) -> PostgresServer | None:
+    """The embedded server, or None where DATABASE_URL names one that answers."""
+    if options.database_url:
+        refuse_unusable_url(options.database_url)
+        return None
+    server = embedded_server(options.data_dir, options.pg_port)
+    server.stop_leftover()
+    return server
+
+
+def _start_database(options: Options, server: PostgresServer | None) -> str:
+    """Start the embedded server, if it is that, and return the database's URL."""
+    if server is None:
+        return options.database_url
+    if server.create():
+        say(f"postgresql: new database in {server.data}")
+    server.start()
+    server.wait_ready()
+    write_private(options.data_dir / "database-url", server.url)
+    return server.url
+
+
+def _prepare(environment: dict[str, str]) -> None:
+    """Migrate and make the admin, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "config.run.prepare"],
+        cwd=PROJECT_DIR,
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=False,
+        start_new_session=True,  # Ctrl-C reaches the supervisor only, and a migration ends as it began
+    )
+    for line in done.stdout.splitlines():
+        say(line)
+    if done.returncode != 0:
+        raise StartRefused(f"The database could not be brought up to date:\n{done.stderr.strip()}")
+
+
+def _ready_line(options: Options) -> str:
+    host = options.local_host
+    return (
+        f"vela ready console=http://{host}:{options.console_port}"
+        f" websocket=ws://{host}:{options.http_port} pulsar={options.advertised_url}"
+    )
+
+
+@contextmanager
+def _sole_owner(data_dir: Path) -> Iterator[None]:
+    """Make the data folder and hold its lock: two supervisors on one folder would stop each other's server."""
+    try:
+        (data_dir / "log").mkdir(parents=True, exist_ok=True)
+        lock = (data_dir / "lock").open("a")
+    except OSError as error:
+        raise StartRefused(f"VELA_DATA_DIR {data_dir} cannot be used: {error.strerror}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StartRefused(
+                f"Vela already runs on {data_dir}: stop it first, or give this one a VELA_DATA_DIR of its own"
+            ) from None
+        if not (data_dir / "secret-key").exists():
+            write_private(data_dir / "secret-key", secrets.token_urlsafe(48))
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""One supervised process: started in a group of its own, logged to a file, restarted with back-off."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from config.run.lifeline import dies_with_parent
+
+__all__ = ["Backoff", "Child"]
+
+LOG_LIMIT_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Backoff:
+    """How long to wait before the next start: doubles while starts fail, forgets after a while of health."""
+
+    first_s: float = 0.5
+    most_s: float = 30.0
+    healthy_s: float = 30.0  # alive so long = the next death counts as the first
+    _next_s: float = 0.0
+
+    def after(self, lived_s: float) -> float:
+        """The wait after a process that lived so long."""
+        if lived_s >= self.healthy_s or self._next_s == 0.0:
+            self._next_s = self.first_s
+        wait_s = self._next_s
+        self._next_s = min(self.most_s, self._next_s * 2)
+        return wait_s
+
+
+@dataclass(slots=True, kw_only=True)
+class Child:
+    """A process that Vela consists of."""
+
+    name: str
+    command: Sequence[str]
+    is_up: Callable[[], bool]  # whether it serves; asked only while it starts
+    environment: Mapping[str, str]
+    log: Path
+    grace_s: float  # how long a stop may take before it is killed
+    process: subprocess.Popen[bytes] | None = None
+    started_s: float = 0.0  # monotonic
+    restart_s: float = 0.0  # monotonic; when it is to be started again
+    backoff: Backoff = field(default_factory=Backoff)
+
+    def start(self) -> None:
+        """Start it; its output is appended to its log."""
+        self.trim_log()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=dict(self.environment),
+                start_new_session=True,
+                preexec_fn=dies_with_parent(signal.SIGKILL),
+            )
+        self.started_s = time.monotonic()
+
+    def died(self) -> int | None:
+        """The exit code of a process that ended and was not yet noticed, else None."""
+        return None if self.process is None else self.process.poll()
+
+    def bury(self) -> None:
+        """Forget a dead process, with whatever it left in its group, and set the time of its next start."""
+        self.kill()
+        now_s = time.monotonic()
+        self.restart_s = now_s + self.backoff.after(now_s - self.started_s)
+        self.process = None
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM; does not wait."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+
+    def stopped_by(self, deadline_s: float) -> bool:
+        """Wait until the process ended, at most to this monotonic time."""
+        if self.process is None:
+            return True
+        try:
+            self.process.wait(max(0.0, deadline_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group, so that no grandchild stays."""
+        if self.process is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def last_lines(self, count: int = 5) -> list[str]:
+        """The end of its log."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(max(0, self.log.stat().st_size - 8192))
+                return [line for line in file.read().decode(errors="replace").splitlines() if line.strip()][
+                    -count:
+                ]
+        except OSError:
+            return []
+
+    def trim_log(self) -> None:
+        """Keep one old log beside the current one. The process appends, so cutting the file under it is safe."""
+        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
+            shutil.copyfile(self.log, self.log.with_suffix(".log.1"))
+            os.truncate(self.log, 0)

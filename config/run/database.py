@@ -1,0 +1,55 @@
+"""The database that Vela runs on: the embedded server, or the one that DATABASE_URL names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psycopg
+
+from config.environment import database_parts
+from config.run.binaries import EMBEDDED_MAJOR, reachable_binaries
+from config.run.errors import StartRefused
+from config.run.postgres import PostgresServer
+from config.run.system_user import postgres_user
+
+__all__ = ["OLDEST_MAJOR", "embedded_server", "refuse_unusable_url", "write_private"]
+
+OLDEST_MAJOR = 15
+
+
+def embedded_server(data_dir: Path, port: int) -> PostgresServer:
+    """The server in a data folder, not started; its programs are copied there if its user cannot reach them."""
+    user = postgres_user()
+    return PostgresServer(
+        binaries=reachable_binaries(user, data_dir / "binaries"),
+        major=EMBEDDED_MAJOR,
+        folder=data_dir / "postgres",
+        port=port,
+        user=user,
+    )
+
+
+def refuse_unusable_url(url: str) -> None:
+    """Raise StartRefused, without the password, if nothing usable answers at the URL."""
+    parts = database_parts(url)
+    where = f"{parts['HOST'] or 'the local socket'}:{parts['PORT'] or 5432}/{parts['NAME']}"
+    try:
+        with psycopg.connect(url, connect_timeout=5) as connection:
+            version = connection.info.server_version
+    except psycopg.Error as error:
+        said = " ".join(str(error).split()).replace(parts["PASSWORD"] or "\0", "***")
+        raise StartRefused(f"DATABASE_URL leads to {where}, which cannot be used: {said}") from None
+    if version < OLDEST_MAJOR * 10_000:
+        raise StartRefused(
+            f"DATABASE_URL leads to PostgreSQL {version // 10_000} at {where}: Vela needs {OLDEST_MAJOR} or newer"
+        )
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file that only its owner may read."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+        file.write(text)
+    fresh.replace(path)

@@ -1,0 +1,32 @@
+"""What ties a child process to the supervisor: on Linux the kernel signals it when the supervisor is killed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+__all__ = ["dies_with_parent"]
+
+_PR_SET_PDEATHSIG = 1
+
+
+def dies_with_parent(number: signal.Signals) -> Callable[[], None] | None:
+    """A `preexec_fn` after which the child gets this signal when the thread that started it ends.
+
+    Call it, and Popen, in the main thread: the kernel watches the thread, not the process. None where there is no
+    such thing (not Linux); a killed supervisor's children are then found and ended by the next start.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None, use_errno=True)
+    parent = os.getpid()
+
+    def arrange() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+        if os.getppid() != parent:  # it died between fork and prctl
+            os._exit(1)
+
+    return arrange

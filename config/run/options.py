@@ -1,0 +1,88 @@
+"""What `make run` is told by the environment, checked before anything starts."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.conf import BrokerSettings
+from config.environment import Environment, SettingInvalid, database_parts
+from config.run.errors import StartRefused
+
+__all__ = ["Options", "refuse_taken_ports"]
+
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """One run's settings."""
+
+    data_dir: Path  # everything Vela keeps on disk
+    database_url: str  # the user's own server; empty = the embedded one
+    bind: str  # address of every door
+    console_port: int
+    http_port: int
+    pulsar_port: int
+    pg_port: int  # embedded server, always on 127.0.0.1
+    advertised_url: str  # pulsar://host:port that clients are told
+    admin_password: str  # empty = a random one, shown once
+
+    @classmethod
+    def from_environment(cls, environment: Environment) -> Options:
+        """Read and check everything. Raises StartRefused naming the setting."""
+        try:
+            broker = BrokerSettings.from_environment(environment.variables)
+            url = environment.text("DATABASE_URL")
+            if url:
+                database_parts(url)
+            return cls(
+                data_dir=environment.data_dir(),
+                database_url=url,
+                bind=broker.bind,
+                console_port=environment.port("VELA_CONSOLE_PORT", 8000),
+                http_port=environment.port("VELA_HTTP_PORT", 8080),
+                pulsar_port=environment.port("VELA_PULSAR_PORT", 6650),
+                pg_port=environment.port("VELA_PG_PORT", 54329),
+                advertised_url=broker.advertised_url,
+                admin_password=environment.text("VELA_ADMIN_PASSWORD"),
+            )
+        except SettingInvalid as error:
+            raise StartRefused(str(error)) from None
+
+    @property
+    def local_host(self) -> str:
+        """Where this machine itself finds the doors, as it is written in a URL."""
+        host = _EVERYWHERE.get(self.bind, self.bind)
+        return f"[{host}]" if ":" in host else host
+
+    @property
+    def ports(self) -> dict[str, tuple[str, int]]:
+        """Every address that will be listened on, by the setting that names its port."""
+        doors = {
+            "VELA_CONSOLE_PORT": (self.bind, self.console_port),
+            "VELA_HTTP_PORT": (self.bind, self.http_port),
+            "VELA_PULSAR_PORT": (self.bind, self.pulsar_port),
+        }
+        return doors if self.database_url else {**doors, "VELA_PG_PORT": ("127.0.0.1", self.pg_port)}
+
+
+def refuse_taken_ports(ports: dict[str, tuple[str, int]]) -> None:
+    """Raise StartRefused for the first port that something else listens on, or that two settings share."""
+    seen: dict[int, str] = {}
+    for setting, (host, port) in ports.items():
+        if port in seen:
+            raise StartRefused(f"{setting} and {seen[port]} are both {port}: give each a port of its own")
+        seen[port] = setting
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+                probe.listen(1)
+            except OSError as error:
+                raise StartRefused(
+                    f"Port {port} on {host} cannot be used ({error.strerror}): "
+                    f"set {setting} to a free one, or VELA_BIND if the address is wrong"
+                ) from None

@@ -1,0 +1,233 @@
+"""A PostgreSQL server of Vela's own: made, started, stopped, and found again after a crash of the supervisor."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from config.run.errors import StartRefused
+from config.run.lifeline import dies_with_parent
+from config.run.system_user import SystemUser
+
+__all__ = ["DURABLE", "PostgresServer"]
+
+START_TIMEOUT_S = 60.0  # crash recovery of a full max_wal_size included
+DATABASE = "vela"
+SUPERUSER = "vela"
+
+# Written once, when the data folder is made: from then on postgresql.conf is the operator's.
+DURABLE: Mapping[str, str] = {
+    "shared_buffers": "256MB",
+    "max_wal_size": "4GB",  # appends are WAL: fewer checkpoints, fewer full-page images
+    "min_wal_size": "512MB",
+    "wal_compression": "on",
+    "checkpoint_timeout": "15min",
+    "checkpoint_completion_target": "0.9",
+    "synchronous_commit": "on",  # a receipt means durable
+    "jit": "off",
+    "max_connections": "100",
+    "autovacuum_naptime": "15s",
+    "log_min_messages": "warning",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class PostgresServer:
+    """One server on one data folder. `folder` holds everything about it and belongs to `user`."""
+
+    binaries: Path  # folder with initdb and postgres
+    major: int  # their version
+    folder: Path  # password, data and log live here
+    port: int
+    user: SystemUser
+    configuration: Mapping[str, str] = field(default_factory=lambda: DURABLE)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data(self) -> Path:
+        """PGDATA; one a major version, so that a newer package never meets an older server's files."""
+        return self.folder / str(self.major)
+
+    @property
+    def log(self) -> Path:
+        """The server's own log."""
+        return self.folder / "postgresql.log"
+
+    @property
+    def url(self) -> str:
+        """Where clients find the server, password included."""
+        password = (self.folder / "password").read_text(encoding="ascii").strip()
+        return f"postgresql://{SUPERUSER}:{password}@127.0.0.1:{self.port}/{DATABASE}"
+
+    def create(self) -> bool:
+        """Make the data folder if there is none; True if it was made. An interrupted run leaves nothing in the way."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.user.own(self.folder)
+        if not self.user.may_enter(self.folder):
+            raise StartRefused(
+                f"PostgreSQL runs as the system user {self.user.name}, who may not enter {self.folder}: "
+                "set VELA_DATA_DIR to a folder it can reach, or name your own server in DATABASE_URL"
+            )
+        if (self.data / "PG_VERSION").exists():
+            return False
+        unfinished = self.data.with_name(f"{self.data.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(self.data, ignore_errors=True)
+        self._write_password()
+        self._initdb(unfinished)
+        unfinished.rename(self.data)
+        return True
+
+    def start(self) -> None:
+        """Start the server without waiting for it; whatever a killed supervisor left running here ends first."""
+        self.stop_leftover()
+        with self.log.open("ab") as log:
+            self.user.own(self.log)
+            self.process = subprocess.Popen(
+                [
+                    *(self.binaries / "postgres", "-D", self.data, "-p", str(self.port)),
+                    *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_plain_environment(),
+                start_new_session=True,
+                preexec_fn=dies_with_parent(signal.SIGINT),  # SIGINT is PostgreSQL's fast, clean shutdown
+                **self.user.popen_arguments(),
+            )
+
+    def is_ready(self) -> bool:
+        """Whether the server takes connections: it says so in its own pid file."""
+        if self.process is None or self.process.poll() is not None:
+            return False
+        lines = self._pid_file()
+        return len(lines) >= 8 and lines[0].strip() == str(self.process.pid) and lines[7].strip() == "ready"
+
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until the server takes connections. Raises StartRefused with its last words if it ends before."""
+        deadline = time.monotonic() + timeout_s
+        while not self.is_ready():
+            if self.process is None or self.process.poll() is not None:
+                raise StartRefused(
+                    f"The embedded PostgreSQL did not start: {self.last_words()} (log: {self.log})"
+                )
+            if time.monotonic() > deadline:
+                self.stop()
+                raise StartRefused(
+                    f"The embedded PostgreSQL was not ready within {timeout_s:.0f} s (log: {self.log})"
+                )
+            time.sleep(0.02)
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Fast shutdown; immediate after `timeout_s` (the next start then recovers from the WAL)."""
+        process = self.process
+        if process is None or process.poll() is not None:
+            return
+        for number, patience_s in ((signal.SIGINT, timeout_s), (signal.SIGQUIT, 1.0), (signal.SIGKILL, 1.0)):
+            process.send_signal(number)
+            try:
+                process.wait(patience_s)
+            except subprocess.TimeoutExpired:
+                continue
+            return
+
+    def stop_leftover(self, timeout_s: float = 10.0) -> None:
+        """End a server that still runs on this data folder, and clear a pid file that names some other process."""
+        pid = self.leftover_pid()
+        if pid is None:
+            (self.data / "postmaster.pid").unlink(missing_ok=True)
+            return
+        deadline = time.monotonic() + timeout_s
+        os.kill(pid, signal.SIGINT)
+        while self.leftover_pid() is not None:
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGQUIT)
+                deadline = time.monotonic() + timeout_s
+            time.sleep(0.02)
+
+    def leftover_pid(self) -> int | None:
+        """The process id of a PostgreSQL that runs on this data folder, whoever started it."""
+        lines = self._pid_file()
+        if not lines or not lines[0].strip().isdigit():
+            return None
+        pid = int(lines[0])
+        return pid if f"{self.data}" in _command_line(pid) else None
+
+    def last_words(self) -> str:
+        """The last complaint in the server's log."""
+        try:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            lines = []
+        loud = [line for line in lines[-20:] if "FATAL" in line or "ERROR" in line]
+        return (loud or lines or ["it said nothing"])[-1]
+
+    def _pid_file(self) -> list[str]:
+        try:
+            return (self.data / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return []
+
+    def _write_password(self) -> None:
+        path = self.folder / "password"
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(24))
+        self.user.own(path)
+
+    def _initdb(self, target: Path) -> None:
+        self._run(
+            [
+                *("initdb", "-D", str(target), "-U", SUPERUSER, "--encoding=UTF8", "--locale=C"),
+                *("--auth=scram-sha-256", f"--pwfile={self.folder / 'password'}"),
+            ]
+        )
+        with (target / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.write("\n# Vela's choice for this server; change what you like.\n")
+            file.writelines(f"{name} = '{value}'\n" for name, value in self.configuration.items())
+        self._run(["postgres", "--single", "-D", str(target), "postgres"], f"CREATE DATABASE {DATABASE};\n")
+
+    def _run(self, command: list[str], text: str = "") -> None:
+        done = subprocess.run(
+            [self.binaries / command[0], *command[1:]],
+            input=text,
+            text=True,
+            capture_output=True,
+            check=False,
+            env=_plain_environment(),
+            **self.user.popen_arguments(),
+        )
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            raise StartRefused(
+                f"The embedded PostgreSQL could not be made in {self.folder}: {said[-1] if said else command[0]}"
+            )
+
+
+def _plain_environment() -> dict[str, str]:
+    """Nothing of the user's locale or PG… variables reaches the server."""
+    return {"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)}
+
+
+def _command_line(pid: int) -> str:
+    """How a process was started; empty if there is none. Linux has /proc, others ps."""
+    proc = Path(f"/proc/{pid}/cmdline")
+    if Path("/proc/self").exists():
+        try:
+            return proc.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            return ""
+    done = subprocess.run(
+        ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return done.stdout

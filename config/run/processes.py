@@ -1,0 +1,98 @@
+"""The processes that Vela consists of, besides PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from config.environment import PROJECT_DIR
+from config.run.child import Child
+from config.run.options import Options
+from config.run.probes import answers_ready, file_exists
+
+__all__ = ["child_environment", "stages"]
+
+MANAGE = [sys.executable, str(PROJECT_DIR / "manage.py")]
+CELERY = [sys.executable, "-m", "celery", "-A", "config"]
+# No gossip, mingle or heartbeat between workers: they need fan-out, which a table does not have.
+WORKER = [
+    *CELERY,
+    "worker",
+    "--without-gossip",
+    "--without-mingle",
+    "--without-heartbeat",
+    "--loglevel",
+    "WARNING",
+]
+
+
+def child_environment(options: Options, database_url: str) -> dict[str, str]:
+    """What every child is told: the settings as they were resolved, so that all mean the same."""
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "config.settings",
+        "DATABASE_URL": database_url,
+        "VELA_DATA_DIR": str(options.data_dir),
+        "VELA_ADVERTISED_URL": options.advertised_url,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(PROJECT_DIR), os.environ.get("PYTHONPATH", "")])),
+        "PYTHONUNBUFFERED": "1",
+        "CELERY_SKIP_CHECKS": "1",  # Django's system checks belong to `make check`, not to each worker's start
+    }
+
+
+def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]]:
+    """All children in the order of stopping: what sends work first, the broker that does it last."""
+    folder = options.data_dir
+    ready = folder / "ready"
+    ready.mkdir(exist_ok=True)
+
+    def celery(name: str, command: list[str]) -> Child:
+        file = ready / name
+        file.unlink(missing_ok=True)
+        return child(name, command, file_exists(file), grace_s=2.0, ready_file=file)
+
+    def child(
+        name: str,
+        command: list[str],
+        is_up: Callable[[], bool],
+        *,
+        grace_s: float,
+        ready_file: Path | None = None,
+    ) -> Child:
+        extra = {"VELA_READY_FILE": str(ready_file)} if ready_file else {}
+        return Child(
+            name=name,
+            command=command,
+            is_up=is_up,
+            environment={**environment, **extra},
+            log=folder / "log" / f"{name}.log",
+            grace_s=grace_s,
+        )
+
+    schedule = str(folder / "celerybeat-schedule")
+    return [
+        [
+            celery("beat", [*CELERY, "beat", "--loglevel", "WARNING", "--pidfile=", "--schedule", schedule]),
+            # The tick has a worker of its own: behind other work it would come late (design 7).
+            celery("worker-tick", [*WORKER, "-Q", "tick", "-P", "solo", "-n", "tick@%h"]),
+            celery("worker", [*WORKER, "-Q", "work", "-P", "threads", "-c", "2", "-n", "work@%h"]),
+        ],
+        [
+            child(
+                "console",
+                [*MANAGE, "runconsole"],
+                answers_ready(options.local_host, options.console_port),
+                grace_s=2.0,
+            )
+        ],
+        [
+            child(
+                "broker",
+                [*MANAGE, "runbroker"],
+                answers_ready(options.local_host, options.http_port),
+                grace_s=3.0,
+            )
+        ],
+    ]

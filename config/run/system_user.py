@@ -1,0 +1,94 @@
+"""PostgreSQL refuses to run as root, so root runs it as a system user (design 3, "Embedded server")."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from config.run.errors import StartRefused
+
+__all__ = ["SystemUser", "postgres_user"]
+
+NAME = "vela"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemUser:
+    """The user that the embedded server runs as; None in `uid` means: whoever runs Vela."""
+
+    name: str
+    uid: int | None
+    gid: int | None
+
+    def popen_arguments(self) -> dict[str, Any]:
+        """What subprocess needs to run something as this user, from a folder the user may be in."""
+        if self.uid is None:
+            return {"cwd": "/"}
+        return {"cwd": "/", "user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def own(self, path: Path) -> None:
+        """Give a file or folder that Vela made to this user."""
+        if self.uid is not None and self.gid is not None:
+            os.chown(path, self.uid, self.gid)
+
+    def may_run(self, program: Path) -> bool:
+        """Whether this user reaches the program and its libraries: found out by running `program --version`."""
+        try:
+            done = subprocess.run(
+                [program, "--version"], capture_output=True, check=False, **self.popen_arguments()
+            )
+        except OSError:
+            return False
+        return done.returncode == 0
+
+    def may_enter(self, folder: Path) -> bool:
+        """Whether this user may go into a folder and look around."""
+        try:
+            done = subprocess.run(
+                ["ls", str(folder)],
+                capture_output=True,
+                check=False,
+                **self.popen_arguments(),
+            )
+        except OSError:
+            return False
+        return done.returncode == 0
+
+
+def postgres_user() -> SystemUser:
+    """Whoever runs Vela; for root the system user `vela`, made where that is possible, else `nobody`."""
+    if os.geteuid() != 0:
+        return SystemUser(name=pwd.getpwuid(os.geteuid()).pw_name, uid=None, gid=None)
+    for name in (NAME, "nobody"):
+        if name == NAME and not _exists(name):
+            _make(name)
+        if _exists(name):
+            entry = pwd.getpwnam(name)
+            return SystemUser(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
+    raise StartRefused(
+        "PostgreSQL does not run as root and there is neither a system user `vela` nor `nobody`: "
+        "make one, run Vela as another user, or name your own server in DATABASE_URL"
+    )
+
+
+def _exists(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def _make(name: str) -> None:
+    useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    if useradd is None:
+        return
+    arguments = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
+    subprocess.run(
+        [useradd, *arguments, "--shell", "/usr/sbin/nologin", name], capture_output=True, check=False
+    )

@@ -1,0 +1,173 @@
+"""Django's settings, from the environment (docs/reference/settings.md). Importing them starts and writes nothing."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from typing import Any
+
+from config.environment import PROJECT_DIR, Environment, database_options, database_parts
+
+environment = Environment()
+
+BASE_DIR = PROJECT_DIR
+DATA_DIR = environment.data_dir()
+
+
+def _secret_key() -> str:
+    """VELA_SECRET_KEY, else the one `make run` keeps in the data folder, else one that lasts as long as the process."""
+    try:
+        kept = (DATA_DIR / "secret-key").read_text(encoding="ascii").strip()
+    except OSError:
+        kept = secrets.token_urlsafe(48)
+    return environment.text("VELA_SECRET_KEY", kept)
+
+
+def _allowed_hosts() -> list[str]:
+    hosts = environment.names("VELA_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+    bind = environment.text("VELA_BIND")
+    return hosts + ([bind] if bind and bind not in ("0.0.0.0", "::") else [])  # noqa: S104 - compared, not bound
+
+
+SECRET_KEY = _secret_key()
+DEBUG = environment.flag("VELA_DEBUG")
+ALLOWED_HOSTS = _allowed_hosts()
+
+# Daphne's app is its runserver and nothing else, and brings Twisted along: 0.8 s of every process's start.
+_RUNSERVER = ["daphne"] if "runserver" in sys.argv[1:2] else []  # first: it replaces Django's command
+INSTALLED_APPS = [
+    *_RUNSERVER,
+    "channels",
+    "broker",
+    "console",
+    "django.contrib.admin.apps.SimpleAdminConfig",  # config.urls looks for admin modules: only the console needs them
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "console.middleware.ContentSecurityPolicy",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+_DATABASE_URL = environment.database_url()
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": {
+        "ENGINE": "django.db.backends.postgresql",
+        **database_parts(_DATABASE_URL),
+        "OPTIONS": {
+            "connect_timeout": 5,
+            "application_name": "vela django",
+            **database_options(_DATABASE_URL),
+        },
+    },
+}
+# What pages read with: it cannot write, and no page may hold the database up (console rule 10).
+_READ_ROLE = environment.text("VELA_READ_ROLE")
+DATABASES["read"] = {
+    **DATABASES["default"],
+    "OPTIONS": {
+        **DATABASES["default"]["OPTIONS"],
+        "application_name": "vela pages",
+        "options": "-c default_transaction_read_only=on -c statement_timeout=5000"
+        + (f" -c role={_READ_ROLE}" if _READ_ROLE else ""),
+    },
+    "TEST": {"MIRROR": "default"},
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# In memory, inside one process: it carries page refreshes, never messages (design 7).
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STATICFILES_DIRS = [folder for folder in [BASE_DIR / "static"] if folder.is_dir()]
+# An image runs collectstatic when it is built; a checkout serves the files where they lie.
+_COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file()
+_STATIC_STORAGE = (
+    "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    if _COLLECTED
+    else "django.contrib.staticfiles.storage.StaticFilesStorage"
+)
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": _STATIC_STORAGE},
+}
+WHITENOISE_USE_FINDERS = not _COLLECTED
+
+# Everything that only works over TLS hangs on one switch: by default pages are plain HTTP on the loopback address,
+# where a secure cookie would lock the operator out. VELA_HTTPS=1 says that a proxy in front ends TLS and sets
+# X-Forwarded-Proto.
+HTTPS = environment.flag("VELA_HTTPS")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come straight to the process, without the proxy
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+SESSION_COOKIE_HTTPONLY = True
+CSRF_COOKIE_HTTPONLY = False
+X_FRAME_OPTIONS = "DENY"
+CSRF_TRUSTED_ORIGINS = environment.names("VELA_CSRF_TRUSTED_ORIGINS")
+SILENCED_SYSTEM_CHECKS = [
+    "security.W005",  # HSTS for subdomains and preloading bind hosts that are not Vela's to speak for
+    "security.W021",
+] + ([] if HTTPS else ["security.W004", "security.W008", "security.W012", "security.W016"])
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": environment.text("VELA_LOG_LEVEL", "INFO").upper()},
+    "loggers": {
+        "django": {"handlers": [], "level": "WARNING", "propagate": True},
+        "django.request": {"level": "ERROR"},
+        "daphne": {"level": "WARNING"},
+        "celery": {"level": "WARNING"},  # at INFO it has two lines for each tick
+    },
+}

@@ -1,0 +1,15 @@
+"""The console process's addresses."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+from console import health
+
+admin.autodiscover()
+
+urlpatterns = [
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("django-admin/", admin.site.urls),
+    path("", include("console.urls")),
+]

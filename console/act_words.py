@@ -1,0 +1,76 @@
+"""Acts in words: what was asked, in what state it is, what an operator must type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from console.numerals import count, span
+
+__all__ = ["KINDS", "STATES", "TYPED_ABOVE", "asked", "must_type_name", "state_word", "title"]
+
+TYPED_ABOVE = 10_000
+
+KINDS = {
+    "reset": "Reset",
+    "skip": "Skip",
+    "clear": "Clear backlog",
+    "undo": "Undo",
+    "seek": "Seek by a client",
+    "unsubscribe": "Unsubscribe",
+}
+STATES = {
+    "plan_requested": ("waiting for a plan", "warn"),
+    "planned": ("planned", "calm"),
+    "apply_requested": ("waiting to be applied", "warn"),
+    "applied": ("applied", "good"),
+    "refused": ("refused", "bad"),
+    "failed": ("failed", "bad"),
+    "expired": ("expired", "calm"),
+    "client": ("under way", "warn"),
+}
+
+
+def title(kind: str) -> str:
+    """An act's kind as a heading."""
+    return KINDS.get(kind, kind.capitalize())
+
+
+def state_word(state: str) -> tuple[str, str]:
+    """Word and tone of a state."""
+    return STATES.get(state, (state, "calm"))
+
+
+def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
+    """What was asked, as half a sentence: "rewind by 15 min"."""
+    if kind == "undo":
+        return f"undo act {undo_of}" if undo_of is not None else "undo"
+    if kind == "skip":
+        return f"skip {_messages(parameters.get('messages'))}"
+    if kind == "clear":
+        return "clear the backlog"
+    if kind != "reset":
+        return KINDS.get(kind, kind).lower()
+    to = parameters.get("to")
+    if to == "back_time":
+        return f"rewind by {span(parameters.get('back_ms', 0) / 1000)}"
+    if to == "back_messages":
+        return f"rewind by {_messages(parameters.get('messages'))}"
+    if to == "time":
+        moment = datetime.fromtimestamp(parameters.get("time_ms", 0) / 1000, UTC)
+        return f"reset to {moment.isoformat(' ', 'milliseconds').removesuffix('+00:00')} UTC"
+    if to == "id":
+        return f"reset to {'' if parameters.get('inclusive', True) else 'after '}{parameters.get('id', '–')}"
+    return f"reset to {'the beginning' if to == 'earliest' else 'the end'}"
+
+
+def must_type_name(plan: Mapping[str, Any] | None) -> bool:
+    """Large or lossy acts are confirmed by typing the subscription's name."""
+    if plan is None:
+        return False
+    return int(plan.get("replayed_messages") or 0) > TYPED_ABOVE or int(plan.get("skipped_messages") or 0) > 0
+
+
+def _messages(number: int | None) -> str:
+    return f"{count(number)} message" + ("" if number == 1 else "s")

@@ -1,0 +1,82 @@
+"""Topic and subscription names in addresses: readable for usual names, exact for all.
+
+persistent://public/default/orders is /t/persistent/public/default/orders. A server decodes %2F before it routes, and
+browsers resolve dot segments, so a slash or tilde inside a name and a name made of dots are written with `~` and two
+hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import re
+
+from django.urls import reverse
+
+__all__ = [
+    "NameConverter",
+    "TopicConverter",
+    "act_form_url",
+    "short_name",
+    "subscription_url",
+    "topic_url",
+]
+
+_ESCAPED = re.compile(r"~([0-9A-F]{2})")
+
+
+def _escape(name: str) -> str:
+    escaped = name.replace("~", "~7E").replace("/", "~2F")
+    return escaped.replace(".", "~2E") if set(name) == {"."} else escaped
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+class NameConverter:
+    """One name in one path segment."""
+
+    regex = "[^/]+"
+
+    def to_python(self, value: str) -> str:
+        """The name as it is stored."""
+        return _unescape(value)
+
+    def to_url(self, value: str) -> str:
+        """The name as one path segment."""
+        return _escape(value)
+
+
+class TopicConverter:
+    """A full topic name in four path segments."""
+
+    regex = "(?:non-)?persistent/[^/]+/[^/]+/[^/]+"
+
+    def to_python(self, value: str) -> str:
+        """domain/tenant/namespace/local to domain://tenant/namespace/local."""
+        domain, *parts = value.split("/")
+        return f"{domain}://" + "/".join(_unescape(part) for part in parts)
+
+    def to_url(self, value: str) -> str:
+        """The inverse. A local name keeps what comes after the third slash."""
+        domain, _, rest = value.partition("://")
+        return "/".join([domain, *(_escape(part) for part in rest.split("/", 2))])
+
+
+def topic_url(topic: str) -> str:
+    """The page of a topic, given its full name."""
+    return reverse("console:topic", args=[topic])
+
+
+def subscription_url(topic: str, subscription: str) -> str:
+    """The page of a subscription."""
+    return reverse("console:subscription", args=[topic, subscription])
+
+
+def act_form_url(topic: str, subscription: str, kind: str) -> str:
+    """The form that describes an act on a subscription."""
+    return reverse("console:act_form", args=[topic, subscription, kind])
+
+
+def short_name(topic: str) -> str:
+    """The local part of a full topic name."""
+    return topic.split("/", 4)[-1]

@@ -1,0 +1,134 @@
+"""Blocks and pages: every block is a template of its own with an address (`?part=name`) and an ETag.
+
+A page renders its blocks and frames them; a GET with `part` answers that block alone, 304 when it is what the browser
+has. What a block says about time passing (the text of `<time>`) is not part of its version: a quiet block stays equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.utils.cache import patch_vary_headers
+from django.utils.safestring import SafeString
+from django.utils.timezone import now as current_time
+
+from console.access import Rights
+from console.queries.chrome import chrome
+
+__all__ = ["Block", "Source", "answer", "broker_is_running", "frame", "page"]
+
+THEMES = ("auto", "light", "dark")
+THEME_COOKIE = "vela_theme"
+
+_TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
+_READ_TIME = re.compile(r"<time\b[^>]*\bclass=\"ago read\"[^>]*>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A block before it is rendered: its template and where its words come from."""
+
+    name: str  # the value of ?part=
+    template: str
+    live: tuple[str, ...]  # keys of events after which it is read again, "topic:5", "sub:9"
+    context: Callable[[], Mapping[str, Any]]  # called only when the block is asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A rendered block."""
+
+    name: str
+    html: SafeString
+    etag: str  # with its quotes
+    address: str  # that answers this block alone
+    live: str  # keys, separated by spaces
+
+
+def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
+    now_ms = int(time.time() * 1000)
+    html = render_to_string(
+        source.template, {**source.context(), "rights": rights, "now_ms": now_ms}, request
+    )
+    version = _TIME_TEXT.sub(r"\1", _READ_TIME.sub("", html))
+    digest = hashlib.sha256(f"{rights.role}\n{version}".encode()).hexdigest()[:20]
+    query = request.GET.copy()
+    query["part"] = source.name
+    return Block(
+        name=source.name,
+        html=html,
+        etag=f'"{digest}"',
+        address=f"{request.path}?{query.urlencode()}",
+        live=" ".join(source.live),
+    )
+
+
+def answer(
+    request: HttpRequest,
+    rights: Rights,
+    template: str,
+    sources: Sequence[Source],
+    context: Mapping[str, Any],
+    *,
+    status: int = 200,
+) -> HttpResponse:
+    """The page, or with `part` in the address one of its blocks. Raises Http404 for a block the page does not have."""
+    wanted = request.GET.get("part")
+    if wanted is None:
+        blocks = {source.name: _render(request, rights, source) for source in sources}
+        return page(request, rights, template, {**context, "blocks": blocks}, status=status)
+    for source in sources:
+        if source.name == wanted:
+            return _part(request, _render(request, rights, source))
+    raise Http404(f"This page has no part {wanted!r}.")
+
+
+def _part(request: HttpRequest, block: Block) -> HttpResponse:
+    equal = request.headers.get("If-None-Match") == block.etag
+    response = HttpResponse(status=304) if equal else HttpResponse(block.html)
+    response["ETag"] = block.etag
+    response["Cache-Control"] = "private, no-cache"
+    patch_vary_headers(response, ["Cookie", "HX-Request"])
+    return response
+
+
+def page(
+    request: HttpRequest, rights: Rights, template: str, context: Mapping[str, Any], *, status: int = 200
+) -> HttpResponse:
+    """A whole page in its frame. One query for the frame."""
+    response = HttpResponse(
+        render_to_string(
+            template, {**frame(request), "rights": rights, "chrome": _chrome(), **context}, request
+        ),
+        status=status,
+    )
+    response["Cache-Control"] = "private, no-store"
+    patch_vary_headers(response, ["Cookie", "HX-Request"])
+    return response
+
+
+def frame(request: HttpRequest) -> dict[str, Any]:
+    """What every page's template needs and no query costs."""
+    theme = request.COOKIES.get(THEME_COOKIE, "auto")
+    return {
+        "theme": theme if theme in THEMES else "auto",
+        "themes": THEMES,
+        "now_ms": int(time.time() * 1000),
+    }
+
+
+def broker_is_running() -> bool:
+    """Was a broker seen lately. One query."""
+    return chrome().is_running(current_time())
+
+
+def _chrome() -> dict[str, Any]:
+    state = chrome()
+    return {"state": state, "is_running": state.is_running(current_time())}

@@ -1,0 +1,184 @@
+"""What an operator fills in: one form for each kind of act, and the one that applies a plan.
+
+A valid description has `.kind` and `.parameters()` as broker.service.acts takes them.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from vela.wire.errors import InvalidMessageId
+from vela.wire.message_id import MessageId
+
+__all__ = ["ActForm", "ApplyForm", "ClearForm", "ResetForm", "RewindForm", "SkipForm", "act_forms"]
+
+_MOST = 10**12
+
+
+class ActForm(forms.Form):
+    """A described act."""
+
+    kind: ClassVar[str]
+    heading: ClassVar[str]
+    lead: ClassVar[str]
+    template: ClassVar[str]
+
+    def parameters(self) -> dict[str, Any]:
+        """Of a valid form."""
+        return {}
+
+
+class RewindForm(ActForm):
+    """Back by a length of time (a preset button) or by a number of messages."""
+
+    kind = "reset"
+    heading = "Rewind"
+    lead = "Deliver again what this subscription has already acked."
+    template = "console/forms/rewind.html"
+
+    PRESETS: ClassVar[dict[str, tuple[str, int]]] = {
+        "15m": ("15 minutes", 15 * 60_000),
+        "1h": ("1 hour", 3_600_000),
+        "6h": ("6 hours", 6 * 3_600_000),
+        "1d": ("1 day", 24 * 3_600_000),
+    }
+
+    back = forms.CharField(required=False)
+    messages = forms.IntegerField(
+        required=False, min_value=1, max_value=_MOST, error_messages={"min_value": "At least 1 message."}
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """One of the two must be given."""
+        given = super().clean() or {}
+        back = given.get("back") or ""
+        if back and back not in self.PRESETS:
+            raise ValidationError("Choose one of the lengths of time shown.")
+        if not back and not given.get("messages") and "messages" not in self.errors:
+            self.add_error("messages", "Say how many messages to go back.")
+        return given
+
+    def parameters(self) -> dict[str, Any]:
+        """By time when a preset was pressed, else by messages."""
+        back = self.cleaned_data["back"]
+        if back:
+            return {"to": "back_time", "back_ms": self.PRESETS[back][1]}
+        return {"to": "back_messages", "messages": self.cleaned_data["messages"]}
+
+
+class ResetForm(ActForm):
+    """To the beginning, the end, a time or a message id."""
+
+    kind = "reset"
+    heading = "Reset"
+    lead = "Put the cursor at an exact place, forward or back."
+    template = "console/forms/reset.html"
+
+    to = forms.ChoiceField(
+        choices=[("earliest", ""), ("latest", ""), ("time", ""), ("id", "")],
+        error_messages={"required": "Choose where to.", "invalid_choice": "Choose where to."},
+    )
+    time = forms.CharField(required=False)
+    id = forms.CharField(required=False)
+    start = forms.ChoiceField(required=False, choices=[("at", ""), ("after", "")])
+
+    def clean_time(self) -> int | None:
+        """UTC, as the browser's field writes it or ISO 8601 with an offset; milliseconds are kept."""
+        text = self.cleaned_data["time"].strip()
+        if not text:
+            return None
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise ValidationError("Write the time as 2026-03-01 14:30:00.000, in UTC.") from None
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+
+    def clean_id(self) -> str:
+        """ledger:entry, with partition and batch index where there are any."""
+        text: str = self.cleaned_data["id"].strip()
+        if not text:
+            return ""
+        try:
+            message_id = MessageId.parse(text)
+        except InvalidMessageId:
+            raise ValidationError("Write the message id as ledger:entry, for example 12:4071.") from None
+        return f"{message_id.ledger_id}:{message_id.entry_id}"
+
+    def clean(self) -> dict[str, Any]:
+        """The chosen way needs its own field."""
+        given = super().clean() or {}
+        if given.get("to") == "time" and given.get("time") is None and "time" not in self.errors:
+            self.add_error("time", "Give the time.")
+        if given.get("to") == "id" and not given.get("id") and "id" not in self.errors:
+            self.add_error("id", "Give the message id.")
+        return given
+
+    def parameters(self) -> dict[str, Any]:
+        """Only what the chosen way needs."""
+        given = self.cleaned_data
+        match given["to"]:
+            case "time":
+                return {"to": "time", "time_ms": given["time"]}
+            case "id":
+                return {"to": "id", "id": given["id"], "inclusive": given["start"] != "after"}
+            case end:
+                return {"to": end}
+
+
+class SkipForm(ActForm):
+    """The next N messages are never delivered."""
+
+    kind = "skip"
+    heading = "Skip messages"
+    lead = "Pass over the next messages: they count as acked and are not delivered."
+    template = "console/forms/skip.html"
+
+    messages = forms.IntegerField(
+        min_value=1,
+        max_value=_MOST,
+        error_messages={"required": "Say how many messages to skip.", "min_value": "At least 1 message."},
+    )
+
+    def parameters(self) -> dict[str, Any]:
+        """How many."""
+        return {"messages": self.cleaned_data["messages"]}
+
+
+class ClearForm(ActForm):
+    """Everything that waits is never delivered."""
+
+    kind = "clear"
+    heading = "Clear the backlog"
+    lead = "Pass over everything that waits now: it counts as acked and is not delivered."
+    template = "console/forms/clear.html"
+
+
+act_forms: dict[str, type[ActForm]] = {
+    "rewind": RewindForm,
+    "reset": ResetForm,
+    "skip": SkipForm,
+    "clear": ClearForm,
+}
+
+
+class ApplyForm(forms.Form):
+    """The last step: an optional reason, and the subscription's name where the plan is large or loses something."""
+
+    reason = forms.CharField(required=False, max_length=500)
+    confirm = forms.CharField(required=False)
+
+    def __init__(self, *args: Any, typed_name: str | None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._typed_name = typed_name
+
+    def clean_confirm(self) -> str:
+        """Equal to the name, when one is asked for."""
+        text: str = self.cleaned_data["confirm"]
+        if self._typed_name is not None and text.strip() != self._typed_name:
+            raise ValidationError(f"Type the subscription's name, {self._typed_name}, to apply this.")
+        return text

@@ -1,0 +1,31 @@
+"""/healthz and /readyz of the console process: for probes, without login."""
+
+from __future__ import annotations
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, HttpResponse
+
+__all__ = ["healthz", "readyz"]
+
+
+@login_not_required
+async def healthz(_request: HttpRequest) -> HttpResponse:
+    """200 while the process answers at all."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@login_not_required
+async def readyz(_request: HttpRequest) -> HttpResponse:
+    """200 when the database answers, else 503 with what is missing."""
+    try:
+        await sync_to_async(_reach_database)()
+    except DatabaseError as error:
+        reason = str(error).partition("\n")[0]
+        return HttpResponse(f"database: {reason}\n", status=503, content_type="text/plain")
+    return HttpResponse("ready\n", content_type="text/plain")
+
+
+def _reach_database() -> None:
+    connection.ensure_connection()  # looked up here: Django keeps a connection a thread

@@ -1,0 +1,29 @@
+"""`manage.py createadmin`: the first person who may log in."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand
+
+from config.environment import Environment
+
+NAME = "admin"
+
+
+class Command(BaseCommand):
+    """Make `admin` unless it exists. Safe to repeat: an existing admin keeps the password."""
+
+    help = "Makes the user admin if there is none, with VELA_ADMIN_PASSWORD or a random password shown once."
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        """Print the password only if it was invented here."""
+        if User.objects.filter(username=NAME).exists():
+            return
+        given = Environment().text("VELA_ADMIN_PASSWORD")
+        password = given or secrets.token_urlsafe(12)
+        User.objects.create_superuser(NAME, password=password)
+        shown = "from VELA_ADMIN_PASSWORD" if given else f"{password}   (shown once)"
+        self.stdout.write(f"console login: {NAME}, password {shown}")

@@ -1,0 +1,69 @@
+"""Numbers, sizes, rates and times as the pages write them. Unknown is "–", never 0."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+__all__ = ["UNKNOWN", "ago", "clock", "count", "rate", "size", "span"]
+
+UNKNOWN = "–"
+_GAP = "\u202f"  # narrow space that does not break
+_SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def count(number: int | None) -> str:
+    """12 408 with narrow spaces."""
+    return UNKNOWN if number is None else f"{number:,}".replace(",", _GAP)
+
+
+def size(size_bytes: int | None) -> str:
+    """Bytes in powers of 1000 with three digits that count."""
+    if size_bytes is None:
+        return UNKNOWN
+    value, unit = float(size_bytes), 0
+    while value >= 999.5 and unit < len(_SIZES) - 1:
+        value, unit = value / 1000, unit + 1
+    digits = 0 if unit == 0 or value >= 99.95 else 1
+    return f"{value:.{digits}f}{_GAP}{_SIZES[unit]}"
+
+
+def rate(per_second: float | None) -> str:
+    """Messages per second, finer where it is slow."""
+    if per_second is None:
+        return UNKNOWN
+    if per_second >= 99.5:
+        return f"{count(round(per_second))}/s"
+    return f"{per_second:.1f}/s" if per_second >= 0.05 else "0/s"
+
+
+def span(seconds: float) -> str:
+    """A length of time in one or two units: 40 s, 6 min, 2 h 10 min, 3 d."""
+    if seconds < 0.95:
+        return f"{max(seconds, 0):.1f}{_GAP}s"
+    if seconds < 99.5:
+        return f"{seconds:.0f}{_GAP}s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes}{_GAP}min"
+    hours, rest = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours}{_GAP}h {rest}{_GAP}min" if rest else f"{hours}{_GAP}h"
+    return f"{round(hours / 24)}{_GAP}d"
+
+
+def ago(then_ms: int, now_ms: int) -> str:
+    """How long ago, or how long until."""
+    if then_ms > now_ms + 999:
+        return f"in {span((then_ms - now_ms) / 1000)}"
+    if now_ms - then_ms < 950:
+        return "just now"
+    return f"{span((now_ms - then_ms) / 1000)} ago"
+
+
+def clock(then_ms: int, now_ms: int) -> str:
+    """Wall clock in UTC with milliseconds; the date too when it is not today's."""
+    then = datetime.fromtimestamp(then_ms / 1000, UTC)
+    text = then.strftime("%H:%M:%S.") + f"{then.microsecond // 1000:03d}"
+    if then.date() == datetime.fromtimestamp(now_ms / 1000, UTC).date():
+        return text
+    return f"{then.date().isoformat()} {text}"

@@ -1,0 +1,70 @@
+"""The log of acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from console.queries.database import fetch
+
+__all__ = ["LOG_ROWS", "ActRow", "ActsAsked", "act_log", "acts_of"]
+
+LOG_ROWS = 50
+RECENT = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActRow:
+    """One act with what it planned and did."""
+
+    id: int
+    kind: str
+    state: str
+    topic_name: str
+    subscription_name: str
+    parameters: dict[str, Any]
+    plan: dict[str, Any] | None
+    result: dict[str, Any] | None
+    error: str
+    who: str
+    origin: str
+    reason: str
+    undo_of_id: int | None
+    undo_until: datetime | None
+    created_at: datetime
+    finished_at: datetime | None
+    undoable: bool  # the latest applied act of its cursor, inside its window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActsAsked:
+    """What the address of the log asks for."""
+
+    search: str = ""  # part of topic, subscription or person
+    kind: str = ""  # "" = all, as below
+    state: str = ""
+    before: int | None = None  # the last id of the page before
+
+
+def acts_of(subscription_id: int) -> list[ActRow]:
+    """The latest acts of one subscription. One query."""
+    return fetch(ActRow, "acts", "of_subscription", {"subscription_id": subscription_id, "limit": RECENT})
+
+
+def act_log(asked: ActsAsked) -> tuple[list[ActRow], int | None]:
+    """A page of the log, newest first, and where the next one begins. One query."""
+    search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    rows = fetch(
+        ActRow,
+        "acts",
+        "log",
+        {
+            "pattern": f"%{search}%" if search else "",
+            "kind": asked.kind,
+            "state": asked.state,
+            "before": asked.before,
+            "limit": LOG_ROWS + 1,
+        },
+    )
+    return rows[:LOG_ROWS], rows[LOG_ROWS - 1].id if len(rows) > LOG_ROWS else None

@@ -1,0 +1,105 @@
+"""What a cursor has acked beyond its mark-delete position, as runs over the log's indexes."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from console.queries.database import fetch
+from console.queries.log import Log
+
+__all__ = ["AckedBeyond", "Run", "acked_beyond", "members_of", "runs_of_bits"]
+
+CHUNK_ENTRIES = 32_768
+CHUNKS_READ = 64
+
+_ONES = re.compile("1+")
+_MEMBERS = struct.Struct("<QH")
+
+Run = tuple[int, int]  # first and last index, both included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckedBeyond:
+    """Acked entries behind at least one unacked one."""
+
+    runs: tuple[Run, ...]  # by index, not touching
+    entries: int
+    ack_sets: Mapping[int, int]  # index of a partly acked batch to the bitset of its members still unacked
+    complete: bool  # False: only the first chunks were read
+
+    def next_unacked(self, index: int, end: int) -> Iterator[int]:
+        """Indexes from `index` up to `end` that are not wholly acked."""
+        for first, last in self.runs:
+            yield from range(index, min(first, end))
+            index = max(index, last + 1)
+        yield from range(index, end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chunk:
+    ledger_id: int
+    chunk: int
+    bits: bytes
+    ack_sets: bytes
+
+
+def acked_beyond(subscription_id: int, log: Log, mark_delete: int) -> AckedBeyond:
+    """At most 64 chunks (2 million entries) beyond the index `mark_delete`. One query."""
+    chunks = fetch(
+        _Chunk, "subscription", "chunks", {"subscription_id": subscription_id, "limit": CHUNKS_READ + 1}
+    )
+    found = (
+        (first, last)
+        for chunk in chunks[:CHUNKS_READ]
+        for first, last in runs_of_bits(
+            bytes(chunk.bits), log.index_of(chunk.ledger_id, 0) + chunk.chunk * CHUNK_ENTRIES
+        )
+    )
+    runs = tuple(_joined((max(first, mark_delete + 1), last) for first, last in found if last > mark_delete))
+    return AckedBeyond(
+        runs=runs,
+        entries=sum(last - first + 1 for first, last in runs),
+        ack_sets={
+            log.index_of(chunk.ledger_id, 0) + entry_id: members
+            for chunk in chunks[:CHUNKS_READ]
+            for entry_id, members in members_of(bytes(chunk.ack_sets)).items()
+        },
+        complete=len(chunks) <= CHUNKS_READ,
+    )
+
+
+def runs_of_bits(bits: bytes, base: int) -> Iterator[Run]:
+    """Runs of set bits; bit i of the bitmap, lowest first in each byte, is index `base` + i."""
+    text = format(int.from_bytes(bits, "little"), "b")[::-1]
+    for match in _ONES.finditer(text):
+        yield base + match.start(), base + match.end() - 1
+
+
+def members_of(column: bytes) -> dict[int, int]:
+    """Entry id to bitset, from the column's layout: a version byte 1, then per entry id u64, length u16 and the bitset,
+    all little-endian. A layout this console does not know gives nothing, so that pages of a newer broker still open.
+    """
+    found: dict[int, int] = {}
+    at = 1
+    while column[:1] == b"\x01" and at + _MEMBERS.size <= len(column):
+        entry_id, length = _MEMBERS.unpack_from(column, at)
+        at += _MEMBERS.size + length
+        found[entry_id] = int.from_bytes(column[at - length : at], "little")
+    return found
+
+
+def _joined(runs: Iterable[Run]) -> Iterator[Run]:
+    """Runs that touch, as they do across chunks, become one."""
+    open_run: Run | None = None
+    for first, last in runs:
+        if open_run is not None and first <= open_run[1] + 1:
+            open_run = (open_run[0], max(last, open_run[1]))
+            continue
+        if open_run is not None:
+            yield open_run
+        open_run = (first, last)
+    if open_run is not None:
+        yield open_run

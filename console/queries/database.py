@@ -1,0 +1,62 @@
+"""Read-only named queries: the .sql files beside this module on the connection `read`, rows as frozen dataclasses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from django.db import connections
+
+__all__ = ["READ_ALIAS", "fetch", "fetch_one"]
+
+READ_ALIAS = "read"
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+_JSONB_OID = 3802
+
+T = TypeVar("T")
+
+
+@cache
+def _queries(file: str) -> dict[str, str]:
+    text = files("console.queries").joinpath("sql", f"{file}.sql").read_text("utf-8")
+    parts = _NAME.split(text)
+    return {
+        name: "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("--")).strip()
+        for name, body in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> list[T]:
+    """Run one named query; its columns are the fields of `row_type`. Safe to repeat: the connection cannot write.
+
+    Raises django.db.OperationalError when the statement timeout of the connection passes.
+    """
+    with connections[READ_ALIAS].cursor() as cursor:
+        cursor.execute(_queries(file)[name], parameters)
+        description = cursor.description or ()
+        names = [column[0] for column in description]
+        # Django leaves documents to its own field type and hands them out as text.
+        documents = [number for number, column in enumerate(description) if column[1] == _JSONB_OID]
+        return [row_type(**dict(zip(names, _read(row, documents), strict=True))) for row in cursor.fetchall()]
+
+
+def _read(row: Sequence[object], documents: Sequence[int]) -> Sequence[object]:
+    if not documents:
+        return row
+    values = list(row)
+    for number in documents:
+        text = values[number]
+        values[number] = json.loads(text) if isinstance(text, str) else text
+    return values
+
+
+def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> T | None:
+    """The first row, or None."""
+    rows = fetch(row_type, file, name, parameters)
+    return rows[0] if rows else None

@@ -1,0 +1,110 @@
+"""A topic's log as the pages count in it: every entry has an index that does not restart at a ledger's end."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from console.queries.database import fetch
+
+__all__ = ["EntryAt", "LedgerRow", "Log", "entries_at", "log_of"]
+
+Place = tuple[int, int]  # ledger id, entry id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """One ledger that is still there."""
+
+    ledger_id: int
+    state: str
+    segment_id: int
+    opened_ms: int
+    entries_before: int  # of the topic
+    messages_before: int
+    bytes_before: int
+    entries: int
+    messages: int
+    size_bytes: int
+    first_append_ms: int  # 0 = nothing stored, here and below
+    last_append_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryAt:
+    """One entry without its bytes."""
+
+    ledger_id: int
+    entry_id: int
+    messages: int
+    append_ms: int
+    cumulative_messages: int  # of the topic, this entry included
+
+    @property
+    def place(self) -> Place:
+        """As a dictionary key."""
+        return (self.ledger_id, self.entry_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """All ledgers of a topic in order."""
+
+    ledgers: tuple[LedgerRow, ...]
+    _ids: list[int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ids", [ledger.ledger_id for ledger in self.ledgers])
+
+    @property
+    def total_messages(self) -> int:
+        """Ever appended, trimmed ones included."""
+        last = self.ledgers[-1] if self.ledgers else None
+        return last.messages_before + last.messages if last else 0
+
+    @property
+    def begin(self) -> int:
+        """Index of the first entry that is kept."""
+        return self.ledgers[0].entries_before if self.ledgers else 0
+
+    @property
+    def end(self) -> int:
+        """Index after the last entry."""
+        last = self.ledgers[-1] if self.ledgers else None
+        return last.entries_before + last.entries if last else 0
+
+    def index_of(self, ledger_id: int, entry_id: int) -> int:
+        """Index of a position; one in a ledger that is gone counts as just before what is kept."""
+        at = bisect_right(self._ids, ledger_id) - 1
+        if at < 0:
+            return self.begin - 1
+        ledger = self.ledgers[at]
+        if ledger.ledger_id != ledger_id:
+            return ledger.entries_before + ledger.entries - 1
+        return ledger.entries_before + min(entry_id, ledger.entries)
+
+    def place_at(self, index: int) -> Place | None:
+        """Ledger and entry of an index, None outside what is kept."""
+        for ledger in reversed(self.ledgers):
+            if index >= ledger.entries_before:
+                entry_id = index - ledger.entries_before
+                return (ledger.ledger_id, entry_id) if entry_id < ledger.entries else None
+        return None
+
+
+def log_of(topic_id: int) -> Log:
+    """One query."""
+    return Log(tuple(fetch(LedgerRow, "log", "ledgers", {"topic_id": topic_id})))
+
+
+def entries_at(places: Iterable[Place]) -> dict[Place, EntryAt]:
+    """Those of the places that are stored. One query."""
+    asked = list(places)
+    rows = fetch(
+        EntryAt,
+        "log",
+        "at",
+        {"ledgers": [place[0] for place in asked], "entries": [place[1] for place in asked]},
+    )
+    return {row.place: row for row in rows}

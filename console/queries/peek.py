@@ -1,0 +1,151 @@
+"""The next messages of a subscription, read from the log without consuming them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from console.queries.database import fetch
+from console.queries.log import Place
+from vela.wire.entry import decode_messages, parse_header
+from vela.wire.errors import EntryCorrupt
+
+__all__ = ["PEEK_BYTES", "PEEK_MESSAGES", "PeekedMessage", "peek", "preview_of"]
+
+PEEK_MESSAGES = 20
+PEEK_BYTES = 256 * 1024
+PREVIEW_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeekedMessage:
+    """One message, or one entry that is not taken apart (large, encrypted, corrupt)."""
+
+    ledger_id: int
+    entry_id: int
+    batch_index: int  # -1 = not a batch
+    batch_size: int
+    append_ms: int
+    publish_ms: int
+    deliver_at_ms: int  # 0 = at once
+    size_bytes: int  # of the payload, or of the entry when it is not taken apart
+    key: str | None
+    properties: tuple[tuple[str, str], ...]
+    producer: str
+    preview: str  # at most 200 characters; "" when `trouble` says why
+    is_text: bool  # False: `preview` is hexadecimal
+    trouble: str
+
+    @property
+    def message_id(self) -> str:
+        """ledger:entry, with partition and batch index for a member of a batch."""
+        base = f"{self.ledger_id}:{self.entry_id}"
+        return base if self.batch_index < 0 else f"{base}:-1:{self.batch_index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    ledger_id: int
+    entry_id: int
+    messages: int
+    append_ms: int
+    deliver_at_ms: int
+    size_bytes: int
+    data: bytes
+
+
+def peek(
+    places: Iterable[Place], *, unacked: Mapping[Place, int], limit: int = PEEK_MESSAGES
+) -> list[PeekedMessage]:
+    """The messages of those places in order, at most `limit`; nothing is marked or moved. One query.
+
+    `unacked` has the bitset of a partly acked batch: its acked members are left out.
+    """
+    asked = list(places)
+    entries = fetch(
+        _Entry,
+        "log",
+        "peek",
+        {
+            "ledgers": [place[0] for place in asked],
+            "entries": [place[1] for place in asked],
+            "most_bytes": PEEK_BYTES,
+        },
+    )
+    messages: list[PeekedMessage] = []
+    for entry in entries:
+        if len(messages) >= limit:
+            break
+        messages.extend(_taken_apart(entry, unacked.get((entry.ledger_id, entry.entry_id))))
+    return messages[:limit]
+
+
+def _taken_apart(entry: _Entry, unacked: int | None) -> list[PeekedMessage]:
+    data = bytes(entry.data)
+    try:
+        header = parse_header(data)
+        if entry.size_bytes > PEEK_BYTES:
+            return [_whole(entry, header.publish_time_ms, header.producer_name, "too large to show here")]
+        if header.encrypted:
+            return [_whole(entry, header.publish_time_ms, header.producer_name, "encrypted by its producer")]
+        decoded = decode_messages(data, max_message_bytes=8 * PEEK_BYTES)
+    except EntryCorrupt as error:
+        return [_whole(entry, 0, "", f"cannot be decoded: {error}")]
+    peeked = []
+    for message in decoded:
+        if unacked is not None and message.batch_index >= 0 and not unacked >> message.batch_index & 1:
+            continue
+        preview, is_text = preview_of(message.payload)
+        peeked.append(
+            PeekedMessage(
+                ledger_id=entry.ledger_id,
+                entry_id=entry.entry_id,
+                batch_index=message.batch_index,
+                batch_size=message.batch_size,
+                append_ms=entry.append_ms,
+                publish_ms=message.publish_time_ms,
+                deliver_at_ms=entry.deliver_at_ms,
+                size_bytes=len(message.payload),
+                key=message.key,
+                properties=tuple(sorted(message.properties.items())),
+                producer=message.producer_name,
+                preview=preview,
+                is_text=is_text,
+                trouble="",
+            )
+        )
+    return peeked
+
+
+def _whole(entry: _Entry, publish_ms: int, producer: str, trouble: str) -> PeekedMessage:
+    return PeekedMessage(
+        ledger_id=entry.ledger_id,
+        entry_id=entry.entry_id,
+        batch_index=-1,
+        batch_size=entry.messages,
+        append_ms=entry.append_ms,
+        publish_ms=publish_ms,
+        deliver_at_ms=entry.deliver_at_ms,
+        size_bytes=entry.size_bytes,
+        key=None,
+        properties=(),
+        producer=producer,
+        preview="",
+        is_text=True,
+        trouble=trouble,
+    )
+
+
+def preview_of(payload: bytes) -> tuple[str, bool]:
+    """The first 200 characters when the payload is UTF-8 text without control characters, else hexadecimal."""
+    head = payload[: 4 * PREVIEW_CHARACTERS]
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        # A cut inside the last character is no sign of binary data.
+        if len(payload) == len(head) or error.start < len(head) - 3:
+            return head[:64].hex(" "), False
+        text = head[: error.start].decode()
+    if any(character < " " and character not in "\t\r\n" for character in text):
+        return head[:64].hex(" "), False
+    return text[:PREVIEW_CHARACTERS], True

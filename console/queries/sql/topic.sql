@@ -1,0 +1,37 @@
+-- One topic.
+
+-- name: head
+SELECT t.id, t.name, t.partitions, t.partition, p.name AS parent_name, t.created_at, t.terminated_at, n.policies,
+       o.owner_epoch, s.messages_in, s.stored_bytes, s.producers, s.message_rate_in, s.byte_rate_in, s.last_append_ms,
+       s.max_backlog_messages AS backlog_messages, s.updated_ms
+FROM vela_topic t
+JOIN vela_namespace n ON n.id = t.namespace_id
+LEFT JOIN vela_topic p ON p.id = t.parent_id
+LEFT JOIN vela_topic_owner o ON o.topic_id = t.id
+LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
+WHERE t.name = %(name)s
+
+-- name: partitions
+SELECT t.id, t.name, t.partition, s.messages_in, s.stored_bytes, s.message_rate_in, s.max_backlog_messages AS backlog_messages,
+       s.last_append_ms, s.updated_ms
+FROM vela_topic t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
+WHERE t.parent_id = %(topic_id)s ORDER BY t.partition
+
+-- name: subscriptions
+-- Of the topic, or of every partition of a partitioned one.
+SELECT s.id, s.name, s.type, t.name AS topic_name, t.partition, c.mark_delete_ledger, c.mark_delete_entry,
+       c.acked_messages, u.backlog_messages, u.backlog_bytes, u.consumers, u.unacked_messages, u.message_rate_out,
+       u.message_rate_acked, u.messages_redelivered, u.updated_ms
+FROM vela_topic t
+JOIN vela_subscription s ON s.topic_id = t.id
+LEFT JOIN vela_cursor c ON c.subscription_id = s.id
+LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id
+WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
+ORDER BY s.name, t.partition LIMIT %(limit)s
+
+-- name: producers
+SELECT p.key, p.name, t.partition, p.address, p.client_version, p.face, p.connected_ms, p.messages_in, p.bytes_in,
+       p.last_sequence_id, p.last_send_ms, p.updated_ms
+FROM vela_producer_session p JOIN vela_topic t ON t.id = p.topic_id
+WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
+ORDER BY p.name, t.partition, p.key LIMIT %(limit)s

@@ -1,0 +1,80 @@
+-- The list of topics: first the page's ids by the chosen order (keyset), then the numbers of those rows only, so that
+-- the cost does not grow with what is not on screen. A partitioned topic is one row; its partitions are summed.
+-- Relies on vela_topic(name), vela_topic(parent_id) and the primary key of vela_topic_summary.
+
+-- name: by_name
+SELECT t.id, 0::float8 AS value, t.name
+FROM vela_topic t
+WHERE t.parent_id IS NULL AND t.name > %(after_name)s
+  AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
+  AND (NOT %(only_backlog)s OR t.id IN (
+      SELECT coalesce(l.parent_id, l.id) FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id
+      WHERE s.max_backlog_messages > 0))
+ORDER BY t.name LIMIT %(limit)s
+
+-- name: by_backlog
+WITH n AS (
+    SELECT coalesce(l.parent_id, l.id) AS id, sum(s.max_backlog_messages)::float8 AS value
+    FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id
+    WHERE s.max_backlog_messages > 0 OR NOT %(only_backlog)s GROUP BY 1
+)
+SELECT t.id, coalesce(n.value, -1) AS value, t.name
+FROM vela_topic t LEFT JOIN n ON n.id = t.id
+WHERE t.parent_id IS NULL AND (n.id IS NOT NULL OR NOT %(only_backlog)s)
+  AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
+  AND (%(after_name)s = '' OR (-coalesce(n.value, -1), t.name) > (-%(after_value)s::float8, %(after_name)s))
+ORDER BY coalesce(n.value, -1) DESC, t.name LIMIT %(limit)s
+
+-- name: by_rate
+WITH n AS (
+    SELECT coalesce(l.parent_id, l.id) AS id, sum(s.message_rate_in) AS value,
+           max(s.max_backlog_messages) > 0 AS behind
+    FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id GROUP BY 1
+)
+SELECT t.id, coalesce(n.value, -1) AS value, t.name
+FROM vela_topic t LEFT JOIN n ON n.id = t.id
+WHERE t.parent_id IS NULL AND (n.behind OR NOT %(only_backlog)s)
+  AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
+  AND (%(after_name)s = '' OR (-coalesce(n.value, -1), t.name) > (-%(after_value)s::float8, %(after_name)s))
+ORDER BY coalesce(n.value, -1) DESC, t.name LIMIT %(limit)s
+
+-- name: by_last
+WITH n AS (
+    SELECT coalesce(l.parent_id, l.id) AS id, max(s.last_append_ms)::float8 AS value,
+           max(s.max_backlog_messages) > 0 AS behind
+    FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id GROUP BY 1
+)
+SELECT t.id, coalesce(n.value, -1) AS value, t.name
+FROM vela_topic t LEFT JOIN n ON n.id = t.id
+WHERE t.parent_id IS NULL AND (n.behind OR NOT %(only_backlog)s)
+  AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
+  AND (%(after_name)s = '' OR (-coalesce(n.value, -1), t.name) > (-%(after_value)s::float8, %(after_name)s))
+ORDER BY coalesce(n.value, -1) DESC, t.name LIMIT %(limit)s
+
+-- name: numbers
+SELECT t.id, t.name, t.partitions, n.backlog_messages, n.message_rate_in, n.byte_rate_in, n.stored_bytes, n.producers,
+       n.last_append_ms, n.updated_ms, s.subscriptions, s.consumers, s.message_rate_acked, w.name AS worst_subscription
+FROM vela_topic t
+LEFT JOIN LATERAL (
+    SELECT sum(n.max_backlog_messages)::bigint AS backlog_messages, sum(n.message_rate_in) AS message_rate_in,
+           sum(n.byte_rate_in) AS byte_rate_in, sum(n.stored_bytes)::bigint AS stored_bytes,
+           sum(n.producers)::bigint AS producers, max(n.last_append_ms) AS last_append_ms,
+           max(n.updated_ms) AS updated_ms
+    FROM vela_topic l JOIN vela_topic_summary n ON n.topic_id = l.id WHERE l.id = t.id OR l.parent_id = t.id
+) n ON true
+LEFT JOIN LATERAL (
+    SELECT count(DISTINCT s.name) AS subscriptions, sum(u.consumers)::bigint AS consumers,
+           sum(u.message_rate_acked) AS message_rate_acked
+    FROM vela_topic l JOIN vela_subscription s ON s.topic_id = l.id
+    LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id WHERE l.id = t.id OR l.parent_id = t.id
+) s ON true
+LEFT JOIN LATERAL (
+    SELECT s.name FROM vela_topic l JOIN vela_subscription s ON s.topic_id = l.id
+    JOIN vela_subscription_summary u ON u.subscription_id = s.id AND u.backlog_messages > 0
+    WHERE l.id = t.id OR l.parent_id = t.id GROUP BY s.name ORDER BY sum(u.backlog_messages) DESC LIMIT 1
+) w ON true
+WHERE t.id = ANY(%(ids)s)
+
+-- name: namespaces
+SELECT t.name || '/' || n.name AS name FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
+ORDER BY 1 LIMIT 200

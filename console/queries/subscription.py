@@ -1,0 +1,114 @@
+"""One subscription: numbers, consumers, pending acks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from console.queries.database import fetch, fetch_one
+
+__all__ = [
+    "PENDING_MOST",
+    "PENDING_SHOWN",
+    "ConsumerRow",
+    "PendingRow",
+    "SubscriptionHead",
+    "consumers",
+    "pending",
+    "subscription_head",
+]
+
+CONSUMERS_SHOWN = 500
+PENDING_SHOWN = 10
+PENDING_MOST = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionHead:
+    """The stored cursor and the owner's last word (None where it never spoke)."""
+
+    id: int
+    name: str
+    type: str
+    created_at: datetime
+    topic_id: int
+    topic_name: str
+    partition: int
+    mark_delete_ledger: int
+    mark_delete_entry: int
+    acked_messages: int  # cumulative over the topic
+    acked_entries: int
+    version: int  # counts acts
+    summary_backlog_messages: int | None
+    backlog_bytes: int | None
+    read_ledger: int | None
+    read_entry: int | None
+    consumers: int | None
+    unacked_messages: int | None
+    replay_entries: int | None
+    message_rate_out: float | None  # per second, here and below
+    message_rate_acked: float | None
+    messages_redelivered: int | None
+    updated_ms: int | None
+    message_rate_in: float | None  # of the topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerRow:
+    """One connected consumer."""
+
+    key: int
+    name: str
+    subscription_type: str
+    address: str
+    client_version: str
+    face: str
+    priority: int
+    connected_ms: int
+    permits: int
+    unacked_messages: int
+    blocked: bool  # on unacked messages
+    writable: bool
+    messages_out: int
+    bytes_out: int
+    messages_acked: int
+    messages_redelivered: int
+    last_flow_ms: int  # 0 = never, here and below
+    last_delivery_ms: int
+    last_ack_ms: int
+    updated_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRow:
+    """One delivery that waits for its ack."""
+
+    delivery_id: int
+    consumer_name: str
+    ledger_id: int
+    first_entry: int
+    last_entry: int
+    messages: int
+    delivered_ms: int
+    redelivery_count: int
+    deadline_ms: int | None  # None = the client's own clock
+
+
+def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
+    """By full topic name and subscription name. One query."""
+    return fetch_one(SubscriptionHead, "subscription", "head", {"topic": topic, "subscription": subscription})
+
+
+def consumers(subscription_id: int) -> list[ConsumerRow]:
+    """At most 500, by priority and name. One query."""
+    return fetch(
+        ConsumerRow,
+        "subscription",
+        "consumers",
+        {"subscription_id": subscription_id, "limit": CONSUMERS_SHOWN},
+    )
+
+
+def pending(subscription_id: int, limit: int) -> list[PendingRow]:
+    """The first `limit` deliveries by position. One query."""
+    return fetch(PendingRow, "subscription", "pending", {"subscription_id": subscription_id, "limit": limit})

@@ -1,0 +1,120 @@
+"""One topic: its numbers, subscriptions, producers and partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from console.queries.database import fetch, fetch_one
+
+__all__ = [
+    "PartitionRow",
+    "ProducerRow",
+    "SubscriptionRow",
+    "TopicHead",
+    "partitions",
+    "producers",
+    "subscriptions",
+    "topic_head",
+]
+
+ROWS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicHead:
+    """The topic itself; numbers are the owner's last word, None where it never spoke."""
+
+    id: int
+    name: str
+    partitions: int  # 0 = holds messages itself
+    partition: int  # -1 = not one
+    parent_name: str | None
+    created_at: datetime
+    terminated_at: datetime | None
+    policies: dict[str, Any]  # of the namespace
+    owner_epoch: int | None
+    messages_in: int | None
+    stored_bytes: int | None
+    producers: int | None
+    message_rate_in: float | None  # per second
+    byte_rate_in: float | None  # per second
+    last_append_ms: int | None  # 0 = never
+    backlog_messages: int | None  # of the worst subscription
+    updated_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """One partition of a partitioned topic."""
+
+    id: int
+    name: str
+    partition: int
+    messages_in: int | None
+    stored_bytes: int | None
+    message_rate_in: float | None
+    backlog_messages: int | None
+    last_append_ms: int | None
+    updated_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRow:
+    """One subscription of the topic or of one of its partitions."""
+
+    id: int
+    name: str
+    type: str
+    topic_name: str
+    partition: int
+    mark_delete_ledger: int | None
+    mark_delete_entry: int | None
+    acked_messages: int | None
+    backlog_messages: int | None
+    backlog_bytes: int | None
+    consumers: int | None
+    unacked_messages: int | None
+    message_rate_out: float | None
+    message_rate_acked: float | None
+    messages_redelivered: int | None
+    updated_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerRow:
+    """One connected producer."""
+
+    key: int
+    name: str
+    partition: int
+    address: str
+    client_version: str
+    face: str
+    connected_ms: int
+    messages_in: int
+    bytes_in: int
+    last_sequence_id: int
+    last_send_ms: int  # 0 = never
+    updated_ms: int
+
+
+def topic_head(name: str) -> TopicHead | None:
+    """By full name. One query."""
+    return fetch_one(TopicHead, "topic", "head", {"name": name})
+
+
+def partitions(topic_id: int) -> list[PartitionRow]:
+    """All partitions, by index. One query."""
+    return fetch(PartitionRow, "topic", "partitions", {"topic_id": topic_id})
+
+
+def subscriptions(topic_id: int) -> list[SubscriptionRow]:
+    """At most 500, by name and partition. One query."""
+    return fetch(SubscriptionRow, "topic", "subscriptions", {"topic_id": topic_id, "limit": ROWS})
+
+
+def producers(topic_id: int) -> list[ProducerRow]:
+    """At most 500, by name. One query."""
+    return fetch(ProducerRow, "topic", "producers", {"topic_id": topic_id, "limit": ROWS})

@@ -1,0 +1,97 @@
+"""The list of topics: search, order and page on the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from console.queries.database import fetch
+
+__all__ = ["ORDERS", "PAGE_ROWS", "TopicPage", "TopicRow", "TopicsAsked", "namespaces", "topics"]
+
+PAGE_ROWS = 50
+ORDERS = ("name", "backlog", "rate", "last")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsAsked:
+    """What the address asks for."""
+
+    search: str = ""  # part of a name
+    namespace: str = ""  # "tenant/namespace", "" = all
+    only_backlog: bool = False
+    order: str = "name"  # one of ORDERS
+    after_name: str = ""  # last name of the page before, "" = first page
+    after_value: float = 0.0  # what the last row of the page before was sorted by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRow:
+    """One line. Numbers are the owner's last word, None where it never spoke."""
+
+    id: int
+    name: str
+    partitions: int  # 0 = not partitioned
+    backlog_messages: int | None  # of the worst subscription, summed over partitions
+    message_rate_in: float | None  # per second
+    byte_rate_in: float | None  # per second
+    stored_bytes: int | None
+    producers: int | None
+    last_append_ms: int | None  # 0 = never
+    updated_ms: int | None
+    subscriptions: int
+    consumers: int | None
+    message_rate_acked: float | None  # per second, all subscriptions
+    worst_subscription: str | None  # the one with the largest backlog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPage:
+    """The rows in order and where the next page begins."""
+
+    rows: tuple[TopicRow, ...]
+    next_name: str | None  # None = this is the last page
+    next_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Key:
+    id: int
+    value: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Name:
+    name: str
+
+
+def topics(asked: TopicsAsked) -> TopicPage:
+    """Two queries, whatever is asked: the page's keys, then their numbers."""
+    search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    keys = fetch(
+        _Key,
+        "topics",
+        f"by_{asked.order}",
+        {
+            "pattern": f"%{search}%" if search else "",
+            "prefix": f"persistent://{asked.namespace}/" if asked.namespace else "",
+            "only_backlog": asked.only_backlog,
+            "after_name": asked.after_name,
+            "after_value": asked.after_value,
+            "limit": PAGE_ROWS + 1,
+        },
+    )
+    shown = keys[:PAGE_ROWS]
+    numbers = {
+        row.id: row for row in fetch(TopicRow, "topics", "numbers", {"ids": [key.id for key in shown]})
+    }
+    return TopicPage(
+        rows=tuple(numbers[key.id] for key in shown if key.id in numbers),
+        next_name=shown[-1].name if len(keys) > PAGE_ROWS else None,
+        next_value=shown[-1].value if shown else 0.0,
+    )
+
+
+def namespaces() -> tuple[str, ...]:
+    """Names for the filter, at most 200."""
+    return tuple(row.name for row in fetch(_Name, "topics", "namespaces", {}))

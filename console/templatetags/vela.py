@@ -1,0 +1,143 @@
+"""Template words of the console's pages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.template.context import Context
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from console import act_words, addresses, numerals
+from console.blocks import Block
+
+__all__ = ["register"]
+
+register = template.Library()
+
+register.filter("size", numerals.size)
+register.filter("rate", numerals.rate)
+register.filter("short_name", addresses.short_name)
+register.filter("act_title", act_words.title)
+register.simple_tag(addresses.topic_url, name="topic_url")
+register.simple_tag(addresses.subscription_url, name="subscription_url")
+register.simple_tag(addresses.act_form_url, name="act_form_url")
+
+
+@register.filter
+def count(number: int | str | None) -> str:
+    """A number as the pages write it; a lookup that found nothing gives "" and is unknown too."""
+    return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
+
+
+@register.filter
+def place_of_name(topic: str) -> str:
+    """What stands before the local name: domain unless persistent, tenant and namespace."""
+    rest = topic.removeprefix("persistent://")
+    return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
+
+
+@register.filter
+def seconds(value: float | None) -> str:
+    """A length of time given in seconds."""
+    return numerals.UNKNOWN if value is None else numerals.span(value)
+
+
+@register.filter
+def plural(number: int | str | None, word: str) -> str:
+    """3 consumers, 1 consumer, – consumers."""
+    return f"{count(number)} {word}" + ("" if number == 1 else "s")
+
+
+@register.filter
+def entries(number: int) -> str:
+    """1 entry, 12 408 entries."""
+    return f"{numerals.count(number)} " + ("entry" if number == 1 else "entries")
+
+
+@register.filter
+def batches(number: int) -> str:
+    """1 batch, 3 batches."""
+    return f"{numerals.count(number)} " + ("batch" if number == 1 else "batches")
+
+
+@register.filter
+def sentence(text: str) -> str:
+    """Words of the broker as a sentence: capital letter, full stop."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+@register.simple_tag
+def asked(act: Any) -> str:
+    """What an act asks for, in words; takes a row of the log or a view of the service."""
+    undo_of = act.undo_of_id if hasattr(act, "undo_of_id") else act.undo_of
+    return act_words.asked(act.kind, act.parameters, undo_of)
+
+
+@register.inclusion_tag("console/badge.html")
+def act_state(state: str) -> dict[str, str]:
+    """The state of an act as a badge: icon and word, colour only beside them."""
+    word, tone = act_words.state_word(state)
+    return {"word": word, "tone": tone}
+
+
+@register.inclusion_tag("console/badge.html")
+def badge(word: str, tone: str) -> dict[str, str]:
+    """A word with an icon."""
+    return {"word": word, "tone": tone}
+
+
+@register.inclusion_tag("console/block.html")
+def part(block: Block) -> dict[str, Block]:
+    """A block inside its frame, which knows its own address."""
+    return {"block": block}
+
+
+@register.simple_tag(takes_context=True)
+def ago(context: Context, then: int | datetime | None) -> SafeString | str:
+    """How long ago; the exact moment is in the title. 0 and None are unknown."""
+    then_ms = _milliseconds(then)
+    if not then_ms:
+        return numerals.UNKNOWN
+    now_ms = context["now_ms"]
+    return format_html(
+        '<time class="ago" datetime="{}" title="{} UTC">{}</time>',
+        _iso(then_ms),
+        numerals.clock(then_ms, now_ms),
+        numerals.ago(then_ms, now_ms),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def moment(context: Context, then: int | datetime | None) -> SafeString | str:
+    """The moment, and how long ago in brackets."""
+    then_ms = _milliseconds(then)
+    if not then_ms:
+        return numerals.UNKNOWN
+    now_ms = context["now_ms"]
+    return format_html(
+        '<span class="moment"><time datetime="{}">{}</time> <span class="in-brackets">'
+        '<time class="ago" datetime="{}">{}</time></span></span>',
+        _iso(then_ms),
+        numerals.clock(then_ms, now_ms),
+        _iso(then_ms),
+        numerals.ago(then_ms, now_ms),
+    )
+
+
+@register.simple_tag(takes_context=True)
+def now_iso(context: Context) -> str:
+    """When this was read, for the age beside exact numbers."""
+    return _iso(context["now_ms"])
+
+
+def _milliseconds(then: int | datetime | None) -> int | None:
+    return int(then.timestamp() * 1000) if isinstance(then, datetime) else then
+
+
+def _iso(then_ms: int) -> str:
+    moment_utc = datetime.fromtimestamp(then_ms / 1000, UTC)
+    return moment_utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,39 @@
+"""Addresses of the console. Names in them: see addresses.py."""
+
+from __future__ import annotations
+
+from django.contrib.auth.views import LogoutView
+from django.urls import path, register_converter
+from django.views.generic import RedirectView
+
+from console.addresses import NameConverter, TopicConverter
+from console.live import live
+from console.views.act import act, apply, undo
+from console.views.act_form import act_form
+from console.views.acts import acts
+from console.views.login import Login
+from console.views.subscription import subscription
+from console.views.theme import theme
+from console.views.topic import topic
+from console.views.topics import topics
+
+app_name = "console"
+
+register_converter(TopicConverter, "topic")
+register_converter(NameConverter, "name")
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="console:topics"), name="home"),
+    path("login", Login.as_view(), name="login"),
+    path("logout", LogoutView.as_view(next_page="console:login"), name="logout"),
+    path("theme", theme, name="theme"),
+    path("live", live, name="live"),
+    path("topics", topics, name="topics"),
+    path("t/<topic:topic>", topic, name="topic"),
+    path("t/<topic:topic>/s/<name:name>", subscription, name="subscription"),
+    path("t/<topic:topic>/s/<name:name>/act/<name:kind>", act_form, name="act_form"),
+    path("acts", acts, name="acts"),
+    path("acts/<int:act_id>", act, name="act"),
+    path("acts/<int:act_id>/apply", apply, name="act_apply"),
+    path("acts/<int:act_id>/undo", undo, name="act_undo"),
+]

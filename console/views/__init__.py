@@ -1,0 +1,1 @@
+"""The console's pages, one file a page: authorise, query, render."""

@@ -1,0 +1,23 @@
+"""Login, with Django's own users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.views import LoginView
+
+from console.blocks import frame
+
+__all__ = ["Login"]
+
+
+class Login(LoginView):
+    """Name and password; somebody who is logged in already is sent on."""
+
+    template_name = "console/pages/login.html"
+    redirect_authenticated_user = True
+    next_page = "console:topics"
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """Django's own and what the frame needs."""
+        return {**super().get_context_data(**kwargs), **frame(self.request)}

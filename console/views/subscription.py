@@ -1,0 +1,182 @@
+"""One subscription: what waits, why, at whom, and what comes next."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from console.access import Rights, viewer
+from console.blocks import Source, answer
+from console.cursor_map import cursor_map
+from console.queries import subscription as queries
+from console.queries.acts import acts_of
+from console.queries.cursor import AckedBeyond, acked_beyond
+from console.queries.log import EntryAt, Log, Place, entries_at, log_of
+from console.queries.peek import PEEK_MESSAGES, peek
+from console.subscription_words import standing
+
+__all__ = ["subscription"]
+
+PENDING_MAPPED = 2000
+HOLES_SHOWN = 12
+
+
+@require_safe
+@viewer
+def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
+    """Six blocks; twelve queries for the whole page."""
+    head = queries.subscription_head(topic, name)
+    if head is None:
+        raise Http404(f"There is no subscription {name} on {topic}.")
+    is_long = request.GET.get("pending") == str(queries.PENDING_MOST)
+    reading = _Reading(head, pending_shown=queries.PENDING_MOST if is_long else queries.PENDING_SHOWN)
+    live = (f"sub:{head.id}",)
+    sources = [
+        Source(name=part, template=f"console/parts/subscription/{part}.html", live=live, context=context)
+        for part, context in (
+            ("numbers", reading.numbers),
+            ("cursor", reading.cursor),
+            ("consumers", reading.consumers),
+            ("pending", reading.pending_acks),
+            ("next", reading.next_messages if rights.may_see_payloads else reading.nothing),
+            ("acts", reading.acts),
+        )
+    ]
+    context = {"head": head, "nav": "topics"}
+    return answer(request, rights, "console/pages/subscription.html", sources, context)
+
+
+class _Reading:
+    """What one request has read, each part at most once."""
+
+    def __init__(self, head: queries.SubscriptionHead, *, pending_shown: int) -> None:
+        self.head = head
+        self.pending_shown = pending_shown
+
+    @cached_property
+    def log(self) -> Log:
+        return log_of(self.head.topic_id)
+
+    @cached_property
+    def mark_delete(self) -> int:
+        """As an index of the log."""
+        return self.log.index_of(self.head.mark_delete_ledger, self.head.mark_delete_entry)
+
+    @cached_property
+    def acked(self) -> AckedBeyond:
+        return acked_beyond(self.head.id, self.log, self.mark_delete)
+
+    @cached_property
+    def pending(self) -> list[queries.PendingRow]:
+        return queries.pending(self.head.id, PENDING_MAPPED)
+
+    @cached_property
+    def backlog_messages(self) -> int:
+        """Exact: what the topic ever held less what the stored cursor has acked."""
+        return self.log.total_messages - self.head.acked_messages
+
+    @cached_property
+    def next_places(self) -> list[Place]:
+        indexes = islice(self.acked.next_unacked(self.mark_delete + 1, self.log.end), PEEK_MESSAGES)
+        return [place for index in indexes if (place := self.log.place_at(index)) is not None]
+
+    @cached_property
+    def known(self) -> dict[Place, EntryAt]:
+        """Mark-delete, read position and the first unacked entry, where they are stored."""
+        head = self.head
+        places = [(head.mark_delete_ledger, head.mark_delete_entry), *self.next_places[:1]]
+        if head.read_ledger is not None and head.read_entry is not None:
+            places.append((head.read_ledger, head.read_entry))
+        return entries_at(places)
+
+    def numbers(self) -> dict[str, Any]:
+        head = self.head
+        first = self.known.get(self.next_places[0]) if self.next_places else None
+        return {
+            "head": head,
+            "backlog_messages": self.backlog_messages,
+            "oldest": first,
+            "standing": standing(
+                backlog_messages=self.backlog_messages,
+                consumers=head.consumers,
+                rate_in=head.message_rate_in,
+                rate_acked=head.message_rate_acked,
+                unacked_messages=head.unacked_messages,
+            ),
+        }
+
+    def cursor(self) -> dict[str, Any]:
+        head, log = self.head, self.log
+        at_mark_delete = self.known.get((head.mark_delete_ledger, head.mark_delete_entry))
+        read_known = head.read_ledger is not None and head.read_entry is not None
+        read_place = (head.read_ledger or 0, head.read_entry or 0)
+        holes = [
+            (log.place_at(first), log.place_at(last), last - first + 1)
+            for first, last in self.acked.runs[:HOLES_SHOWN]
+        ]
+        return {
+            "head": head,
+            "at_mark_delete": at_mark_delete,
+            "at_read": self.known.get(read_place) if read_known else None,
+            "acked": self.acked,
+            "holes": holes,
+            "more_holes": max(len(self.acked.runs) - HOLES_SHOWN, 0),
+            "map": cursor_map(
+                begin=log.begin,
+                end=log.end,
+                mark_delete=self.mark_delete,
+                read=log.index_of(*read_place) if read_known else None,
+                acked=self.acked.runs,
+                in_flight=[
+                    (
+                        log.index_of(row.ledger_id, row.first_entry),
+                        log.index_of(row.ledger_id, row.last_entry),
+                    )
+                    for row in self.pending
+                ],
+            ),
+        }
+
+    def consumers(self) -> dict[str, Any]:
+        return {"rows": queries.consumers(self.head.id), "head": self.head}
+
+    def pending_acks(self) -> dict[str, Any]:
+        return {
+            "rows": self.pending[: self.pending_shown],
+            "all_query": f"pending={queries.PENDING_MOST}"
+            if self.pending_shown < queries.PENDING_MOST
+            else "",
+            "rows_found": len(self.pending),
+            "is_all": len(self.pending) < PENDING_MAPPED,
+        }
+
+    def next_messages(self) -> dict[str, Any]:
+        log, unacked = self.log, self.acked.ack_sets
+        messages = peek(
+            self.next_places,
+            unacked={
+                place: unacked[index]
+                for place in self.next_places
+                if (index := log.index_of(*place)) in unacked
+            },
+        )
+        return {
+            "rows": [(message, self._holder(message.ledger_id, message.entry_id)) for message in messages]
+        }
+
+    def _holder(self, ledger_id: int, entry_id: int) -> queries.PendingRow | None:
+        """The delivery that has this entry in flight."""
+        for row in self.pending:
+            if row.ledger_id == ledger_id and row.first_entry <= entry_id <= row.last_entry:
+                return row
+        return None
+
+    def nothing(self) -> dict[str, Any]:
+        return {"rows": []}
+
+    def acts(self) -> dict[str, Any]:
+        return {"rows": acts_of(self.head.id)}

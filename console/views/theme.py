@@ -1,0 +1,29 @@
+"""Dark, light, or as the system says: remembered in a cookie, so that the first paint is right without a script."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+
+from console.blocks import THEME_COOKIE, THEMES
+
+__all__ = ["theme"]
+
+_YEAR_S = 365 * 24 * 3600
+
+
+@login_not_required
+@require_POST
+def theme(request: HttpRequest) -> HttpResponse:
+    """Set the cookie and go back to where the person was."""
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
+        back = "/"
+    response = redirect(back)
+    asked = request.POST.get("to", "")
+    if asked in THEMES:
+        response.set_cookie(THEME_COOKIE, asked, max_age=_YEAR_S, samesite="Lax", secure=request.is_secure())
+    return response

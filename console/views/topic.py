@@ -1,0 +1,69 @@
+"""One topic: its numbers, and by tab its subscriptions, producers, ledgers or partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from console.access import Rights, viewer
+from console.blocks import Source, answer
+from console.queries import topic as queries
+from console.queries.log import Log, log_of
+
+__all__ = ["topic"]
+
+TABS = ("subscriptions", "producers", "ledgers")
+
+
+@require_safe
+@viewer
+def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
+    """`tab` picks the block below the numbers. Six queries on every tab."""
+    head = queries.topic_head(topic)
+    if head is None:
+        raise Http404(f"There is no topic {topic}.")
+    tabs = (*TABS[:2], "partitions") if head.partitions else TABS
+    tab = request.GET.get("tab", "")
+    tab = tab if tab in tabs else tabs[0]
+    log = log_of(head.id)
+    live = (f"topic:{head.id}",)
+    sources = [
+        Source(
+            name="numbers",
+            template="console/parts/topic/numbers.html",
+            live=live,
+            context=lambda: {"head": head, "log": log},
+        ),
+        Source(
+            name=tab,
+            template=f"console/parts/topic/{tab}.html",
+            live=live,
+            context=lambda: {"head": head, **_rows(tab, head, log)},
+        ),
+    ]
+    context = {"head": head, "tabs": tabs, "tab": tab, "nav": "topics", "body": tab}
+    return answer(request, rights, "console/pages/topic.html", sources, context)
+
+
+def _rows(tab: str, head: queries.TopicHead, log: Log) -> Mapping[str, Any]:
+    match tab:
+        case "subscriptions":
+            rows = queries.subscriptions(head.id)
+            if head.partitions:
+                return {"rows": [(row, row.backlog_messages) for row in rows]}
+            # The log and the stored cursor count exactly, even when no broker runs.
+            total = log.total_messages
+            return {
+                "rows": [
+                    (row, None if row.acked_messages is None else total - row.acked_messages) for row in rows
+                ]
+            }
+        case "producers":
+            return {"rows": queries.producers(head.id)}
+        case "partitions":
+            return {"rows": queries.partitions(head.id)}
+        case _:
+            return {"log": log}

@@ -1,0 +1,69 @@
+"""Fixtures of all tests. Everything that starts a server is lazy: a run of tests/unit starts nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from config.environment import database_parts
+from config.run.postgres import PostgresServer
+from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
+from tests.support.vela import VelaProcess, started_vela
+
+_said: list[str] = []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which old PostgreSQL the run was on."""
+    for line in _said:
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A really started PostgreSQL 18, shared by the session, without fsync."""
+    with started_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def database_url(postgres: PostgresServer, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database of the test's own with Vela's tables in it."""
+    with fresh_database(postgres.url, f"test_{abs(hash(request.node.nodeid)):x}") as url:
+        migrate(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_15_url() -> Iterator[str]:
+    """A really started server of the oldest version that Vela supports."""
+    with postgres_15() as (url, what):
+        _said.append(f"oldest supported PostgreSQL: tested on {what}")
+        yield url
+
+
+@pytest.fixture(scope="session")
+def durable_postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL 18 configured as `make run` configures it: for tests that kill it."""
+    with started_postgres(durable=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(postgres: PostgresServer) -> None:
+    """pytest-django's database lives on the session's server."""
+    from django.conf import settings
+    from django.db import connections
+
+    parts = database_parts(postgres.url)
+    for alias in settings.DATABASES:
+        settings.DATABASES[alias].update(parts)
+        connections[alias].settings_dict.update(parts)
+
+
+@pytest.fixture(scope="module")
+def vela() -> Iterator[VelaProcess]:
+    """A whole Vela, started as `make run` starts it, shared by a module."""
+    with started_vela() as process:
+        yield process

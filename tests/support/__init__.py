@@ -1,0 +1,1 @@
+"""What the tests stand on: really started servers, people, clocks."""

@@ -1,0 +1,100 @@
+"""PostgreSQL servers that the tests really start: 18 from the embedded package, 15 from Debian's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from config.environment import PROJECT_DIR
+from config.run.binaries import reachable_binaries
+from config.run.postgres import DURABLE, PostgresServer
+from config.run.system_user import postgres_user
+from tests.support.ports import free_ports
+
+__all__ = ["fresh_database", "migrate", "postgres_15", "started_postgres", "world_readable_folder"]
+
+DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
+FAST = {**DURABLE, "fsync": "off", "full_page_writes": "off", "max_wal_size": "1GB", "max_connections": "200"}
+
+
+@contextmanager
+def world_readable_folder(prefix: str = "vela-test-") -> Iterator[Path]:
+    """A temporary folder that other users may enter: pytest's own is closed to the user PostgreSQL runs as."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def started_postgres(
+    *, major: int = 18, binaries: Path | None = None, durable: bool = False
+) -> Iterator[PostgresServer]:
+    """A server on a free port and a folder of its own; without fsync unless the test is about durability."""
+    with world_readable_folder("vela-pg-") as folder:
+        user = postgres_user()
+        server = PostgresServer(
+            binaries=binaries or reachable_binaries(user, folder / "binaries", major),
+            major=major,
+            folder=folder / "postgres",
+            port=free_ports(1)[0],
+            user=user,
+            configuration=DURABLE if durable else FAST,
+        )
+        server.create()
+        server.start()
+        server.wait_ready()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
+def postgres_15() -> Iterator[tuple[str, str]]:
+    """The oldest PostgreSQL that Vela supports: (URL, what it is).
+
+    VELA_TEST_PG15_URL, else Debian's postgresql-15, else the embedded package's 16, and then the report says so.
+    """
+    if url := os.environ.get("VELA_TEST_PG15_URL"):
+        yield url, "VELA_TEST_PG15_URL"
+    elif (DEBIAN_15 / "postgres").exists():
+        with started_postgres(major=15, binaries=DEBIAN_15) as server:
+            yield server.url, "Debian's PostgreSQL 15"
+    else:
+        with started_postgres(major=16) as server:
+            yield server.url, "the package's PostgreSQL 16, since no 15 is installed"
+
+
+@contextmanager
+def fresh_database(server_url: str, name: str) -> Iterator[str]:
+    """An empty database on a running server, dropped afterwards; gives its URL."""
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
+        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+    try:
+        yield f"{server_url.rpartition('/')[0]}/{name}"
+    finally:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
+
+
+def migrate(url: str) -> None:
+    """Bring a database up to date, in a process of its own so that this one's Django keeps its connections."""
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity=0"],
+        cwd=PROJECT_DIR,
+        env={**os.environ, "DATABASE_URL": url},
+        check=True,
+    )

@@ -1,0 +1,212 @@
+"""A whole Vela, started as `make run` starts it, on free ports in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from config.environment import PROJECT_DIR
+from tests.support.ports import free_ports
+from tests.support.postgres import world_readable_folder
+from tests.support.waiting import wait_until
+
+__all__ = ["PORT_SETTINGS", "VelaProcess", "started_vela"]
+
+PORT_SETTINGS = ("VELA_CONSOLE_PORT", "VELA_HTTP_PORT", "VELA_PULSAR_PORT", "VELA_PG_PORT")
+ADMIN_PASSWORD = "test-password-7"
+START_TIMEOUT_S = 90.0  # the machine may be busy; what is promised on an idle one is measured elsewhere
+
+
+@dataclass(slots=True, kw_only=True)
+class VelaProcess:
+    """The supervisor's process and where its doors are."""
+
+    data_dir: Path
+    environment: dict[str, str]
+    output: Path  # what the supervisor printed, over all starts
+    process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def console_url(self) -> str:
+        """http://host:port of the console."""
+        return f"http://127.0.0.1:{self.environment['VELA_CONSOLE_PORT']}"
+
+    @property
+    def http_url(self) -> str:
+        """http://host:port of the broker."""
+        return f"http://127.0.0.1:{self.environment['VELA_HTTP_PORT']}"
+
+    @property
+    def websocket_url(self) -> str:
+        """ws://host:port of the broker."""
+        return f"ws://127.0.0.1:{self.environment['VELA_HTTP_PORT']}"
+
+    @property
+    def pulsar_url(self) -> str:
+        """What Apache's clients are given."""
+        return f"pulsar://127.0.0.1:{self.environment['VELA_PULSAR_PORT']}"
+
+    @property
+    def database_url(self) -> str:
+        """The database that this Vela uses."""
+        url = self.environment.get("DATABASE_URL")
+        return url or (self.data_dir / "database-url").read_text(encoding="ascii").strip()
+
+    def text(self) -> str:
+        """Everything the supervisor printed so far."""
+        return self.output.read_text(encoding="utf-8") if self.output.exists() else ""
+
+    def spawn(self) -> None:
+        """Start the supervisor without waiting."""
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "config.run"],
+                cwd=PROJECT_DIR,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start and wait for the ready line; fails with everything that was printed."""
+        seen = self.text().count("vela ready")
+        self.spawn()
+        wait_until(lambda: self._ready_or_dead(seen), f"vela ready in {self.text()!r}", timeout_s=timeout_s)
+
+    def _ready_or_dead(self, seen: int) -> bool:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            raise AssertionError(f"Vela ended with {self.process.returncode}:\n{self.text()}")
+        return self.text().count("vela ready") > seen
+
+    def stop(self, timeout_s: float = 10.0) -> int:
+        """SIGTERM; the exit code. Fails if it takes longer than promised."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout_s)
+
+    def kill_supervisor(self) -> None:
+        """kill -9 of the supervisor itself."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def manage(self, *arguments: str) -> str:
+        """Run `manage.py …` against this Vela; what it printed. Fails when it fails."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=PROJECT_DIR,
+            env={**self.environment, "DATABASE_URL": self.database_url},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"manage.py {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def pids(self) -> dict[str, int]:
+        """The process ids of the children by name: broker, console, worker, worker-tick, beat, postgresql."""
+        assert self.process is not None
+        found: dict[str, int] = {}
+        for child in children_of(self.process.pid):
+            for name, pattern in _NAMES.items():
+                if re.search(pattern, command_line(child)):
+                    found[name] = child
+        return found
+
+    def kill(self, name: str) -> int:
+        """kill -9 of one child; its process id."""
+        pid = wait_until(lambda: self.pids().get(name, 0), f"a process {name}")
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+
+_NAMES = {
+    "broker": r"manage\.py runbroker",
+    "console": r"manage\.py runconsole",
+    "beat": r"config beat ",
+    "worker-tick": r"config worker .*-Q tick ",
+    "worker": r"config worker .*-Q work ",
+    "postgresql": r"bin/postgres -D ",
+}
+
+
+def children_of(pid: int) -> list[int]:
+    """Direct children of a process that still live."""
+    done = subprocess.run(["ps", "-eo", "pid=,ppid=,stat="], capture_output=True, text=True, check=True)
+    rows = (line.split() for line in done.stdout.splitlines())
+    return [int(row[0]) for row in rows if int(row[1]) == pid and not row[2].startswith("Z")]
+
+
+def command_line(pid: int) -> str:
+    """How a process was started, with a space at the end; empty if it is gone."""
+    done = subprocess.run(
+        ["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return f"{done.stdout.strip()} "
+
+
+def processes_about(data_dir: Path) -> list[str]:
+    """The processes that know this data folder, from their arguments or environment; dead ones not counted."""
+    done = subprocess.run(
+        ["ps", "-eww", "-o", "pid=,stat=,args="], capture_output=True, text=True, check=True
+    )
+    lines = []
+    for line in done.stdout.splitlines():
+        pid, stat, arguments = line.split(None, 2)
+        if stat.startswith("Z"):
+            continue
+        try:
+            told = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            told = b""
+        if str(data_dir) in arguments or f"VELA_DATA_DIR={data_dir}".encode() in told:
+            lines.append(line)
+    return lines
+
+
+@contextmanager
+def prepared_vela(settings: Mapping[str, str] | None = None) -> Iterator[VelaProcess]:
+    """A Vela that is not started yet; whatever of it runs at the end is stopped."""
+    with world_readable_folder("vela-run-") as folder:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("VELA_")}
+        inherited.pop("DATABASE_URL", None)
+        ports = {name: str(port) for name, port in zip(PORT_SETTINGS, free_ports(4), strict=True)}
+        process = VelaProcess(
+            data_dir=folder / "data",
+            environment={
+                **inherited,
+                **ports,
+                "VELA_DATA_DIR": str(folder / "data"),
+                "VELA_ADMIN_PASSWORD": ADMIN_PASSWORD,
+                **(settings or {}),
+            },
+            output=folder / "output",
+        )
+        try:
+            yield process
+        finally:
+            if process.process is not None and process.process.poll() is None:
+                try:
+                    process.stop(15.0)
+                except subprocess.TimeoutExpired:
+                    process.kill_supervisor()
+
+
+@contextmanager
+def started_vela(settings: Mapping[str, str] | None = None) -> Iterator[VelaProcess]:
+    """A Vela that serves; stopped at the end."""
+    with prepared_vela(settings) as process:
+        process.start()
+        yield process
