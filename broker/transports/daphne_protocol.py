@@ -69,6 +69,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._probes: list[asyncio.Future[bool]] = []
         self._refusal: Mapping[str, Any] | None = None
         self._is_reading_paused = False
+        self._is_finishing = False
 
     # -- the handshake -------------------------------------------------------------------------------------------
 
@@ -124,6 +125,8 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         """One message of the peer, into the handler's queue."""
         if self._probes:
             self._settle_probes(alive=True)
+        if self._is_finishing:
+            return
         if isBinary:
             event = {"type": "websocket.receive", "bytes": payload}
         else:
@@ -153,7 +156,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def resume_reading(self) -> None:
         """Take bytes again."""
         self._is_reading_paused = False
-        if self.state != self.STATE_CLOSED:
+        if self.state != self.STATE_CLOSED and not self.server.is_stopping:
             self.transport.resumeProducing()
 
     def check_timeouts(self) -> None:
@@ -245,6 +248,12 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         """See `Socket`."""
         if self.state == self.STATE_OPEN:
             self.sendClose(code=code, reason=reason)
+
+    def finish(self) -> None:
+        """The broker stops: close; what the peer still sends before it has seen that is dropped."""
+        self._is_finishing = True
+        self.transport.resumeProducing()
+        self.close(1001, "the broker stops")
 
 
 class FlowControlledFactory(WebSocketFactory):  # type: ignore[misc]  # Daphne has no types

@@ -13,7 +13,6 @@ from daphne.server import Server
 from twisted.internet import reactor
 from twisted.internet.error import CannotListenError
 from twisted.logger import ILogObserver, globalLogBeginner
-from zope.interface import implementer  # type: ignore[import-untyped]
 
 from broker.transports.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
 from broker.transports.inbound_queue import InboundQueue
@@ -73,6 +72,7 @@ class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
         )
         self.max_message_bytes = max_message_bytes
         self.connections: dict[Any, dict[str, Any]] = {}
+        self.is_stopping = False  # nothing is read any more, whoever asks
         self._port: Any = None
 
     def listen(self, host: str, port: int) -> None:
@@ -106,13 +106,20 @@ class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
             if closing is not None:
                 await closing.asFuture(asyncio.get_running_loop())
 
+    def pause_reading(self) -> None:
+        """Take nothing more from any WebSocket, for good."""
+        self.is_stopping = True
+        for protocol in self.connections:
+            if isinstance(protocol, FlowControlledProtocol):
+                protocol.pause_reading()
+
     async def stop(self, timeout_s: float = 1.0) -> None:
         """Close every WebSocket with 1001, wait for the handlers, cancel those that take too long."""
         await self.stop_accepting()
         running: list[asyncio.Future[None]] = []
         for protocol, details in list(self.connections.items()):
             if isinstance(protocol, FlowControlledProtocol):
-                protocol.close(1001, "the broker stops")
+                protocol.finish()
             instance = details.get("application_instance")
             if instance is not None and not instance.done():
                 running.append(instance)
@@ -159,9 +166,5 @@ def _reactor() -> Any:
 @functools.cache
 def _silence_twisted() -> None:
     """Twisted's own log goes nowhere, as Daphne does; what matters here is logged by this package."""
-    globalLogBeginner.beginLoggingTo([_drop], redirectStandardIO=False, discardBuffer=True)
-
-
-@implementer(ILogObserver)
-def _drop(_: object) -> None:
-    return
+    nowhere = cast(ILogObserver, lambda _: None)
+    globalLogBeginner.beginLoggingTo([nowhere], redirectStandardIO=False, discardBuffer=True)
