@@ -59,8 +59,22 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: delete_subscription
-DELETE FROM vela_subscription s USING vela_topic_owner o
-WHERE s.id = %s AND o.topic_id = s.topic_id AND o.owner_epoch = %s
+-- With everything that hangs on it; its acts stay in the log, by name. Foreign keys are checked at the end.
+WITH mine AS MATERIALIZED (
+    SELECT s.id FROM vela_subscription s JOIN vela_topic_owner o ON o.topic_id = s.topic_id
+    WHERE s.id = %s AND o.owner_epoch = %s FOR SHARE OF o
+), chunks AS (
+    DELETE FROM vela_cursor_chunk k USING mine WHERE k.cursor_id = mine.id
+), cursors AS (
+    DELETE FROM vela_cursor c USING mine WHERE c.subscription_id = mine.id
+), summaries AS (
+    DELETE FROM vela_subscription_summary u USING mine WHERE u.subscription_id = mine.id
+), pending AS (
+    DELETE FROM vela_pending_ack p USING mine WHERE p.subscription_id = mine.id
+), acts AS (
+    UPDATE vela_act a SET subscription_id = NULL FROM mine WHERE a.subscription_id = mine.id
+)
+DELETE FROM vela_subscription s USING mine WHERE s.id = mine.id
 
 -- name: replace_pending
 -- Written behind for the console and the sweep; the rows of one consumer are replaced whole.
