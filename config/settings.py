@@ -169,5 +169,6 @@ LOGGING = {
         "django": {"handlers": [], "level": "WARNING", "propagate": True},
         "django.request": {"level": "ERROR"},
         "daphne": {"level": "WARNING"},
+        "celery": {"level": "WARNING"},  # at INFO it has two lines for each tick
     },
 }

@@ -101,6 +101,20 @@ class VelaProcess:
         self.process.kill()
         self.process.wait()
 
+    def manage(self, *arguments: str) -> str:
+        """Run `manage.py …` against this Vela; what it printed. Fails when it fails."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=PROJECT_DIR,
+            env={**self.environment, "DATABASE_URL": self.database_url},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"manage.py {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        return done.stdout
+
     def pids(self) -> dict[str, int]:
         """The process ids of the children by name: broker, console, worker, worker-tick, beat, postgresql."""
         assert self.process is not None

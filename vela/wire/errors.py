@@ -2,7 +2,6 @@
 
 The classes are named after what is wrong, as callers read them in `except` clauses.
 """
-# ruff: noqa: N818
 
 from __future__ import annotations
 

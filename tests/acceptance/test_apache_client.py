@@ -1,0 +1,239 @@
+"""Apache's own client, unmodified, against a really started Vela over TCP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pulsar
+import pytest
+
+from tests.support.vela import VelaProcess
+
+RECEIVE_MS = 20_000
+QUIET_MS = 1_500
+
+
+@pytest.fixture
+def client(vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    yield client
+    client.close()
+
+
+def topic_of(request: pytest.FixtureRequest) -> str:
+    return f"apache-{abs(hash(request.node.name)):x}"
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return topic_of(request)
+
+
+def receive(consumer: pulsar.Consumer, count: int) -> list[pulsar.Message]:
+    return [consumer.receive(RECEIVE_MS) for _ in range(count)]
+
+
+def assert_silent(consumer: pulsar.Consumer) -> None:
+    with pytest.raises(pulsar.Timeout):
+        consumer.receive(QUIET_MS)
+
+
+def publish(producer: pulsar.Producer, payloads: list[bytes]) -> None:
+    results: list[pulsar.Result] = []
+    for payload in payloads:
+        producer.send_async(payload, lambda result, _: results.append(result))
+    producer.flush()
+    assert results == [pulsar.Result.Ok] * len(payloads)
+
+
+@pytest.mark.parametrize("compression", list(pulsar.CompressionType.__members__))
+@pytest.mark.parametrize("batching", [True, False], ids=["batches", "single"])
+def test_every_compression_comes_back_as_it_went(
+    client: pulsar.Client, topic: str, compression: str, batching: bool
+) -> None:
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    producer = client.create_producer(
+        topic,
+        batching_enabled=batching,
+        compression_type=pulsar.CompressionType.__members__[compression],
+    )
+    payloads = [b"%d " % number * (number % 50) for number in range(300)]
+    publish(producer, payloads)
+    assert [message.data() for message in receive(consumer, 300)] == payloads
+
+
+def test_properties_keys_and_times_survive(client: pulsar.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic, producer_name="mine")
+    producer.send(b"x", properties={"a": "1", "ü": "ö"}, partition_key="k", event_timestamp=1_700_000_000_123)
+    message = consumer.receive(RECEIVE_MS)
+    assert message.properties() == {"a": "1", "ü": "ö"}
+    assert message.partition_key() == "k"
+    assert message.event_timestamp() == 1_700_000_000_123
+    assert message.producer_name() == "mine"
+
+
+def test_exclusive_refuses_a_second_consumer_and_takes_it_after_the_first(
+    client: pulsar.Client, topic: str
+) -> None:
+    first = client.subscribe(topic, "s")
+    with pytest.raises(pulsar.ConsumerBusy):
+        client.subscribe(topic, "s")
+    first.close()
+    client.subscribe(topic, "s").close()
+
+
+def test_shared_spreads_messages_and_gives_back_what_a_leaver_held(client: pulsar.Client, topic: str) -> None:
+    consumers = [client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared) for _ in range(3)]
+    producer = client.create_producer(topic)
+    publish(producer, [b"%d" % number for number in range(90)])
+    seen: dict[bytes, int] = {}
+    first = receive(consumers[0], 20)
+    for message in first[:10]:
+        consumers[0].acknowledge(message)
+        seen[message.data()] = 0
+    consumers[0].close()
+    for index in (1, 2):
+        while True:
+            try:
+                message = consumers[index].receive(QUIET_MS)
+            except pulsar.Timeout:
+                break
+            assert message.data() not in seen, "an acked message, or one given to two consumers, came again"
+            seen[message.data()] = index
+            consumers[index].acknowledge(message)
+    assert len(seen) == 90
+    assert set(seen.values()) == {0, 1, 2}
+
+
+def test_negative_ack_counts_redeliveries(client: pulsar.Client, topic: str) -> None:
+    consumer = client.subscribe(
+        topic, "s", consumer_type=pulsar.ConsumerType.Shared, negative_ack_redelivery_delay_ms=100
+    )
+    publish(client.create_producer(topic), [b"bad", b"good"])
+    counts = []
+    for _ in range(4):
+        message = consumer.receive(RECEIVE_MS)
+        if message.data() == b"good":
+            consumer.acknowledge(message)
+        else:
+            counts.append(message.redelivery_count())
+            consumer.negative_acknowledge(message)
+    assert counts == [0, 1, 2]
+    message = consumer.receive(RECEIVE_MS)
+    assert message.redelivery_count() == 3
+    consumer.acknowledge(message)
+    assert_silent(consumer)
+
+
+def test_ack_timeout_brings_messages_again(client: pulsar.Client, topic: str) -> None:
+    consumer = client.subscribe(
+        topic, "s", consumer_type=pulsar.ConsumerType.Shared, unacked_messages_timeout_ms=10_000
+    )
+    publish(client.create_producer(topic), [b"slow"])
+    assert consumer.receive(RECEIVE_MS).redelivery_count() == 0
+    again = consumer.receive(RECEIVE_MS)
+    assert again.data() == b"slow"
+    assert again.redelivery_count() == 1
+
+
+def test_batch_index_acks_outlive_the_consumer(client: pulsar.Client, topic: str) -> None:
+    def subscribe() -> pulsar.Consumer:
+        return client.subscribe(
+            topic, "s", consumer_type=pulsar.ConsumerType.Shared, batch_index_ack_enabled=True
+        )
+
+    consumer = subscribe()
+    producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=500)
+    publish(producer, [b"%d" % number for number in range(10)])
+    messages = receive(consumer, 10)
+    assert len({message.message_id().entry_id() for message in messages}) == 1
+    for message in messages[:3]:
+        consumer.acknowledge(message)
+    consumer.close()
+    consumer = subscribe()
+    assert [message.data() for message in receive(consumer, 7)] == [b"%d" % number for number in range(3, 10)]
+    assert_silent(consumer)
+
+
+def test_cumulative_ack_and_redeliver_on_exclusive(client: pulsar.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s")
+    publish(client.create_producer(topic), [b"%d" % number for number in range(10)])
+    messages = receive(consumer, 10)
+    consumer.acknowledge_cumulative(messages[4])
+    consumer.redeliver_unacknowledged_messages()
+    assert [message.data() for message in receive(consumer, 5)] == [b"%d" % number for number in range(5, 10)]
+
+
+def test_seek_by_id_time_and_to_the_ends(client: pulsar.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s", start_message_id_inclusive=True)
+    producer = client.create_producer(topic)
+    publish(producer, [b"%d" % number for number in range(50)])
+    early = receive(consumer, 50)
+    moment_ms = int(time.time() * 1000) + 1
+    while int(time.time() * 1000) <= moment_ms:
+        pass
+    publish(producer, [b"%d" % number for number in range(50, 100)])
+    receive(consumer, 50)
+    consumer.seek(early[20].message_id())
+    assert receive(consumer, 80)[0].data() == b"20"
+    consumer.seek(moment_ms)
+    assert [message.data() for message in receive(consumer, 50)] == [
+        b"%d" % number for number in range(50, 100)
+    ]
+    consumer.seek(pulsar.MessageId.earliest)
+    assert receive(consumer, 100)[0].data() == b"0"
+    consumer.seek(pulsar.MessageId.latest)
+    assert_silent(consumer)
+
+
+def test_reader_reads_from_any_place_and_knows_the_end(client: pulsar.Client, topic: str) -> None:
+    producer = client.create_producer(topic)
+    ids = [producer.send(b"%d" % number) for number in range(10)]
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    seen = []
+    while reader.has_message_available():
+        seen.append(reader.read_next(RECEIVE_MS).data())
+    assert seen == [b"%d" % number for number in range(10)]
+    after = client.create_reader(topic, ids[6])
+    assert after.read_next(RECEIVE_MS).data() == b"7"
+
+
+def test_unsubscribe_forgets_the_cursor(client: pulsar.Client, topic: str) -> None:
+    client.subscribe(topic, "s").unsubscribe()
+    publish(client.create_producer(topic), [b"between"])
+    consumer = client.subscribe(topic, "s")
+    assert_silent(consumer)
+
+
+def test_partitioned_topic_made_by_the_command(vela: VelaProcess, client: pulsar.Client, topic: str) -> None:
+    vela.manage("createtopic", topic, "--partitions", "3")
+    assert len(client.get_topic_partitions(topic)) == 3
+    consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    producer = client.create_producer(
+        topic, message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution
+    )
+    publish(producer, [b"%d" % number for number in range(30)])
+    messages = receive(consumer, 30)
+    assert {message.data() for message in messages} == {b"%d" % number for number in range(30)}
+    assert len({message.topic_name() for message in messages}) == 3
+
+
+def test_a_restart_in_between_loses_nothing_and_repeats_no_flushed_ack(vela: VelaProcess, topic: str) -> None:
+    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    publish(client.create_producer(topic, batching_enabled=True), [b"%d" % number for number in range(1000)])
+    acked = receive(consumer, 400)
+    for message in acked:
+        consumer.acknowledge(message)
+    consumer.close()
+    client.close()
+    assert vela.stop() == 0
+    vela.start()
+    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    again = {message.data() for message in receive(consumer, 600)}
+    assert again == {b"%d" % number for number in range(1000)} - {message.data() for message in acked}
+    assert_silent(consumer)
+    client.close()

@@ -1,0 +1,194 @@
+"""Kill processes at random moments under a workload, then prove that nothing was lost, passed over or stored twice.
+
+`make chaos` runs the long form: `python -m tests.chaos.run --kills 10 --messages 100000 [--seed N]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass, field
+
+import psycopg
+
+from tests.chaos.workload import RECEIVER_QUEUE, Workload
+from tests.support.vela import VelaProcess, started_vela
+from tests.support.waiting import wait_until
+from vela.wire.entry import decode_messages
+
+__all__ = ["Findings", "run_chaos"]
+
+TARGETS = ("broker", "postgresql", "worker-tick")
+FLUSH_WINDOW_S = 1.5  # cursors are flushed within 1 s; half a second for the flush itself
+RECOVERY_S = 60.0
+UNKNOWN = "vela_writer_unknown_outcomes_total"
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a run showed."""
+
+    seed: int
+    kills: dict[str, int] = field(default_factory=dict)
+    sent: int = 0
+    receipted: int = 0
+    delivered_again: int = 0  # deliveries beyond the first
+    delivered_again_limit: int = 0  # what unflushed acks and prefetched messages explain
+    stored_twice: int = 0  # messages in two entries: a client resent what got no receipt from a killed broker
+    stored_twice_limit: int = 0  # sends without receipt at the broker's kills
+    unknown_outcomes: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"seed {self.seed}: kills {self.kills}, {self.sent} sent, {self.receipted} receipted, 0 lost; "
+            f"delivered again {self.delivered_again} (explained: up to {self.delivered_again_limit}); "
+            f"stored twice by clients' own resends {self.stored_twice} (up to {self.stored_twice_limit}); "
+            f"unknown commit outcomes resolved {self.unknown_outcomes}"
+        )
+
+
+def run_chaos(
+    vela: VelaProcess, *, kills: int, messages: int, seed: int, shared: bool = True, batching: bool = True
+) -> Findings:
+    """`kills` of each target under at least `messages` messages; raises AssertionError with what went wrong."""
+    chance = random.Random(seed)
+    findings = Findings(seed)
+    order = list(TARGETS) * kills
+    chance.shuffle(order)
+    rate_per_s = max(500, messages // max(1, 3 * len(order)))
+    workload = Workload(
+        vela.pulsar_url,
+        f"chaos-{seed}",
+        subscription="checked",
+        shared=shared,
+        rate_per_s=rate_per_s,
+        batching=batching,
+    )
+    workload.start()
+    try:
+        for target in order:
+            _kill(vela, workload, target, chance, findings)
+        wait_until(lambda: workload.sent >= messages, "all messages sent", timeout_s=600)
+        workload.stop_sending()
+        _wait_for_delivery(workload)
+    finally:
+        workload.stop()
+    findings.sent, findings.receipted = workload.sent, len(workload.record.receipts)
+    findings.unknown_outcomes += _metric(vela, UNKNOWN)
+    _check(vela, workload, findings)
+    return findings
+
+
+def _kill(
+    vela: VelaProcess, workload: Workload, target: str, chance: random.Random, findings: Findings
+) -> None:
+    # A commit is under way about half of the time: any moment will do, but not the same one each time.
+    moment = time.monotonic() + chance.uniform(0.05, 1.0)
+    wait_until(lambda: time.monotonic() >= moment, "a random moment")
+    if target == "broker":
+        findings.unknown_outcomes += _metric(vela, UNKNOWN)
+    record = workload.record
+    unanswered = workload.sent - len(record.receipts) - len(record.failed)
+    killed_s = time.monotonic()
+    vela.kill(target)
+    findings.kills[target] = findings.kills.get(target, 0) + 1
+    answered = len(record.receipts)
+    wait_until(
+        lambda: len(record.receipts) > answered + 10,
+        f"receipts after kill -9 of {target} (seed {findings.seed})",
+        timeout_s=RECOVERY_S,
+    )
+    if target == "broker":
+        findings.stored_twice_limit += (
+            unanswered + 2000
+        )  # what was sent until the client noticed: its pending limit
+        unflushed = sum(1 for at_s, _ in record.acks if killed_s - FLUSH_WINDOW_S <= at_s)
+        findings.delivered_again_limit += unflushed + 2 * RECEIVER_QUEUE
+    elif target == "postgresql":
+        # The broker lives on and keeps its memory: connections of clients are not cut.
+        findings.delivered_again_limit += 2 * RECEIVER_QUEUE
+
+
+def _wait_for_delivery(workload: Workload) -> None:
+    """Until everything receipted was delivered, as long as there is progress."""
+    while missing := len(workload.outstanding()):
+        before = missing
+        wait_until(
+            lambda before=before: len(workload.outstanding()) < before,  # type: ignore[misc]
+            f"{missing} receipted messages, such as {sorted(workload.outstanding())[:5]}",
+            timeout_s=RECOVERY_S,
+        )
+
+
+def _check(vela: VelaProcess, workload: Workload, findings: Findings) -> None:
+    record = workload.record
+    assert not record.failed, f"sends failed: {list(record.failed.items())[:5]}"
+    assert findings.receipted == findings.sent, f"{findings.sent - findings.receipted} sends got no answer"
+    stored, twice = _stored(vela.database_url, workload.topic)
+    for number, (ledger, entry, batch_index) in record.receipts.items():
+        found = stored.get((ledger, entry, max(0, batch_index)))
+        assert found == number, f"receipt of message {number} names {ledger}:{entry}, which holds {found}"
+    lost = record.receipts.keys() - record.deliveries.keys()
+    assert not lost, f"{len(lost)} receipted messages were passed over: {sorted(lost)[:10]}"
+    findings.stored_twice = twice
+    assert twice <= findings.stored_twice_limit, f"{twice} messages stored twice, more than clients resent"
+    if not findings.kills.get("broker"):
+        assert twice == 0, f"{twice} messages stored twice though no client ever had to resend"
+    findings.delivered_again = sum(count - 1 for count in record.deliveries.values())
+    limit = findings.delivered_again_limit + twice
+    assert findings.delivered_again <= limit, f"{findings.delivered_again} duplicates, explained are {limit}"
+
+
+def _stored(database_url: str, topic: str) -> tuple[dict[tuple[int, int, int], int], int]:
+    """(ledger, entry, index) → message number, and how many messages lie there more than once; ids are gap-free."""
+    stored: dict[tuple[int, int, int], int] = {}
+    expected: dict[int, int] = {}
+    with psycopg.connect(database_url) as connection:
+        rows = connection.execute(
+            "SELECT e.ledger_id, e.entry_id, e.data FROM vela_entry e JOIN vela_topic t ON t.id = e.topic_id"
+            " WHERE t.name = %s ORDER BY 1, 2",
+            (f"persistent://public/default/{topic}",),
+        )
+        for ledger, entry, data in rows:
+            assert entry == expected.get(ledger, 0), f"ledger {ledger} has a gap before entry {entry}"
+            expected[ledger] = entry + 1
+            for index, message in enumerate(decode_messages(bytes(data), max_message_bytes=5 * 1024 * 1024)):
+                stored[ledger, entry, index] = int(message.payload)
+    return stored, len(stored) - len(set(stored.values()))
+
+
+def _metric(vela: VelaProcess, name: str) -> int:
+    try:
+        with urllib.request.urlopen(f"{vela.http_url}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return 0
+    return int(
+        sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(f"{name} "))
+    )
+
+
+def main() -> int:
+    """The long form."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=10, help="of each process")
+    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=None)
+    options = parser.parse_args()
+    seed = secrets.randbits(31) if options.seed is None else options.seed
+    print(f"chaos: seed {seed}", flush=True)
+    with started_vela() as vela:
+        findings = run_chaos(vela, kills=options.kills, messages=options.messages, seed=seed)
+    print(findings)
+    if not findings.unknown_outcomes:
+        print("no commit's outcome was unknown in this run: run it again with another seed", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,19 @@
+"""The short form of `make chaos`: two kills of each process."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from tests.chaos.run import run_chaos
+from tests.support.vela import VelaProcess
+
+
+@pytest.mark.parametrize("batching", [True, False], ids=["batches", "single"])
+def test_kill_9_loses_nothing(vela: VelaProcess, batching: bool) -> None:
+    seed = secrets.randbits(31)
+    print(f"chaos: seed {seed}")
+    findings = run_chaos(vela, kills=2, messages=6000, seed=seed, batching=batching)
+    print(findings)
+    assert findings.kills == {"broker": 2, "postgresql": 2, "worker-tick": 2}
