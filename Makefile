@@ -6,6 +6,7 @@ RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
 .PHONY: help run test demo chaos check format lock proto
+.PHONY: docker-check
 .SILENT:
 
 help: ## what there is
@@ -45,6 +46,9 @@ lock: development ## compile requirements/*.txt again; UV="--upgrade" is handed 
 
 proto: development ## compile the protobuf definitions
 	$(RUN) -m grpc_tools.protoc -I . --python_out=. --mypy_out=quiet:. vela/wire/pb/vela_pulsar.proto
+
+docker-check: python ## the image and compose.yaml, shown to work without a container engine (root on Debian 12)
+	$(PYTHON) -m docker.check $(STEPS)
 
 .PHONY: python server development
 python:
