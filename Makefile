@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 BOOTSTRAP := $(PYTHON) config/run/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lock proto
+.PHONY: help run test check bench format lock proto
 .SILENT:
 
 help: ## what there is
@@ -26,6 +26,9 @@ check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) manage.py makemigrations --check --dry-run
 	$(RUN) manage.py check --deploy --fail-level WARNING
 	if [ -d templates ]; then $(VENV)/bin/djlint templates --check --quiet && $(VENV)/bin/djlint templates --lint --quiet; fi
+
+bench: development ## measure it: BENCH="--quick", BENCH="--only latency" (bench/METHODOLOGY.md)
+	$(RUN) -m bench $(BENCH)
 
 format: development ## format the code
 	$(RUN) -m ruff format .
