@@ -3,10 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
-BOOTSTRAP := $(PYTHON) config/run/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench format lock proto
+.PHONY: help run test demo chaos check bench format lock proto
 .SILENT:
 
 help: ## what there is
@@ -15,40 +14,47 @@ help: ## what there is
 run: server ## start Vela: PostgreSQL, broker, console, worker, beat
 	exec $(RUN) -m config.run
 
-test: tests-need ## run all tests
+test: development ## run all tests; PYTEST="..." is handed on
+	$(RUN) -m config.run.test_tools
 	$(RUN) -m pytest $(PYTEST)
+
+demo: python ## give a running Vela's console something to show
+	$(PYTHON) config/run/bootstrap.py demo
+	exec $(RUN) -m config.run.demo
+
+chaos: development ## kill -9 everything N=10 times each under MESSAGES=100000; SEED=… repeats a run
+	$(RUN) -m tests.chaos.run --kills $(or $(N),10) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
 
 check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) -m ruff format --check --quiet .
 	$(RUN) -m ruff check --quiet .
 	$(RUN) -m mypy --no-error-summary .
-	$(VENV)/bin/lint-imports --no-cache | sed -n '/^Contracts:/p; /BROKEN/p; /->/p; /Broken/,$$p'
+	$(VENV)/bin/lint-imports --no-cache
 	$(RUN) manage.py makemigrations --check --dry-run
 	$(RUN) manage.py check --deploy --fail-level WARNING
-	if [ -d templates ]; then $(VENV)/bin/djlint templates --check --quiet && $(VENV)/bin/djlint templates --lint --quiet; fi
+	$(VENV)/bin/djlint templates --check --quiet
+	$(VENV)/bin/djlint templates --lint --quiet
 
 bench: development ## measure it: BENCH="--quick", BENCH="--only latency" (bench/METHODOLOGY.md)
 	$(RUN) -m bench $(BENCH)
 
 format: development ## format the code
-	$(RUN) -m ruff format .
-	$(RUN) -m ruff check --fix .
+	$(RUN) -m ruff format --quiet .
+	$(RUN) -m ruff check --fix --quiet .
 
-lock: development ## compile the dependency lists again, with hashes
-	$(RUN) config/run/lock.py
+lock: development ## compile requirements/*.txt again; UV="--upgrade" is handed on
+	$(RUN) -m pip install --quiet --require-hashes -r requirements/uv.txt
+	$(RUN) -m config.run.lock $(UV)
 
 proto: development ## compile the protobuf definitions
-	$(RUN) -m grpc_tools.protoc
+	$(RUN) -m grpc_tools.protoc -I . --python_out=. --mypy_out=quiet:. vela/wire/pb/vela_pulsar.proto
 
-.PHONY: python server development tests-need
+.PHONY: python server development
 python:
 	$(PYTHON) config/run/python_version.py
 
 server: python
-	$(BOOTSTRAP) server
+	$(PYTHON) config/run/bootstrap.py server
 
 development: python
-	$(BOOTSTRAP) server dev
-
-tests-need: python
-	$(BOOTSTRAP) server dev pipeline --system
+	$(PYTHON) config/run/bootstrap.py dev

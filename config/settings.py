@@ -50,6 +50,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "console.middleware.ContentSecurityPolicy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -90,6 +91,18 @@ DATABASES: dict[str, dict[str, Any]] = {
         },
     },
 }
+# What pages read with: it cannot write, and no page may hold the database up (console rule 10).
+_READ_ROLE = environment.text("VELA_READ_ROLE")
+DATABASES["read"] = {
+    **DATABASES["default"],
+    "OPTIONS": {
+        **DATABASES["default"]["OPTIONS"],
+        "application_name": "vela pages",
+        "options": "-c default_transaction_read_only=on -c statement_timeout=5000"
+        + (f" -c role={_READ_ROLE}" if _READ_ROLE else ""),
+    },
+    "TEST": {"MIRROR": "default"},
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # In memory, inside one process: it carries page refreshes, never messages (design 7).
@@ -103,6 +116,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login"
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
@@ -154,5 +168,6 @@ LOGGING = {
         "django": {"handlers": [], "level": "WARNING", "propagate": True},
         "django.request": {"level": "ERROR"},
         "daphne": {"level": "WARNING"},
+        "celery": {"level": "WARNING"},  # at INFO it has two lines for each tick
     },
 }

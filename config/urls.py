@@ -1,7 +1,7 @@
 """The console process's addresses."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
 from console import health
 
@@ -11,4 +11,5 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("django-admin/", admin.site.urls),
+    path("", include("console.urls")),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import update_wrapper
 from typing import Concatenate, ParamSpec, cast
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
@@ -17,8 +17,6 @@ __all__ = ["OPERATOR_GROUP", "Rights", "operator_only", "rights_of", "viewer"]
 OPERATOR_GROUP = "operator"
 
 P = ParamSpec("P")
-View = Callable[Concatenate[HttpRequest, "Rights", P], HttpResponseBase]
-Routed = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,24 +40,29 @@ def rights_of(user: AbstractBaseUser | AnonymousUser) -> Rights:
     return Rights(name=person.get_username(), may_act=trusted, may_see_payloads=trusted)
 
 
-def viewer(view: View[P]) -> Routed[P]:
+def viewer(
+    view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """Authorise: logged in. The view receives the person's rights after the request."""
 
-    @wraps(view)
-    def authorised(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+    def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         if not request.user.is_authenticated:
             return redirect_to_login(request.get_full_path())
         return view(request, rights_of(request.user), *args, **kwargs)
 
-    return authorised
+    return update_wrapper(authorised, view)
 
 
-def operator_only(view: View[P]) -> Routed[P]:
+def operator_only(
+    view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
+) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
     """Authorise: logged in and allowed to act. Raises PermissionDenied (403) for a viewer."""
 
-    def checked(request: HttpRequest, rights: Rights, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+    def checked(
+        request: HttpRequest, rights: Rights, /, *args: P.args, **kwargs: P.kwargs
+    ) -> HttpResponseBase:
         if not rights.may_act:
             raise PermissionDenied("Only staff and members of the group “operator” may move a cursor.")
         return view(request, rights, *args, **kwargs)
 
-    return viewer(wraps(view)(checked))
+    return viewer(update_wrapper(checked, view))

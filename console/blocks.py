@@ -1,7 +1,7 @@
 """Blocks and pages: every block is a template of its own with an address (`?part=name`) and an ETag.
 
 A page renders its blocks and frames them; a GET with `part` answers that block alone, 304 when it is what the browser
-has. What a block says about time passing (the text of `<time>`) is not part of its version, so a quiet block stays equal.
+has. What a block says about time passing (the text of `<time>`) is not part of its version: a quiet block stays equal.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Block:
 
 def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
     now_ms = int(time.time() * 1000)
-    html = render_to_string(source.template, {**source.context(), "rights": rights, "now_ms": now_ms}, request)
+    html = render_to_string(
+        source.template, {**source.context(), "rights": rights, "now_ms": now_ms}, request
+    )
     version = _TIME_TEXT.sub(r"\1", _READ_TIME.sub("", html))
     digest = hashlib.sha256(f"{rights.role}\n{version}".encode()).hexdigest()[:20]
     query = request.GET.copy()
@@ -77,8 +79,7 @@ def answer(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    """The page, or with `part` in the address one of its blocks. Raises Http404 for a block the page does not have.
-    """
+    """The page, or with `part` in the address one of its blocks. Raises Http404 for a block the page does not have."""
     wanted = request.GET.get("part")
     if wanted is None:
         blocks = {source.name: _render(request, rights, source) for source in sources}
@@ -103,7 +104,9 @@ def page(
 ) -> HttpResponse:
     """A whole page in its frame. One query for the frame."""
     response = HttpResponse(
-        render_to_string(template, {**frame(request), "rights": rights, "chrome": _chrome(), **context}, request),
+        render_to_string(
+            template, {**frame(request), "rights": rights, "chrome": _chrome(), **context}, request
+        ),
         status=status,
     )
     response["Cache-Control"] = "private, no-store"

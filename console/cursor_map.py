@@ -63,7 +63,13 @@ class CursorMap:
 
 
 def cursor_map(
-    *, begin: int, end: int, mark_delete: int, read: int | None, acked: Iterable[Run], in_flight: Iterable[Run]
+    *,
+    begin: int,
+    end: int,
+    mark_delete: int,
+    read: int | None,
+    acked: Iterable[Run],
+    in_flight: Iterable[Run],
 ) -> CursorMap | None:
     """Draw indexes `begin` (first kept) up to `end` (excluded); None when nothing is kept.
 

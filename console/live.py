@@ -1,7 +1,7 @@
 """Thin server-sent events: "this changed", never what it changed to (console rules 3 and 13).
 
-One LISTEN connection a process hears the owners' NOTIFY and wakes the streams that asked for those keys. A stream holds no
-database connection of its own while it waits; the browser reads the block again, with the rights it has then.
+One LISTEN connection a process hears the owners' NOTIFY and wakes the streams that asked for those keys. A stream
+holds no database connection of its own while it waits; the browser reads the block again, with the rights it has then.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import json
 import logging
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import psycopg
 from asgiref.sync import sync_to_async
-from django.contrib.auth import aget_user
+from django.contrib.auth import aget_user, get_user
 from django.contrib.auth.decorators import login_not_required
 from django.db import connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
@@ -89,7 +88,9 @@ class Feed:
 
     async def _hear(self) -> None:
         parameters = connections["default"].get_connection_params()
-        wanted = {name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")}
+        wanted = {
+            name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")
+        }
         async with await psycopg.AsyncConnection.connect(**wanted, autocommit=True) as connection:
             await connection.execute("LISTEN vela_page")
             await connection.execute("LISTEN vela_act_done")
@@ -131,7 +132,9 @@ async def live(request: HttpRequest) -> HttpResponseBase:
     listener = Listener(keys=frozenset(request.GET.getlist("key")[:KEYS_PER_STREAM]), user_id=user.pk)
     await sync_to_async(_release_connections)()
     response = StreamingHttpResponse(
-        events(request, feed, listener), content_type="text/event-stream", headers={"Cache-Control": "no-cache"}
+        events(request, feed, listener),
+        content_type="text/event-stream",
+        headers={"Cache-Control": "no-cache"},
     )
     response["X-Accel-Buffering"] = "no"
     return response
@@ -171,20 +174,15 @@ async def _may_still_look(request: HttpRequest) -> bool:
     """Is the session still that of an active user. Holds a connection for the question only."""
 
     def ask() -> bool:
+        # The request has its session and user in hand already: what counts is what the store says now.
+        again = HttpRequest()
+        again.session = type(request.session)(request.session.session_key)
         try:
-            key = request.session.session_key
-            fresh: Any = type(request.session)(key)
-            return bool(key) and fresh.exists(key) and bool(fresh.get("_auth_user_id")) and _is_active(request)
+            return get_user(again).is_authenticated
         finally:
             _release_connections()
 
     return await sync_to_async(ask)()
-
-
-def _is_active(request: HttpRequest) -> bool:
-    user = request.user
-    user.refresh_from_db(fields=["is_active"])
-    return user.is_active
 
 
 def _release_connections() -> None:

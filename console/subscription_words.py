@@ -44,12 +44,17 @@ def standing(
             drain_s=None,
         )
     if consumers is None or rate_acked is None or rate_in is None:
-        return Standing(badge="unknown", tone="calm", sentence="Its owner has not reported yet.", drain_s=None)
+        return Standing(
+            badge="unknown", tone="calm", sentence="Its owner has not reported yet.", drain_s=None
+        )
     net = rate_acked - rate_in
     if rate_acked <= _STILL:
         waiting = " Messages are delivered but not acked." if unacked_messages else ""
         return Standing(
-            badge="stuck", tone="bad", sentence=f"Consumers are connected, but nothing is acked.{waiting}", drain_s=None
+            badge="stuck",
+            tone="bad",
+            sentence=f"Consumers are connected, but nothing is acked.{waiting}",
+            drain_s=None,
         )
     if net > _STILL:
         return Standing(

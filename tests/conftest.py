@@ -57,8 +57,9 @@ def django_db_modify_db_settings(postgres: PostgresServer) -> None:
     from django.db import connections
 
     parts = database_parts(postgres.url)
-    settings.DATABASES["default"].update(parts)
-    connections["default"].settings_dict.update(parts)
+    for alias in settings.DATABASES:
+        settings.DATABASES[alias].update(parts)
+        connections[alias].settings_dict.update(parts)
 
 
 @pytest.fixture(scope="module")

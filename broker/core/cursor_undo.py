@@ -66,14 +66,11 @@ def merge_undo(
     floor = max(snapshot.mark_delete, overlay.through)
     merge.chunks(AckChunks(overlay.chunks))
     merge.split(overlay.partial, mark_delete, acked)
-    if floor >= act_mark_delete:
-        floor = max(floor, mark_delete)
-    else:
-        for ledger_id, first, last in ledgers.spans(act_mark_delete, mark_delete):
-            # Split above: being past the entry on which the act ended acks only what the act left of it.
-            start = first + 1 if inside == Position(ledger_id, first) else first
-            if start <= last:
-                merged.add_range(ledger_id, start, last)
+    for ledger_id, first, last in ledgers.spans(max(floor, act_mark_delete), mark_delete):
+        # Split above: being past the entry on which the act ended acks only what the act left of it.
+        start = first + 1 if inside == Position(ledger_id, first) else first
+        if start <= last:
+            merged.add_range(ledger_id, start, last)
     for ledger_id, first, last in acked.runs(max(mark_delete, act_mark_delete), LATEST):
         merged.add_range(ledger_id, first, last)
     for ledger_id, entry_id, left in acked.partials(max(mark_delete, act_mark_delete), LATEST):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import connections
 
@@ -32,7 +32,7 @@ def _queries(file: str) -> dict[str, str]:
     }
 
 
-def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, object]) -> list[T]:
+def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> list[T]:
     """Run one named query; its columns are the fields of `row_type`. Safe to repeat: the connection cannot write.
 
     Raises django.db.OperationalError when the statement timeout of the connection passes.
@@ -56,7 +56,7 @@ def _read(row: Sequence[object], documents: Sequence[int]) -> Sequence[object]:
     return values
 
 
-def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, object]) -> T | None:
+def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> T | None:
     """The first row, or None."""
     rows = fetch(row_type, file, name, parameters)
     return rows[0] if rows else None

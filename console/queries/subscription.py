@@ -96,9 +96,7 @@ class PendingRow:
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
     """By full topic name and subscription name. One query."""
-    return fetch_one(
-        SubscriptionHead, "subscription", "head", {"topic": topic, "subscription": subscription}
-    )
+    return fetch_one(SubscriptionHead, "subscription", "head", {"topic": topic, "subscription": subscription})
 
 
 def consumers(subscription_id: int) -> list[ConsumerRow]:
@@ -113,6 +111,4 @@ def consumers(subscription_id: int) -> list[ConsumerRow]:
 
 def pending(subscription_id: int, limit: int) -> list[PendingRow]:
     """The first `limit` deliveries by position. One query."""
-    return fetch(
-        PendingRow, "subscription", "pending", {"subscription_id": subscription_id, "limit": limit}
-    )
+    return fetch(PendingRow, "subscription", "pending", {"subscription_id": subscription_id, "limit": limit})

@@ -62,7 +62,13 @@ def _found(act_id: int) -> ActView:
 
 
 def _answer(
-    request: HttpRequest, rights: Rights, view: ActView, form: ApplyForm, *, refusal: str = "", status: int = 200
+    request: HttpRequest,
+    rights: Rights,
+    view: ActView,
+    form: ApplyForm,
+    *,
+    refusal: str = "",
+    status: int = 200,
 ) -> HttpResponse:
     context = {
         "act": view,

@@ -42,5 +42,12 @@ def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: 
                 status, refusal = 409, refused.text
             else:
                 return redirect("console:act", view.id)
-    context = {"head": head, "form": form, "kind": kind, "kinds": act_forms, "refusal": refusal, "nav": "topics"}
+    context = {
+        "head": head,
+        "form": form,
+        "kind": kind,
+        "kinds": act_forms,
+        "refusal": refusal,
+        "nav": "topics",
+    }
     return page(request, rights, "console/pages/act_form.html", context, status=status)

@@ -132,7 +132,10 @@ class _Reading:
                 read=log.index_of(*read_place) if read_known else None,
                 acked=self.acked.runs,
                 in_flight=[
-                    (log.index_of(row.ledger_id, row.first_entry), log.index_of(row.ledger_id, row.last_entry))
+                    (
+                        log.index_of(row.ledger_id, row.first_entry),
+                        log.index_of(row.ledger_id, row.last_entry),
+                    )
                     for row in self.pending
                 ],
             ),
@@ -144,7 +147,9 @@ class _Reading:
     def pending_acks(self) -> dict[str, Any]:
         return {
             "rows": self.pending[: self.pending_shown],
-            "all_query": f"pending={queries.PENDING_MOST}" if self.pending_shown < queries.PENDING_MOST else "",
+            "all_query": f"pending={queries.PENDING_MOST}"
+            if self.pending_shown < queries.PENDING_MOST
+            else "",
             "rows_found": len(self.pending),
             "is_all": len(self.pending) < PENDING_MAPPED,
         }
@@ -153,9 +158,15 @@ class _Reading:
         log, unacked = self.log, self.acked.ack_sets
         messages = peek(
             self.next_places,
-            unacked={place: unacked[index] for place in self.next_places if (index := log.index_of(*place)) in unacked},
+            unacked={
+                place: unacked[index]
+                for place in self.next_places
+                if (index := log.index_of(*place)) in unacked
+            },
         )
-        return {"rows": [(message, self._holder(message.ledger_id, message.entry_id)) for message in messages]}
+        return {
+            "rows": [(message, self._holder(message.ledger_id, message.entry_id)) for message in messages]
+        }
 
     def _holder(self, ledger_id: int, entry_id: int) -> queries.PendingRow | None:
         """The delivery that has this entry in flight."""

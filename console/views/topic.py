@@ -57,7 +57,9 @@ def _rows(tab: str, head: queries.TopicHead, log: Log) -> Mapping[str, Any]:
             # The log and the stored cursor count exactly, even when no broker runs.
             total = log.total_messages
             return {
-                "rows": [(row, None if row.acked_messages is None else total - row.acked_messages) for row in rows]
+                "rows": [
+                    (row, None if row.acked_messages is None else total - row.acked_messages) for row in rows
+                ]
             }
         case "producers":
             return {"rows": queries.producers(head.id)}

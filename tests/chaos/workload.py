@@ -1,4 +1,4 @@
-"""What runs while processes are killed: Apache's client publishing and consuming numbered messages, all recorded."""
+"""What runs while processes are killed: Apache's client publishing and consuming numbered messages, recorded."""
 
 from __future__ import annotations
 

@@ -198,8 +198,7 @@ class Dispatcher(Protocol):
     ) -> None:
         """The cursor took an ack: `messages` newly acked, `completed` when the entry is wholly acked.
 
-        The one who holds it is credited, whoever acked; `consumer`, who acked, is looked at first. For a
-        cumulative ack, its position and total.
+        The one who holds it is credited, whoever acked; `consumer`, who acked, is looked at first.
         """
 
     def acked_through(self, mark_delete: Position, messages: int) -> None:

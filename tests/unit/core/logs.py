@@ -41,6 +41,7 @@ class Log:
         self.ledgers.add(
             LedgerInfo(
                 ledger_id=last.ledger_id + gap,
+                entries_before=self.ledgers.total_entries,
                 messages_before=self.ledgers.total_messages,
                 bytes_before=self.ledgers.total_bytes,
             )

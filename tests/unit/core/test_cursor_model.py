@@ -51,7 +51,7 @@ class Store:
 
 
 class CursorMachine(RuleBasedStateMachine):
-    @initialize(sizes=st.lists(st.integers(1, 4), max_size=12), at_end=st.booleans())
+    @initialize(sizes=st.lists(st.integers(1, 4), max_size=8), at_end=st.booleans())
     def begin(self, sizes: list[int], at_end: bool) -> None:
         self.log = Log()
         self.log.publish_all(*sizes)
@@ -82,7 +82,9 @@ class CursorMachine(RuleBasedStateMachine):
     def ack_in_model(self, messages: set[Message]) -> None:
         self.acked |= messages
         if self.undo is not None:
-            self.undo[2].update(messages)
+            # Of the entry on which the act ended, what it passed was not delivered, whatever is acked.
+            _, act_mark_delete, restored, passed = self.undo
+            restored |= {m for m in messages if m[0] <= act_mark_delete or m not in passed}
 
     def pick(self, data: st.DataObject) -> Position:
         return data.draw(st.sampled_from(self.log.positions()))
@@ -90,7 +92,7 @@ class CursorMachine(RuleBasedStateMachine):
     def has_entries(self) -> bool:
         return bool(self.log.positions())
 
-    @rule(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=6))
+    @rule(sizes=st.lists(st.integers(1, 4), min_size=3, max_size=6))
     def publish(self, sizes: list[int]) -> None:
         self.log.publish_all(*sizes)
 
@@ -300,7 +302,7 @@ class SmallChunkMachine(CursorMachine):
             self.ack_in_model(self.messages_of(position))
 
 
-SmallChunkMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+SmallChunkMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 TestSmallChunks = SmallChunkMachine.TestCase
-CursorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+CursorMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 TestCursorMachine = CursorMachine.TestCase

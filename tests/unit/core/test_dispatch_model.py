@@ -49,6 +49,8 @@ class DispatchMachine(RuleBasedStateMachine):
         self.reading: tuple[ReadPlan, list[Position]] | None = None
         self.keys = 0
         self.counts: dict[Position, int] = {}
+        self.log.publish_all(1, 2, 3)
+        self.connect(priority=0, limited=False)
 
     def any_client(self) -> bool:
         return bool(self.clients)
@@ -120,6 +122,19 @@ class DispatchMachine(RuleBasedStateMachine):
                 position = self.cursor.next_unacked(self.log.ledgers.next_after(position))
         self.reading = None if fail else (plan, found)
 
+    @precondition(any_client)
+    @rule(permits=st.integers(1, 10), sizes=st.lists(st.integers(1, MAX_BATCH), max_size=5))
+    def deliver(self, permits: int, sizes: list[int]) -> None:
+        """The common course in one step, so that runs get deep."""
+        self.log.publish_all(*sizes)
+        for client in self.clients:
+            client.consumer.writable = True
+            self.dispatcher.flow(client.consumer, permits)
+            client.granted += permits
+        self.start_read(fail=False)
+        if self.reading is not None:
+            self.finish_read()
+
     @precondition(lambda self: self.reading is not None)
     @rule()
     def finish_read(self) -> None:
@@ -187,7 +202,7 @@ class DispatchMachine(RuleBasedStateMachine):
     @precondition(any_client)
     @rule(data=st.data(), everything=st.booleans())
     def redeliver(self, data: st.DataObject, everything: bool) -> None:
-        client = data.draw(st.sampled_from(self.clients))
+        client = data.draw(st.sampled_from([c for c in self.clients if c.holds] or self.clients))
         named = None
         if not everything:
             named = data.draw(
@@ -292,6 +307,6 @@ class ExclusiveMachine(DispatchMachine):
 
 
 for machine in (SharedMachine, ExclusiveMachine):
-    machine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+    machine.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 TestShared = SharedMachine.TestCase
 TestExclusive = ExclusiveMachine.TestCase

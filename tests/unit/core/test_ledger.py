@@ -20,7 +20,10 @@ def map_of(sizes: dict[int, int], *, sealed: bool = False) -> LedgerMap:
             ledgers.seal(ledgers.infos()[-1].ledger_id)
         ledgers.add(
             LedgerInfo(
-                ledger_id=ledger_id, messages_before=ledgers.total_messages, bytes_before=ledgers.total_bytes
+                ledger_id=ledger_id,
+                entries_before=ledgers.total_entries,
+                messages_before=ledgers.total_messages,
+                bytes_before=ledgers.total_bytes,
             )
         )
         if entries:

@@ -1,0 +1,33 @@
+"""Compiles requirements/*.txt from pyproject.toml: every version, every hash, every platform."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from config.environment import PROJECT_DIR
+
+LISTS = {
+    "server": ["--extra", "server"],
+    "demo": ["--group", "demo"],
+    "pipeline": ["--extra", "pipeline"],
+    "dev": ["--extra", "server", "--extra", "pipeline", "--group", "dev"],
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Compile each list; further arguments go to uv (--upgrade, for one)."""
+    uv = Path(sys.executable).with_name("uv")
+    for name, wanted in LISTS.items():
+        command = [uv, "pip", "compile", "pyproject.toml", "--quiet", "--universal", "--generate-hashes"]
+        target = PROJECT_DIR / "requirements" / f"{name}.txt"
+        options = ["--no-header", "--no-annotate", "--python-version", "3.11", "--output-file", target]
+        done = subprocess.run([*command, *options, *wanted, *arguments], cwd=PROJECT_DIR, check=False)
+        if done.returncode != 0:
+            return done.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,259 @@
+"""`make run`: starts, says where its doors are, refuses in one sentence, restarts what dies, leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from config.environment import PROJECT_DIR
+from tests.support.vela import PORT_SETTINGS, VelaProcess, prepared_vela, processes_about, started_vela
+from tests.support.waiting import wait_until
+
+CHILDREN = {"beat", "broker", "console", "postgresql", "worker", "worker-tick"}
+
+
+@pytest.fixture
+def prepared() -> Iterator[VelaProcess]:
+    with prepared_vela() as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[VelaProcess]:
+    with started_vela() as process:
+        yield process
+
+
+def status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def refusal(process: VelaProcess) -> str:
+    """Start what cannot start; what it said. Nothing may be left running."""
+    process.spawn()
+    assert process.process is not None
+    assert process.process.wait(30) == 1
+    assert processes_about(process.data_dir) == []
+    lines = process.text().splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def test_one_line_names_every_door(running: VelaProcess) -> None:
+    lines = [line for line in running.text().splitlines() if line.startswith("vela ready")]
+    assert lines == [
+        f"vela ready console={running.console_url} websocket={running.websocket_url} pulsar={running.pulsar_url}"
+    ]
+    assert status(f"{running.console_url}/readyz") == 200
+    assert status(f"{running.console_url}/healthz") == 200
+    assert status(f"{running.http_url}/readyz") == 200
+    assert set(running.pids()) == CHILDREN
+
+
+def test_django_admin_asks_who_is_there(running: VelaProcess) -> None:
+    with urllib.request.urlopen(f"{running.console_url}/django-admin/", timeout=5) as answer:
+        assert "/django-admin/login/" in answer.url
+
+
+def test_beat_ticks_and_the_queue_is_emptied(running: VelaProcess) -> None:
+    with psycopg.connect(running.database_url, autocommit=True) as connection:
+
+        def sent() -> int:
+            row = connection.execute("SELECT last_value FROM message_id_sequence").fetchone()
+            return int(row[0]) if row else 0
+
+        first = sent()
+        wait_until(lambda: sent() > first + 1, "two more ticks")
+        waiting = "SELECT count(*) FROM kombu_message"
+        wait_until(lambda: connection.execute(waiting).fetchone() == (0,), "an empty queue")
+
+
+def test_nothing_secret_can_be_read_by_others(running: VelaProcess) -> None:
+    for name in ("secret-key", "database-url", "postgres/password"):
+        assert (running.data_dir / name).stat().st_mode & 0o077 == 0
+
+
+def test_a_second_vela_on_the_same_folder_is_refused(running: VelaProcess) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "config.run"],
+        cwd=PROJECT_DIR,
+        env=running.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "already runs" in done.stderr
+    assert "VELA_DATA_DIR" in done.stderr
+    assert status(f"{running.http_url}/readyz") == 200
+
+
+@pytest.mark.parametrize("name", sorted(CHILDREN))
+def test_what_is_killed_is_started_again_and_said_once(running: VelaProcess, name: str) -> None:
+    before = running.text().count(f"{name} was ended by SIGKILL")
+    killed = running.kill(name)
+    wait_until(lambda: running.pids().get(name, killed) != killed, f"another {name}", timeout_s=30)
+    wait_until(
+        lambda: status(f"{running.console_url}/readyz") == status(f"{running.http_url}/readyz") == 200,
+        "both to be ready again",
+        timeout_s=30,
+    )
+    assert running.text().count(f"{name} was ended by SIGKILL") == before + 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_takes_less_than_ten_seconds_and_leaves_no_process(
+    prepared: VelaProcess, number: signal.Signals
+) -> None:
+    prepared.start()
+    assert prepared.process is not None
+    began = time.monotonic()
+    prepared.process.send_signal(number)
+    assert prepared.process.wait(15) == 0
+    assert time.monotonic() - began < 10
+    assert processes_about(prepared.data_dir) == []
+    assert "was killed" not in prepared.text()
+
+
+def test_a_stop_while_starting_leaves_no_process(prepared: VelaProcess) -> None:
+    prepared.spawn()
+    wait_until(lambda: "broker" in prepared.pids(), "children", timeout_s=60)
+    assert prepared.stop() == 0
+    assert processes_about(prepared.data_dir) == []
+
+
+def test_a_second_start_uses_the_same_data_even_after_kill_9(prepared: VelaProcess) -> None:
+    prepared.start()
+    with psycopg.connect(prepared.database_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+    prepared.kill_supervisor()
+    wait_until(
+        lambda: [line for line in processes_about(prepared.data_dir) if "postgres" not in line] == [],
+        "the children to follow their supervisor",
+    )
+    prepared.start()
+    with psycopg.connect(prepared.database_url) as connection:
+        assert connection.execute("SELECT answer FROM kept").fetchone() == (42,)
+    assert prepared.text().count("console login") == 1
+    assert prepared.text().count("new database") == 1
+
+
+def test_a_random_password_is_shown_once_and_lets_the_operator_in() -> None:
+    with prepared_vela({"VELA_ADMIN_PASSWORD": ""}) as process:
+        process.start()
+        found = re.search(r"console login: admin, password (\S+)", process.text())
+        assert found is not None
+        done = subprocess.run(
+            [
+                *(sys.executable, "manage.py", "shell", "--verbosity=0", "-c"),
+                (
+                    "from django.contrib.auth import authenticate; import sys;"
+                    f"print(authenticate(username='admin', password={found[1]!r}))"
+                ),
+            ],
+            cwd=PROJECT_DIR,
+            env=process.environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == "admin"
+
+
+@pytest.mark.parametrize("setting", PORT_SETTINGS)
+def test_a_taken_port_is_named_with_its_setting(prepared: VelaProcess, setting: str) -> None:
+    port = int(prepared.environment[setting])
+    with socket.create_server(("127.0.0.1", port)):
+        said = refusal(prepared)
+    assert setting in said
+    assert str(port) in said
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("mysql://somebody@127.0.0.1/vela", "postgresql://"),
+        ("postgresql://127.0.0.1:not-a-port/vela", "cannot be read"),
+        ("postgresql://127.0.0.1", "no database"),
+        ("postgresql://somebody:hush@127.0.0.1:1/vela", "127.0.0.1:1/vela"),
+    ],
+)
+def test_a_broken_database_url_is_one_sentence_without_the_password(
+    prepared: VelaProcess, url: str, named: str
+) -> None:
+    prepared.environment["DATABASE_URL"] = url
+    said = refusal(prepared)
+    assert "DATABASE_URL" in said
+    assert named in said
+    assert "hush" not in said
+    assert not (prepared.data_dir / "postgres").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("VELA_HTTP_PORT", "eighty"),
+        ("VELA_TICK_MS", "1"),
+        ("VELA_CONSOLE_PORT", "70000"),
+        ("VELA_DEBUG", "perhaps"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_named(prepared: VelaProcess, setting: str, value: str) -> None:
+    prepared.environment[setting] = value
+    assert setting in refusal(prepared)
+
+
+def test_users_own_server_is_used_and_left_running(prepared: VelaProcess, postgres_15_url: str) -> None:
+    from tests.support.postgres import fresh_database
+
+    with fresh_database(postgres_15_url, "vela_own_server") as url:
+        prepared.environment["DATABASE_URL"] = url
+        prepared.start()
+        assert set(prepared.pids()) == CHILDREN - {"postgresql"}
+        assert status(f"{prepared.http_url}/readyz") == 200
+        assert prepared.stop() == 0
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT count(*) > 0 FROM django_migrations").fetchone() == (True,)
+    assert not (prepared.data_dir / "postgres").exists()
+
+
+def test_an_old_python_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    """A stand-in for an old interpreter: the real one, told that it is 3.9."""
+    old = tmp_path / "python3.9"
+    old.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c \'import sys; sys.version_info = (3, 9, 2, "final", 0); '
+        f'sys.argv = sys.argv[1:]; exec(compile(open(sys.argv[0]).read(), sys.argv[0], "exec"))\' "$@"\n'
+    )
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "run", f"PYTHON={old}"],
+        cwd=PROJECT_DIR,
+        env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    sentence = done.stderr.splitlines()[0]
+    assert "Python 3.11" in sentence
+    assert "3.9" in sentence
+    assert "PYTHON=" in sentence
+    assert done.stdout == ""
