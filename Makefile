@@ -5,8 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos check format lock proto
-.PHONY: docker-check
+.PHONY: help run test demo chaos bench check docker-check format lock proto
 .SILENT:
 
 help: ## what there is
@@ -35,6 +34,9 @@ check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) manage.py check --deploy --fail-level WARNING
 	$(VENV)/bin/djlint templates --check --quiet
 	$(VENV)/bin/djlint templates --lint --quiet
+
+bench: development ## measure it: BENCH="--quick", BENCH="--only latency" (bench/METHODOLOGY.md)
+	$(RUN) -m bench $(BENCH)
 
 format: development ## format the code
 	$(RUN) -m ruff format --quiet .
