@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lock proto
+.PHONY: help run test demo chaos check format lock proto
 .SILENT:
 
 help: ## what there is
@@ -17,6 +17,13 @@ run: server ## start Vela: PostgreSQL, broker, console, worker, beat
 test: development ## run all tests; PYTEST="..." is handed on
 	$(RUN) -m config.run.test_tools
 	$(RUN) -m pytest $(PYTEST)
+
+demo: python ## give a running Vela's console something to show
+	$(PYTHON) config/run/bootstrap.py demo
+	exec $(RUN) -m config.run.demo
+
+chaos: development ## kill -9 everything N=10 times each under MESSAGES=100000; SEED=… repeats a run
+	$(RUN) -m tests.chaos.run --kills $(or $(N),10) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
 
 check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) -m ruff format --check --quiet .

@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 # One turn of the loop delivers so much before other connections get theirs.
 TURN_ENTRIES = 1000
 TURN_BYTES = 4 * 1024 * 1024
+# One write to one consumer: after it the transport is asked whether the peer takes more.
+WRITE_BYTES = 1024 * 1024
 WHEEL_TICK_MS = 32
 
 
@@ -222,7 +224,8 @@ class Subscription:
         found: list[StoredEntry] = []
         position = self.cursor.next_unacked(self.read_position)
         has_holes = self.cursor.has_holes
-        while len(found) < plan.max_entries:
+        size_bytes = 0
+        while len(found) < plan.max_entries and size_bytes < WRITE_BYTES:
             ledger = ledgers.get(position.ledger_id)
             if ledger is None or position.entry_id >= ledger.entries:
                 break
@@ -231,6 +234,7 @@ class Subscription:
             if entry is None:
                 break
             found.append(entry)
+            size_bytes += len(entry.data)
             position = (
                 Position(position.ledger_id, position.entry_id + 1)
                 if position.entry_id + 1 < ledger.entries
@@ -246,8 +250,15 @@ class Subscription:
         return None
 
     def _replay_from_memory(self, positions: Sequence[Position]) -> list[StoredEntry] | None:
-        cached = self.topic.log.cached_entry
-        found = [entry for position in positions if (entry := cached(position)) is not None]
+        found: list[StoredEntry] = []
+        size_bytes = 0
+        for position in positions:
+            entry = self.topic.log.cached_entry(position)
+            if entry is not None:
+                found.append(entry)
+                size_bytes += len(entry.data)
+                if size_bytes >= WRITE_BYTES:
+                    break
         if found:
             return found
         self._read(self.topic.reader.read_chosen(positions))

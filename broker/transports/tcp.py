@@ -27,6 +27,7 @@ class _TcpChannel:
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self.is_paused = False
+        self.is_stopping = False  # the broker stops: nothing is read any more, whoever asks
 
     def write(self, buffers: Sequence[bytes]) -> None:
         if not self._transport.is_closing():
@@ -43,7 +44,8 @@ class _TcpChannel:
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        self._transport.resume_reading()
+        if not self.is_stopping:
+            self._transport.resume_reading()
 
     def close(self) -> None:
         # A peer that never reads must not keep its connection by not reading.
@@ -86,6 +88,7 @@ class _TcpProtocol(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Take nothing more: the broker stops."""
+        self._channel.is_stopping = True
         self._channel.pause_reading()
 
     def abort(self) -> None:
@@ -120,6 +123,11 @@ class TcpListener:
         """Take no more connections."""
         if self._server is not None:
             self._server.close()
+
+    def pause_reading(self) -> None:
+        """Take nothing more from anybody, for good."""
+        for protocol in self._protocols:
+            protocol.pause_reading()
 
     async def stop(self, timeout_s: float = 1.0) -> None:
         """Close every connection after what was written to it has gone; those that do not read are dropped."""

@@ -10,6 +10,7 @@ from config.environment import PROJECT_DIR
 
 LISTS = {
     "server": ["--extra", "server"],
+    "demo": ["--group", "demo"],
     "pipeline": ["--extra", "pipeline"],
     "dev": ["--extra", "server", "--extra", "pipeline", "--group", "dev"],
 }

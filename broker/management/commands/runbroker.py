@@ -1,0 +1,26 @@
+"""`manage.py runbroker`: the broker's process, in the foreground until SIGTERM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from broker.conf import SettingInvalid, broker_settings
+from broker.service.broker import Broker
+from broker.storage.conninfo import conninfo
+from broker.transports.process import CannotStart, run_broker
+
+
+class Command(BaseCommand):
+    """Serves pulsar:// and WebSocket clients. Exits with 1 and one sentence when it cannot start."""
+
+    help = "Runs the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
+    requires_system_checks = ()  # `make check` has them; here they would cost each start
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        try:
+            settings = broker_settings()
+            run_broker(lambda: Broker(settings, conninfo()))
+        except (CannotStart, SettingInvalid) as error:
+            raise CommandError(str(error)) from None

@@ -1,0 +1,54 @@
+"""Decoded entries as the JSON face pushes them, shared by every socket: each is decoded once, whoever gets it (T9)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from vela.wire.entry import decode_messages
+from vela.wire.json.consumer import push_fragment
+
+__all__ = ["Fragment", "FragmentCache"]
+
+
+class Fragment(NamedTuple):
+    """One message of an entry: what is the same in every push of it."""
+
+    batch_index: int  # -1 when the entry is not a batch
+    batch_size: int  # 0 when the entry is not a batch
+    data: bytes  # to be given to `push_frame`
+
+
+class FragmentCache:
+    """Keeps the newest entries decoded, at most `max_bytes` of fragments."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._entries: OrderedDict[tuple[int, int], tuple[list[Fragment], int]] = OrderedDict()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the fragments kept."""
+        return self._bytes
+
+    def fragments(
+        self, ledger_id: int, entry_id: int, data: bytes, *, max_message_bytes: int
+    ) -> list[Fragment]:
+        """The messages of an entry. Raises EntryCorrupt as `decode_messages`; nothing is kept then."""
+        key = (ledger_id, entry_id)
+        known = self._entries.get(key)
+        if known is not None:
+            return known[0]
+        messages = decode_messages(data, max_message_bytes=max_message_bytes)
+        found = [
+            Fragment(message.batch_index, message.batch_size, push_fragment(message)) for message in messages
+        ]
+        size = sum(len(fragment.data) for fragment in found)
+        if size <= self._max_bytes // 4:
+            self._entries[key] = (found, size)
+            self._bytes += size
+            while self._bytes > self._max_bytes:
+                _, (_, dropped) = self._entries.popitem(last=False)
+                self._bytes -= dropped
+        return found

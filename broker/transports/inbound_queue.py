@@ -1,0 +1,57 @@
+"""The events of one WebSocket on their way to its handler, bounded (performance 0.2)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+__all__ = ["InboundQueue"]
+
+MAX_EVENTS: Final = 256
+MAX_BYTES: Final = 1024 * 1024
+RESUME_EVENTS: Final = 64
+RESUME_BYTES: Final = 256 * 1024
+
+
+class InboundQueue:
+    """First in, first out; stops the socket's reading above a limit and resumes it below a lower one.
+
+    What one read had already taken from the socket still comes in, so the limits are exceeded by that much.
+    """
+
+    __slots__ = ("_bytes", "_events", "_is_paused", "_pause", "_resume", "_waiter")
+
+    def __init__(self, *, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        self._events: deque[tuple[Mapping[str, Any], int]] = deque()
+        self._bytes = 0
+        self._is_paused = False
+        self._pause = pause
+        self._resume = resume
+        self._waiter: asyncio.Future[None] | None = None
+
+    def put_nowait(self, event: Mapping[str, Any], size_bytes: int = 0) -> None:
+        """Add an event; never refuses."""
+        self._events.append((event, size_bytes))
+        self._bytes += size_bytes
+        if not self._is_paused and (len(self._events) >= MAX_EVENTS or self._bytes >= MAX_BYTES):
+            self._is_paused = True
+            self._pause()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def get(self) -> Mapping[str, Any]:
+        """The next event. One caller at a time; safe to cancel."""
+        while not self._events:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        event, size_bytes = self._events.popleft()
+        self._bytes -= size_bytes
+        if self._is_paused and len(self._events) <= RESUME_EVENTS and self._bytes <= RESUME_BYTES:
+            self._is_paused = False
+            self._resume()
+        return event
