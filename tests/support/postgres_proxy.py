@@ -68,6 +68,7 @@ class _Link:
         self._statements: dict[bytes, str] = {}
         self._answering: Trap | None = None
         self._started = False
+        self.is_orphan = False  # the server never learns that the client has gone
         self.name = ""
 
     async def run(self) -> None:
@@ -75,6 +76,8 @@ class _Link:
         pumps = [asyncio.ensure_future(self._requests()), asyncio.ensure_future(self._answers())]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            if self.is_orphan:
+                await self._proxy.stopped.wait()
             if self._answering is not None and self._answering.moment is Moment.LATE_REQUEST:
                 await asyncio.wait(pumps)
         finally:
@@ -185,6 +188,7 @@ class PostgresProxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._traps: list[Trap] = []
         self.is_refusing = False
+        self.stopped = asyncio.Event()
         self.url = ""
 
     async def start(self) -> None:
@@ -196,6 +200,7 @@ class PostgresProxy:
 
     async def stop(self) -> None:
         """Cut everything and listen no more."""
+        self.stopped.set()
         if self._server is not None:
             self._server.close()
         self.cut()
@@ -223,6 +228,12 @@ class PostgresProxy:
         for link in found:
             link.kill()
         return len(found)
+
+    def orphan(self, name: str) -> None:
+        """Kill the client's side only, as when a host vanishes: the server holds session and locks."""
+        for link in self._named(name):
+            link.is_orphan = True
+            link.kill_client()
 
     def _named(self, name: str) -> Iterator[_Link]:
         return (link for link in self._links if name in link.name)

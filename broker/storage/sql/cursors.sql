@@ -71,6 +71,8 @@ WITH o AS MATERIALIZED (
     DELETE FROM vela_cursor c USING o WHERE c.subscription_id = %(subscription_id)s
 ), summaries AS (
     DELETE FROM vela_subscription_summary s USING o WHERE s.subscription_id = %(subscription_id)s
+), pending AS (
+    DELETE FROM vela_pending_ack p USING o WHERE p.subscription_id = %(subscription_id)s
 ), acts AS (
     UPDATE vela_act a SET subscription_id = NULL FROM o WHERE a.subscription_id = %(subscription_id)s
 ), gone AS (
