@@ -53,7 +53,10 @@ async def test_what_was_delivered_is_reported_under_the_new_epoch(run: BrokerRun
     await eventually(lambda: run.topic().owner_epoch == 2, "the epoch to advance")
     await lock_is_back(run)
     await eventually(
-        lambda: rows(run.database_url, "SELECT owner_epoch, first_entry, last_entry FROM vela_pending_ack") == [(2, 0, 2)],
+        lambda: (
+            rows(run.database_url, "SELECT owner_epoch, first_entry, last_entry FROM vela_pending_ack")
+            == [(2, 0, 2)]
+        ),
         "pending acks of the new epoch",
     )
 
