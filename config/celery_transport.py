@@ -87,7 +87,11 @@ class Transport(SqlTransport):
     polling_interval = 0.1  # seconds between looks at an empty queue
     patience_s = 0.5  # a worker looks up from its queue so often to see whether it should stop
     # kombu's own among them: its "channel disconnected" has to be mended by reconnecting, or beat is mute for ever.
-    connection_errors = (OperationalError, InterfaceError, *VirtualTransport.connection_errors)
+    connection_errors: tuple[Any, ...] = (
+        OperationalError,
+        InterfaceError,
+        *VirtualTransport.connection_errors,
+    )
 
     def establish_connection(self) -> Any:
         """As kombu's, which connects to nothing yet; it has to fail here for callers to wait between attempts."""

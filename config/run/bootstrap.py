@@ -53,9 +53,9 @@ def say(text: str) -> None:
 
 
 def _pip(requirements: Path, *, quietly: bool = False) -> subprocess.CompletedProcess[bytes]:
-    command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     return subprocess.run(
-        [*command, "--require-hashes", "-r", requirements], check=False, capture_output=quietly
+        [*command, "--require-hashes", "-r", str(requirements)], check=False, capture_output=quietly
     )
 
 
@@ -73,7 +73,12 @@ def _install_with_uv(requirements: Path) -> bool:
         "--require-hashes",
     ]
     environment = {**_pip_configuration(), **os.environ}
-    done = subprocess.run([*command, "-r", requirements], env=environment, check=False, capture_output=True)
+    done = subprocess.run(
+        [*command, "--require-hashes", "-r", str(requirements)],
+        env=environment,
+        check=False,
+        capture_output=True,
+    )
     return done.returncode == 0
 
 
@@ -102,7 +107,7 @@ def _usable() -> bool:
 
 
 def _make() -> bool:
-    command = [sys.executable, "-m", "venv", "--clear", ENVIRONMENT]
+    command = [sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 and _debian_venv():
         done = subprocess.run(command, capture_output=True, text=True, check=False)
