@@ -64,12 +64,12 @@ def _install_with_uv(requirements: Path) -> bool:
     if _pip(PROJECT / "requirements" / "uv.txt", quietly=True).returncode != 0:
         return False
     command = [
-        ENVIRONMENT / "bin" / "uv",
+        str(ENVIRONMENT / "bin" / "uv"),
         "pip",
         "install",
         "--quiet",
         "--python",
-        PYTHON,
+        str(PYTHON),
         "--require-hashes",
     ]
     environment = {**_pip_configuration(), **os.environ}
