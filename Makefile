@@ -29,8 +29,8 @@ check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) -m ruff format --check --quiet .
 	$(RUN) -m ruff check --quiet .
 	$(RUN) -m mypy --no-error-summary .
-	$(VENV)/bin/lint-imports --no-cache
-	$(RUN) manage.py makemigrations --check --dry-run
+	report=$$($(VENV)/bin/lint-imports --no-cache) || { echo "$$report"; exit 1; }
+	$(RUN) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	$(RUN) manage.py check --deploy --fail-level WARNING
 	$(VENV)/bin/djlint templates --check --quiet
 	$(VENV)/bin/djlint templates --lint --quiet

@@ -18,7 +18,7 @@ LISTS = {
 
 def main(arguments: list[str]) -> int:
     """Compile each list; further arguments go to uv (--upgrade, for one)."""
-    uv = Path(sys.executable).with_name("uv")
+    uv = str(Path(sys.executable).with_name("uv"))
     for name, wanted in LISTS.items():
         command: list[str | Path] = [
             uv,
@@ -30,6 +30,7 @@ def main(arguments: list[str]) -> int:
             "--generate-hashes",
         ]
         target = PROJECT_DIR / "requirements" / f"{name}.txt"
+<<<<<<< HEAD
         options: list[str | Path] = [
             "--no-header",
             "--no-annotate",
@@ -38,6 +39,9 @@ def main(arguments: list[str]) -> int:
             "--output-file",
             target,
         ]
+=======
+        options = ["--no-header", "--no-annotate", "--python-version", "3.11", "--output-file", str(target)]
+>>>>>>> run
         done = subprocess.run([*command, *options, *wanted, *arguments], cwd=PROJECT_DIR, check=False)
         if done.returncode != 0:
             return done.returncode
