@@ -53,19 +53,7 @@ def say(text: str) -> None:
 
 
 def _pip(requirements: Path, *, quietly: bool = False) -> subprocess.CompletedProcess[bytes]:
-<<<<<<< HEAD
-    command: list[str | Path] = [
-        PYTHON,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-input",
-    ]
-=======
     command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
->>>>>>> run
     return subprocess.run(
         [*command, "--require-hashes", "-r", str(requirements)], check=False, capture_output=quietly
     )
@@ -75,13 +63,8 @@ def _install_with_uv(requirements: Path) -> bool:
     """False if uv is not to be had or does not get along: pip then tries, and says what is wrong."""
     if _pip(PROJECT / "requirements" / "uv.txt", quietly=True).returncode != 0:
         return False
-<<<<<<< HEAD
-    command: list[str | Path] = [
-        ENVIRONMENT / "bin" / "uv",
-=======
     command = [
         str(ENVIRONMENT / "bin" / "uv"),
->>>>>>> run
         "pip",
         "install",
         "--quiet",
@@ -124,11 +107,7 @@ def _usable() -> bool:
 
 
 def _make() -> bool:
-<<<<<<< HEAD
-    command: list[str | Path] = [sys.executable, "-m", "venv", "--clear", ENVIRONMENT]
-=======
     command = [sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)]
->>>>>>> run
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 and _debian_venv():
         done = subprocess.run(command, capture_output=True, text=True, check=False)
