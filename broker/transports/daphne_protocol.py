@@ -247,7 +247,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def close(self, code: int, reason: str) -> None:
         """See `Socket`."""
         if self.state == self.STATE_OPEN:
-            self.sendClose(code=code, reason=reason)
+            self.sendClose(code=int(code), reason=reason)  # Autobahn refuses an IntEnum
 
     def finish(self) -> None:
         """The broker stops: close; what the peer still sends before it has seen that is dropped."""
