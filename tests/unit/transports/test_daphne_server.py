@@ -159,19 +159,20 @@ async def test_leaving_detaches_and_keeps_what_was_sent_before(
 
 
 async def test_a_consumer_that_does_not_read_costs_little_and_disturbs_nobody(running: Running) -> None:
+    running[0].deliveries_per_write = 8
     payload = os.urandom(64 * 1024)
     async with websockets.connect(url(running, PRODUCER), max_size=None) as producer:
-        for _ in range(400):
+        for _ in range(1000):
             await producer.send(message(payload))
             await producer.recv()
         before = resident_bytes()
         slow = await websockets.connect(url(running, CONSUMER), max_size=None, max_queue=1)
         other = CONSUMER.replace("/s?", "/other?")
         async with websockets.connect(url(running, other), max_size=None) as consumer:
-            for _ in range(400):
+            for _ in range(1000):
                 push = await asyncio.wait_for(consumer.recv(), 20)
                 await consumer.send(json.dumps({"messageId": json.loads(push)["messageId"]}))
-        assert resident_bytes() - before < 16 * 1024 * 1024  # both ends and the fragments are in this process
+        assert resident_bytes() - before < 24 * 1024 * 1024  # of 87 MB; both ends and the fragments are in this process
         slow.transport.abort()
 
 
@@ -207,10 +208,10 @@ async def test_a_handler_that_does_not_take_frames_stops_the_socket(daphne: Daph
     twisted_loop.call_soon_threadsafe(release.set)
     await client.close()
     for _ in range(1000):
-        if taken == sent:
+        if taken >= sent:
             break
         await asyncio.to_thread(daphne.call, _turn)
-    assert taken == sent
+    assert taken - sent in (0, 1)  # the send that the clock cut short may have gone out
     daphne.call(server.stop)
 
 

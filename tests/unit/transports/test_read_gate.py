@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.transports.read_gate import MAX_PENDING_BYTES, MAX_PENDING_SENDS, ReadGate
@@ -21,6 +21,7 @@ class Reading:
         self.on = True
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, MAX_PENDING_BYTES)), max_size=200))
 def test_reading_follows_what_is_owed(steps: list[tuple[bool, int]]) -> None:
     reading = Reading()
