@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lock proto
+.PHONY: help run test demo chaos bench check docker-check format lock proto
 .SILENT:
 
 help: ## what there is
@@ -18,6 +18,13 @@ test: development ## run all tests; PYTEST="..." is handed on
 	$(RUN) -m config.run.test_tools
 	$(RUN) -m pytest $(PYTEST)
 
+demo: python ## give a running Vela's console something to show
+	$(PYTHON) config/run/bootstrap.py demo
+	exec $(RUN) -m config.run.demo
+
+chaos: development ## kill -9 everything N=10 times each under MESSAGES=100000; SEED=… repeats a run
+	$(RUN) -m tests.chaos.run --kills $(or $(N),10) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
+
 check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) -m ruff format --check --quiet .
 	$(RUN) -m ruff check --quiet .
@@ -27,6 +34,9 @@ check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) manage.py check --deploy --fail-level WARNING
 	$(VENV)/bin/djlint templates --check --quiet
 	$(VENV)/bin/djlint templates --lint --quiet
+
+bench: development ## measure it: BENCH="--quick", BENCH="--only latency" (bench/METHODOLOGY.md)
+	$(RUN) -m bench $(BENCH)
 
 format: development ## format the code
 	$(RUN) -m ruff format --quiet .
@@ -38,6 +48,9 @@ lock: development ## compile requirements/*.txt again; UV="--upgrade" is handed 
 
 proto: development ## compile the protobuf definitions
 	$(RUN) -m grpc_tools.protoc -I . --python_out=. --mypy_out=quiet:. vela/wire/pb/vela_pulsar.proto
+
+docker-check: python ## the image and compose.yaml, shown to work without a container engine (root on Debian 12)
+	$(PYTHON) -m docker.check $(STEPS)
 
 .PHONY: python server development
 python:

@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 # One turn of the loop delivers so much before other connections get theirs.
 TURN_ENTRIES = 1000
 TURN_BYTES = 4 * 1024 * 1024
+# One write to one consumer: after it the transport is asked whether the peer takes more.
+WRITE_BYTES = 1024 * 1024
 WHEEL_TICK_MS = 32
 
 
@@ -105,6 +107,8 @@ class Subscription:
             if self.is_deleted:
                 raise ServiceNotReady(f"subscription {self.name} has just been deleted; subscribe again")
             await self._make_room(request)
+            if not self.topic.is_open:
+                raise ServiceNotReady(f"{self.topic.name} is moving; subscribe again")
             services = self.topic.services
             dispatch = DispatchConsumer(
                 key=services.next_key(),
@@ -222,7 +226,8 @@ class Subscription:
         found: list[StoredEntry] = []
         position = self.cursor.next_unacked(self.read_position)
         has_holes = self.cursor.has_holes
-        while len(found) < plan.max_entries:
+        size_bytes = 0
+        while len(found) < plan.max_entries and size_bytes < WRITE_BYTES:
             ledger = ledgers.get(position.ledger_id)
             if ledger is None or position.entry_id >= ledger.entries:
                 break
@@ -231,6 +236,7 @@ class Subscription:
             if entry is None:
                 break
             found.append(entry)
+            size_bytes += len(entry.data)
             position = (
                 Position(position.ledger_id, position.entry_id + 1)
                 if position.entry_id + 1 < ledger.entries
@@ -246,8 +252,15 @@ class Subscription:
         return None
 
     def _replay_from_memory(self, positions: Sequence[Position]) -> list[StoredEntry] | None:
-        cached = self.topic.log.cached_entry
-        found = [entry for position in positions if (entry := cached(position)) is not None]
+        found: list[StoredEntry] = []
+        size_bytes = 0
+        for position in positions:
+            entry = self.topic.log.cached_entry(position)
+            if entry is not None:
+                found.append(entry)
+                size_bytes += len(entry.data)
+                if size_bytes >= WRITE_BYTES:
+                    break
         if found:
             return found
         self._read(self.topic.reader.read_chosen(positions))
@@ -317,8 +330,14 @@ class Subscription:
             log.warning(
                 "%s discarded %s on %s: %s", consumer.name, len(acks), self.topic.name, validation_error
             )
-        if self.moves.is_moving and self.moves.ignores_acks:
-            if on_durable is not None:
+        if self.moves.is_moving:
+            if not self.moves.ignores_acks:
+                self.moves.defer(
+                    lambda: self.ack(
+                        consumer, acks, cumulative=cumulative, on_durable=on_durable, validation_error=None
+                    )
+                )
+            elif on_durable is not None:
                 on_durable(ServiceNotReady("the cursor is being moved; what you hold is delivered again"))
             return
         consumer.last_ack_ms = self.topic.services.clock.now_ms()
@@ -380,9 +399,12 @@ class Subscription:
         missing: IndexMissing,
     ) -> None:
         """Acks of entries whose counts are not in memory, such as those of an earlier connection."""
+        version = self.cursor.version
         while True:
             try:
                 await self.topic.reader.load_index(missing.ranges)
+                if self.cursor.version != version or self.moves.is_moving or self.is_deleted:
+                    raise ServiceNotReady("the cursor was moved; what you hold is delivered again")
             except BrokerError as error:
                 if on_durable is not None:
                     on_durable(error)
