@@ -6,8 +6,10 @@ import pytest
 from django.db import DatabaseError, InternalError, connections
 
 from console.queries import database
+from console.queries.log import Log, entries_at
 from console.queries.topics import TopicsAsked, topics
 from tests.integration.console.shop import make_topic
+from tests.unit.console.test_cursor import a_ledger
 
 pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "read"])
 
@@ -29,6 +31,11 @@ def test_it_cannot_write() -> None:
     make_topic("persistent://public/default/apples")
     with connections["read"].cursor() as cursor, pytest.raises(InternalError, match="read-only transaction"):
         cursor.execute("UPDATE vela_topic SET properties = '{}'")
+
+
+def test_a_segment_dropped_meanwhile_is_empty() -> None:
+    ledger = a_ledger(1, 0, 5, segment_id=987_654)
+    assert entries_at(Log((ledger,)), [(1, 3)]) == {}
 
 
 def test_it_gives_up() -> None:

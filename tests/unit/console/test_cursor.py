@@ -36,11 +36,11 @@ def test_next_unacked_passes_over_what_is_acked(acked: set[int], start: int, len
     ]
 
 
-def ledger(ledger_id: int, before: int, entries: int) -> LedgerRow:
+def a_ledger(ledger_id: int, before: int, entries: int, *, segment_id: int = 1) -> LedgerRow:
     return LedgerRow(
         ledger_id=ledger_id,
         state="sealed",
-        segment_id=1,
+        segment_id=segment_id,
         opened_ms=0,
         entries_before=before,
         messages_before=before,
@@ -54,7 +54,7 @@ def ledger(ledger_id: int, before: int, entries: int) -> LedgerRow:
 
 
 def test_indexes_run_on_across_ledgers() -> None:
-    log = Log((ledger(4, 100, 10), ledger(9, 110, 0), ledger(12, 110, 5)))
+    log = Log((a_ledger(4, 100, 10), a_ledger(9, 110, 0), a_ledger(12, 110, 5)))
     assert (log.begin, log.end, log.total_messages) == (100, 115, 115)
     assert log.index_of(4, 0) == 100
     assert log.index_of(12, -1) == 109

@@ -1,0 +1,89 @@
+"""Time drives redelivery twice over: Celery's tick alone is enough, and so is the owner's own wheel (design 7)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from websockets.sync.client import ClientConnection, connect
+
+from config.environment import PROJECT_DIR
+from tests.support.ports import free_ports
+from tests.support.vela import started_vela
+from tests.support.waiting import wait_until
+
+ACK_TIMEOUT_MS = 1000
+TICK_S = 1.0
+# The delivery is written behind within a second, then two ticks; the rest is for a busy machine.
+BEAT_LIMIT_S = ACK_TIMEOUT_MS / 1000 + 2 * TICK_S + 1.0 + 3.0
+WHEEL_LIMIT_S = ACK_TIMEOUT_MS / 1000 + 3.0
+
+
+def consumer_of(url: str) -> ClientConnection:
+    path = "/ws/v2/consumer/persistent/public/default/late/s"
+    query = f"subscriptionType=Shared&subscriptionInitialPosition=Earliest&ackTimeoutMillis={ACK_TIMEOUT_MS}"
+    return connect(f"{url}{path}?{query}")
+
+
+def publish(url: str, payload: bytes) -> None:
+    with connect(f"{url}/ws/v2/producer/persistent/public/default/late") as producer:
+        producer.send(json.dumps({"payload": base64.b64encode(payload).decode()}))
+        assert json.loads(producer.recv(timeout=20))["result"] == "ok"
+
+
+def assert_comes_again(url: str, limit_s: float) -> None:
+    """One message, not acked: it must come again with its count raised, and no sooner than the timeout."""
+    with consumer_of(url) as consumer:
+        publish(url, b"slow")
+        first = json.loads(consumer.recv(timeout=20))
+        taken_s = time.monotonic()
+        assert first["redeliveryCount"] == 0
+        again = json.loads(consumer.recv(timeout=limit_s))
+        waited_s = time.monotonic() - taken_s
+        assert again["messageId"] == first["messageId"]
+        assert again["redeliveryCount"] == 1
+        assert waited_s >= ACK_TIMEOUT_MS / 1000 - 0.1, f"it came again after {waited_s:.2f} s already"
+        consumer.send(json.dumps({"messageId": again["messageId"]}))
+
+
+def test_beat_alone_redelivers_when_the_wheel_is_off() -> None:
+    with started_vela({"VELA_WHEEL": "0"}) as vela:
+        assert_comes_again(vela.websocket_url, BEAT_LIMIT_S)
+
+
+def test_the_wheel_alone_redelivers_when_celery_does_not_run(database_url: str) -> None:
+    with _broker_alone(database_url) as url:
+        assert_comes_again(url, WHEEL_LIMIT_S)
+
+
+@contextmanager
+def _broker_alone(database_url: str) -> Iterator[str]:
+    http_port, pulsar_port = free_ports(2)
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "DATABASE_URL": database_url,
+        "VELA_HTTP_PORT": str(http_port),
+        "VELA_PULSAR_PORT": str(pulsar_port),
+        "VELA_SECRET_KEY": "for this test only, and long enough for Django to like it",
+    }
+    broker = subprocess.Popen([sys.executable, "manage.py", "runbroker"], cwd=PROJECT_DIR, env=environment)
+    try:
+        wait_until(lambda: _ready(http_port), "the broker to be ready", timeout_s=60)
+        yield f"ws://127.0.0.1:{http_port}"
+    finally:
+        broker.terminate()
+        assert broker.wait(15) == 0
+
+
+def _ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False

@@ -1,0 +1,28 @@
+"""docs/reference/metrics.md: every series of /metrics with its type, and no other."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+from broker.service.metrics import metrics_text
+from tests.unit.docs.pages import page, rows
+
+if TYPE_CHECKING:
+    from broker.service.broker import Broker
+
+
+def exposed() -> dict[str, str]:
+    """Name → type, of a broker without topics: the headings are there all the same."""
+    services = SimpleNamespace(
+        writer=SimpleNamespace(commits=0, unknown_outcomes=0), cache=SimpleNamespace(size_bytes=0)
+    )
+    broker = SimpleNamespace(topics={}, services=services, is_ready=lambda: (True, ""))
+    text = metrics_text(cast("Broker", broker))
+    return dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+
+
+def test_the_page_lists_the_series_that_there_are() -> None:
+    documented = {cells[0].strip("`"): cells[1] for cells in rows(page("reference/metrics.md"))}
+    assert documented == exposed()

@@ -1,0 +1,70 @@
+"""docs/reference/settings.md: every variable the code reads, and no other; the defaults that it really has."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from broker.conf import BrokerSettings
+from config.environment import Environment
+from config.run.options import Options
+from tests.unit.docs.pages import code_names, page, python_files, rows
+
+CODE = ("broker", "config", "console", "pipeline", "vela")
+VARIABLE = re.compile(r"VELA_[A-Z0-9_]+|DATABASE_URL")
+
+
+def documented() -> dict[str, list[str]]:
+    """Variable → its row."""
+    return {cells[0].strip("`"): cells for cells in rows(page("reference/settings.md"))}
+
+
+def names_in_code() -> set[str]:
+    """Every string of the code that is a variable's name and nothing else."""
+    found: set[str] = set()
+    for path in python_files(*CODE):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and VARIABLE.fullmatch(node.value)
+            ):
+                found.add(node.value)
+    return found
+
+
+def test_every_variable_of_the_code_is_documented_and_every_documented_one_is_in_the_code() -> None:
+    assert sorted(documented()) == sorted(names_in_code())
+
+
+def plain_defaults() -> list[tuple[str, str]]:
+    """The rows whose default is a value and not a sentence."""
+    return [
+        (name, default[0])
+        for name, cells in documented().items()
+        if len(default := code_names(cells[1])) == 1
+        and cells[1] == f"`{default[0]}`"
+        and "⟨" not in default[0]
+    ]
+
+
+@pytest.mark.parametrize(("name", "default"), plain_defaults())
+def test_a_documented_default_changes_nothing(name: str, default: str) -> None:
+    given = {name: default}
+    assert BrokerSettings.from_environment(given) == BrokerSettings.from_environment({})
+    assert Options.from_environment(Environment(given)) == Options.from_environment(Environment({}))
+
+
+def test_the_test_of_defaults_can_fail() -> None:
+    assert len(plain_defaults()) > 20
+    assert BrokerSettings.from_environment({"VELA_TICK_MS": "999"}) != BrokerSettings.from_environment({})
+
+
+def test_ms_and_bytes_and_seconds_are_named_as_such() -> None:
+    units = {"_MS": "ms", "_S": "s", "_BYTES": "bytes", "_PORT": "TCP port", "_ENTRIES": "entries"}
+    for name, cells in documented().items():
+        for ending, unit in units.items():
+            if name.endswith(ending):
+                assert cells[2] == unit, f"{name} has the unit {cells[2]!r}"

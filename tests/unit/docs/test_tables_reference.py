@@ -1,0 +1,34 @@
+"""docs/reference/tables.md: every table of the models; acts.md: every kind and state."""
+
+from __future__ import annotations
+
+from django.apps import apps
+
+from broker.models import Act
+from broker.service.act_plan import KINDS
+from tests.unit.docs.pages import code_names, page, rows, section
+
+TABLES = page("reference/tables.md")
+ACTS = page("reference/acts.md")
+
+
+def test_every_table_and_no_other() -> None:
+    documented = {
+        name
+        for cells in rows(TABLES)
+        for name in code_names(cells[0])
+        if name.startswith("vela_") and "." not in name and "⟨" not in name
+    }
+    tables = {model._meta.db_table for model in apps.get_app_config("broker").get_models()}
+    others = {"vela_delivery_id"} | {name for name in documented if name.endswith("_v1")}
+    assert documented - others - {"vela_act_done", "vela_tick", "vela_page"} == tables
+
+
+def test_every_kind_of_act() -> None:
+    documented = [code_names(cells[0])[0] for cells in rows(section(ACTS, "Kinds"))]
+    assert documented == [*KINDS, "seek", "unsubscribe"]
+
+
+def test_every_state_of_an_act() -> None:
+    documented = [code_names(cells[0])[0] for cells in rows(section(ACTS, "States"))]
+    assert documented == list(Act.State.values)
