@@ -306,7 +306,10 @@ class BrokerRun:
 
     async def producer(self, topic: str = "t", name: str | None = None) -> ProducerProbe:
         """Open a producer."""
-        probe = ProducerProbe()
+        return await self.open(ProducerProbe(), topic, name)
+
+    async def open(self, probe: ProducerProbe, topic: str = "t", name: str | None = None) -> ProducerProbe:
+        """Open a producer with a sink of the test's own."""
         probe.producer = await self.broker.open_producer(
             ProducerRequest(topic=TopicName.parse(topic), name=name), IDENTITY, probe
         )
@@ -325,6 +328,22 @@ class BrokerRun:
     ) -> ConsumerProbe:
         """Subscribe, from the earliest message unless said otherwise, and grant permits."""
         probe = ConsumerProbe(acks=acks)
+        await self.attach(probe, topic, subscription, type_, name=name, **request)
+        if permits:
+            probe.flow(permits)
+        return probe
+
+    async def attach(
+        self,
+        probe: ConsumerProbe,
+        topic: str = "t",
+        subscription: str = "s",
+        type_: SubscriptionType = SubscriptionType.SHARED,
+        *,
+        name: str = "c",
+        **request: Any,
+    ) -> Consumer:
+        """Subscribe with a sink of the test's own."""
         request.setdefault("earliest", True)
         probe.consumer = await self.broker.subscribe(
             SubscribeRequest(
@@ -337,9 +356,7 @@ class BrokerRun:
             IDENTITY,
             probe,
         )
-        if permits:
-            probe.flow(permits)
-        return probe
+        return probe.consumer
 
     def topic(self, topic: str = "t") -> Topic:
         """The topic in this broker's memory."""
