@@ -126,8 +126,8 @@ USE_I18N = False
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [folder for folder in [BASE_DIR / "static"] if folder.is_dir()]
-# An image runs collectstatic when it is built; a checkout serves the files where they lie.
-_COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file()
+# An image runs collectstatic when it is built, which writes the manifest; a checkout serves the files where they lie.
+_COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file() or "collectstatic" in sys.argv[1:2]
 _STATIC_STORAGE = (
     "whitenoise.storage.CompressedManifestStaticFilesStorage"
     if _COLLECTED

@@ -78,7 +78,7 @@ class Builder:
         """Build one target of the Dockerfile and mount it. Raises CheckFailed with the end of the build's output."""
         name = f"localhost/vela-check-{target}"
         self._run(
-            *("bud", "--format", "docker", "--isolation", "chroot", "--layers", "--pull-never"),
+            *("bud", "--format", "docker", "--isolation", "chroot", "--pull-never"),
             *("--build-arg", f"BASE={_BASE}", "--target", target, *self._pip_secrets()),
             *("--tag", name, "--file", "docker/Dockerfile", str(PROJECT_DIR)),
         )
