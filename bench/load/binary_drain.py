@@ -64,6 +64,7 @@ async def drain(
     subscription: str,
     entries: int,
     *,
+    type_: SubType = SubType.SHARED,
     permits_an_entry: int = 1,
     must_ack: Callable[[int], bool] = lambda _: True,
 ) -> float:
@@ -73,7 +74,7 @@ async def drain(
     """
     peer = await BinaryPeer.connect(port)
     try:
-        await peer.subscribe(topic, subscription, SubType.SHARED)
+        await peer.subscribe(topic, subscription, type_)
         work = _Drain(peer, entries, must_ack=must_ack, permits_an_entry=permits_an_entry)
         began = time.perf_counter()
         work.begin()

@@ -11,6 +11,7 @@ from bench.load.act_caller import ActTimes, reset_times
 from bench.load.binary_drain import drain
 from bench.load.binary_publish import publish_count
 from bench.setting import Setting
+from vela.wire.binary.enums import SubType
 
 __all__ = ["ask"]
 
@@ -30,7 +31,8 @@ def ask(setting: Setting) -> list[Figure]:
         times: list[ActTimes] = []
         for number in range(setting.repeats):
             subscription = f"{name.replace(' ', '-')}-{number}"
-            asyncio.run(drain(port, topic, subscription, count, must_ack=must_ack))
+            # Exclusive: a Shared consumer with 50,000 messages unacked gets no more.
+            asyncio.run(drain(port, topic, subscription, count, type_=SubType.EXCLUSIVE, must_ack=must_ack))
             times += reset_times(setting.vela, topic, subscription, 1, {"to": "earliest"})
             if times[-1].replayed_messages == 0:
                 raise AssertionError("the reset replayed nothing: the cursor had not moved")
