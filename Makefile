@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos check format lock proto
+.PHONY: help run test demo chaos bench check docker-check format lock proto
 .SILENT:
 
 help: ## what there is
@@ -35,6 +35,9 @@ check: development ## format, lint, types, imports, migrations, templates
 	$(VENV)/bin/djlint templates --check --quiet
 	$(VENV)/bin/djlint templates --lint --quiet
 
+bench: development ## measure it: BENCH="--quick", BENCH="--only latency" (bench/METHODOLOGY.md)
+	$(RUN) -m bench $(BENCH)
+
 format: development ## format the code
 	$(RUN) -m ruff format --quiet .
 	$(RUN) -m ruff check --fix --quiet .
@@ -45,6 +48,9 @@ lock: development ## compile requirements/*.txt again; UV="--upgrade" is handed 
 
 proto: development ## compile the protobuf definitions
 	$(RUN) -m grpc_tools.protoc -I . --python_out=. --mypy_out=quiet:. vela/wire/pb/vela_pulsar.proto
+
+docker-check: python ## the image and compose.yaml, shown to work without a container engine (root on Debian 12)
+	$(PYTHON) -m docker.check $(STEPS)
 
 .PHONY: python server development
 python:

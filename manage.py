@@ -10,7 +10,12 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    from broker.conf import SettingInvalid
+
+    try:
+        execute_from_command_line(sys.argv)
+    except SettingInvalid as error:
+        sys.exit(f"vela: {error}")
 
 
 if __name__ == "__main__":

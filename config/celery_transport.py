@@ -3,7 +3,8 @@
 What is different, each for a reason that was met: the polling interval is a class attribute (as a transport option
 it reaches `create_engine`, which refuses it); a message is deleted when it is taken (kombu marks it and keeps it for
 ever); taking one is a single statement that skips what another worker holds; tables and queues may be made by several
-processes at once; a queue's id is remembered instead of asked for ten times a second.
+processes at once; a queue's id is remembered instead of asked for ten times a second; and a server that goes away
+and comes back is survived.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport.sqlalchemy import Channel as SqlChannel
 from kombu.transport.sqlalchemy import Transport as SqlTransport
 from kombu.transport.sqlalchemy.models import metadata
+from kombu.transport.virtual import Transport as VirtualTransport
 from sqlalchemy import create_engine, delete, func, select
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.orm import sessionmaker
@@ -84,7 +86,22 @@ class Transport(SqlTransport):
     Channel = Channel
     polling_interval = 0.1  # seconds between looks at an empty queue
     patience_s = 0.5  # a worker looks up from its queue so often to see whether it should stop
-    connection_errors = (OperationalError, InterfaceError)  # type: ignore[assignment]
+    # kombu's own among them: its "channel disconnected" has to be mended by reconnecting, or beat is mute for ever.
+    connection_errors: tuple[Any, ...] = (
+        OperationalError,
+        InterfaceError,
+        *VirtualTransport.connection_errors,
+    )
+
+    def establish_connection(self) -> Any:
+        """As kombu's, which connects to nothing yet; it has to fail here for callers to wait between attempts."""
+        connection = super().establish_connection()
+        session = self._avail_channels[-1].session
+        try:
+            session.connection()
+        finally:
+            session.rollback()
+        return connection
 
     def drain_events(self, connection: Any, timeout: float | None = None, **kwargs: Any) -> Any:
         """As kombu's, but back sooner: Celery waits 2 s here, and a stop waits for that."""

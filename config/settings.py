@@ -138,6 +138,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": _STATIC_STORAGE},
 }
 WHITENOISE_USE_FINDERS = not _COLLECTED
+WHITENOISE_AUTOREFRESH = not _COLLECTED  # else it warns at every start that nothing was collected
 
 # Everything that only works over TLS hangs on one switch: by default pages are plain HTTP on the loopback address,
 # where a secure cookie would lock the operator out. VELA_HTTPS=1 says that a proxy in front ends TLS and sets

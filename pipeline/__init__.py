@@ -1,0 +1,21 @@
+"""Vela's data pipeline on Spark: the data source `vela`, sessions to run it in, jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make `spark.read.format("vela")` known to this session. Safe to repeat.
+
+    Executors import `pipeline` and `vela` by name: both must be importable there (docs/how-to/spark.md).
+    """
+    # Imported here so that `pipeline.java` can say what is missing where PySpark is not installed.
+    from pipeline.source import VelaDataSource
+
+    spark.dataSource.register(VelaDataSource)

@@ -72,7 +72,7 @@ class Broker:
         services.writer = Writer(
             conninfo, clock=clock, segments=services.segments, ownership=services.ownership
         )
-        services.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1))
+        services.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), services.ownership)
         services.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
         services.reporter = Reporter(ConnectionPool(conninfo, name="reporter", size=1), clock)
         services.forget_topic = self._forget_topic
@@ -163,7 +163,7 @@ class Broker:
         """
         self._require_ready()
         known = self.topics.get(name.full)
-        if known is not None:
+        if known is not None and known.is_open:
             return known
         loading = self._loading.get(name.full)
         if loading is None:
@@ -222,5 +222,7 @@ class Broker:
         self.acts.wake()
 
     def _require_ready(self) -> None:
-        if self._is_stopping:
-            raise ServiceNotReady("the broker is stopping; connect again")
+        ready, why_not = self.is_ready()
+        if not ready:
+            # Without the lock a topic must not even be taken: it would be fenced away from the broker that serves it.
+            raise ServiceNotReady(f"{why_not}; connect again")

@@ -12,7 +12,7 @@ import psycopg
 
 from broker.storage.connection import Connection, connect
 
-__all__ = ["ConnectionLost", "ConnectionPool", "repeat_until_done"]
+__all__ = ["ConnectionPool", "first_line", "repeat_until_done"]
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -21,8 +21,9 @@ _RETRY_FIRST_S = 0.05
 _RETRY_MOST_S = 1.0
 
 
-class ConnectionLost(Exception):
-    """The database went away during a call; its outcome is unknown unless the call only reads."""
+def first_line(error: BaseException) -> str:
+    """An error as one line of a log."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class ConnectionPool:
@@ -69,6 +70,6 @@ async def repeat_until_done(
             async with pool.use() as connection:
                 return await call(connection)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            log.warning("%s: the database is away (%s); trying again", what, str(error).splitlines()[0])
+            log.warning("%s: the database is away (%s); trying again", what, first_line(error))
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, _RETRY_MOST_S)

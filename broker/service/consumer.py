@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from broker.core.dispatchers.base import DispatchConsumer
+from broker.core.errors import ConsumerNotFound
 
 if TYPE_CHECKING:
     from broker.core.position import Position
@@ -86,6 +87,8 @@ class Consumer:
             self._subscription.ack(
                 self, acks, cumulative=cumulative, on_durable=on_durable, validation_error=validation_error
             )
+        elif on_durable is not None:
+            on_durable(ConsumerNotFound(f"consumer {self.name} is closed; what it held is delivered again"))
 
     def redeliver(self, positions: Sequence[Position] | None) -> None:
         """Take these back for redelivery, or with None all that this consumer holds (semantics 3.7)."""

@@ -13,19 +13,24 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from broker.core.cursor_state import CursorState
-from broker.core.errors import PersistenceFailed, TopicFenced
+from broker.core.errors import BrokerError, PersistenceFailed, TopicFenced
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
-from broker.service.connections import repeat_until_done
+from broker.service.connections import first_line, repeat_until_done
 from broker.storage import acts as store
 from broker.storage import cursors as cursor_store
+from broker.storage.connection import Connection
 
 if TYPE_CHECKING:
     from broker.service.consumer import Consumer
     from broker.service.subscription import Subscription
 
 __all__ = ["CursorMove"]
+
+_MOVED = "the topic moved to another broker"
 
 
 class CursorMove:
@@ -36,6 +41,7 @@ class CursorMove:
         self._gate = asyncio.Lock()
         self.is_moving = False  # nothing is dispatched meanwhile
         self.ignores_acks = False  # a reset forgets them anyway; skip and clear keep consumers and their acks
+        self._deferred: list[Callable[[], None]] = []
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
@@ -53,7 +59,14 @@ class CursorMove:
                 yield
             finally:
                 self.is_moving = self.ignores_acks = False
+                deferred, self._deferred = self._deferred, []
+                for ack in deferred:
+                    ack()
                 self._subscription.pump()
+
+    def defer(self, ack: Callable[[], None]) -> None:
+        """An ack that came during a move is applied after it: the snapshot, the plan and the stored state agree."""
+        self._deferred.append(ack)
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """A client's seek: consumers are closed, the cursor reset, an act written (protocol 3.10)."""
@@ -65,16 +78,18 @@ class CursorMove:
                 subscription.after_move()
                 return
             act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
-            before = subscription.cursor.snapshot()
-            await self.commit(
-                lambda: subscription.cursor.reset_to(position, remaining),
-                act_id=act_id,
-                undo_window_s=0,
-                result=lambda: {
-                    "before": str(before.mark_delete),
-                    "after": str(subscription.cursor.mark_delete),
-                },
-            )
+            before = subscription.cursor.mark_delete
+            try:
+                await self.commit(
+                    lambda: subscription.cursor.reset_to(position, remaining),
+                    act_id=act_id,
+                    undo_window_s=0,
+                    result=lambda: {"before": str(before), "after": str(subscription.cursor.mark_delete)},
+                )
+            except BrokerError as error:
+                await self._finish(act_id, error=str(error))
+                raise
+            subscription.cursor.stop_undo_overlay()  # an earlier act is not the latest any more
 
     async def commit(
         self,
@@ -86,7 +101,8 @@ class CursorMove:
     ) -> CursorState:
         """Change the cursor and store change, snapshot and result together; returns the state before.
 
-        Call inside `moving`. Raises TopicFenced when another broker has the topic by now.
+        Call inside `moving`: no ack changes the cursor meanwhile. Raises TopicFenced when another broker has the topic
+        by now, PersistenceFailed when the database refuses; the cursor is where it was then.
         """
         subscription = self._subscription
         topic, cursor = subscription.topic, subscription.cursor
@@ -95,25 +111,29 @@ class CursorMove:
             await self.with_index(change)
             after = cursor.snapshot()
             outcome = json.dumps(dict(result()))
-            stored = await repeat_until_done(
-                topic.services.pool,
-                lambda c: store.apply_to_cursor(
-                    c,
+
+            async def store_move(connection: Connection, owner_epoch: int) -> bool | None:
+                done = await store.apply_to_cursor(
+                    connection,
                     topic_id=topic.topic_id,
-                    owner_epoch=topic.owner_epoch,
+                    owner_epoch=owner_epoch,
                     subscription_id=subscription.subscription_id,
                     state=after,
                     before=before,
                     act_id=act_id,
                     result=outcome,
                     undo_window_s=undo_window_s,
-                ),
-                what="moving a cursor",
-            )
+                )
+                return done or None
+
+            try:
+                stored = await topic.services.ownership.write(topic, store_move, what="moving a cursor")
+            except psycopg.Error as error:
+                cursor.restore(before)
+                raise PersistenceFailed(f"the database refused the move: {first_line(error)}") from error
             if not stored:
                 cursor.restore(before)
-                topic.fenced("another broker took the topic")
-                raise TopicFenced("the topic moved to another broker; plan again")
+                raise TopicFenced(_MOVED)
         subscription.after_move()
         return before
 
@@ -130,24 +150,22 @@ class CursorMove:
                 act_id = await self._record_start(consumer, {}, kind="unsubscribe")
                 async with topic.services.flusher.paused():
                     subscription.is_deleted = True
-                    deleted = await repeat_until_done(
-                        topic.services.pool,
-                        lambda c: cursor_store.delete_subscription(
-                            c, subscription_id=subscription.subscription_id, owner_epoch=topic.owner_epoch
-                        ),
+                    deleted = await topic.services.ownership.write(
+                        topic,
+                        lambda connection, epoch: _delete(connection, subscription, epoch),
                         what="removing a subscription",
                     )
-                await repeat_until_done(
-                    topic.services.pool,
-                    lambda c: store.finish(
-                        c,
-                        act_id=act_id,
-                        state="applied" if deleted else "failed",
-                        error="" if deleted else "it was gone already, or the topic has another owner",
-                    ),
-                    what="writing an act's result",
-                )
+                await self._finish(act_id, error="" if deleted else _MOVED)
+                if not deleted:
+                    raise TopicFenced(f"{_MOVED}; connect again")
             topic.forget_subscription(subscription)
+
+    async def _finish(self, act_id: int, *, error: str) -> None:
+        await repeat_until_done(
+            self._subscription.topic.services.pool,
+            lambda c: store.finish(c, act_id=act_id, state="failed" if error else "applied", error=error),
+            what="writing an act's result",
+        )
 
     async def with_index(self, change: Callable[[], None]) -> None:
         """Run a change of the cursor, loading the counts it misses first."""
@@ -182,3 +200,13 @@ class CursorMove:
         if act_id is None:
             raise PersistenceFailed("the act log did not take the seek; try again")
         return act_id
+
+
+async def _delete(connection: Connection, subscription: Subscription, owner_epoch: int) -> bool | None:
+    deleted = await cursor_store.delete_subscription(
+        connection,
+        topic_id=subscription.topic.topic_id,
+        subscription_id=subscription.subscription_id,
+        owner_epoch=owner_epoch,
+    )
+    return deleted or None

@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from broker.core.errors import BrokerError, PersistenceFailed, TopicFenced
-from broker.service.connections import ConnectionPool
+from broker.service.connections import ConnectionPool, first_line
 from broker.storage import cursors as store
 
 if TYPE_CHECKING:
     from broker.core.cursor_state import CursorFlush
+    from broker.service.ownership import Ownership
     from broker.service.subscription import Subscription
+    from broker.service.topic import Topic
     from broker.service.values import DurableCallback
+
+    Taken = list[tuple[Subscription, CursorFlush]]
+    Waiting = list[tuple[Subscription, DurableCallback]]
 
 __all__ = ["Flusher"]
 
@@ -31,15 +36,17 @@ _INTERVAL_LEAST_S = 0.1
 _INTERVAL_MOST_S = 1.0
 _INTERVAL_PER_FLUSH = 20  # flushing may take a twentieth of the time
 _RETRY_S = 0.2
+_MOVED = "the topic moved to another broker; connect and acknowledge again"
 
 
 class Flusher:
     """Collects dirty subscriptions and stores their cursors."""
 
-    def __init__(self, pool: ConnectionPool) -> None:
+    def __init__(self, pool: ConnectionPool, ownership: Ownership) -> None:
         self._pool = pool
+        self._ownership = ownership
         self._dirty: set[Subscription] = set()
-        self._waiting: list[tuple[Subscription, DurableCallback]] = []
+        self._waiting: Waiting = []
         self._work = asyncio.Event()
         self._urgent = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -65,7 +72,10 @@ class Flusher:
 
     async def flush_now(self) -> None:
         """Flush everything dirty, repeating while the database is away. Safe to cancel."""
-        while self._dirty or self._waiting:
+        while True:
+            async with self._flushing:  # what a flush under way has taken counts too
+                if not self._dirty and not self._waiting:
+                    return
             await self._flush()
 
     @asynccontextmanager
@@ -85,6 +95,7 @@ class Flusher:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        await self._pool.close()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -100,73 +111,85 @@ class Flusher:
                     await asyncio.wait_for(self._urgent.wait(), timeout=rest_s)
             self._urgent.clear()
             self._work.clear()
-            await self._flush()
+            try:
+                await self._flush()
+            except Exception:  # a flusher that ends would never store an ack again
+                log.exception("cursor flush")
             last_end_s = loop.time()
 
     async def _flush(self) -> None:
         async with self._flushing:
             dirty, self._dirty = self._dirty, set()
             waiting, self._waiting = self._waiting, []
-            taken = [(each, flush) for each in dirty if (flush := each.take_dirty()) is not None]
-            if not taken:
-                _answer(waiting, None)
-                return
-            epochs = {each.topic.topic_id: each.topic.owner_epoch for each, _ in taken}
-            started_s = asyncio.get_running_loop().time()
-            try:
-                async with self._pool.use() as connection:
-                    stored = await store.flush(
-                        connection,
-                        epochs=epochs,
-                        dirty=[
-                            store.DirtyCursor(each.topic.topic_id, each.subscription_id, flush)
-                            for each, flush in taken
-                        ],
-                    )
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                log.warning(
-                    "cursor flush: the database is away (%s); trying again", str(error).splitlines()[0]
-                )
-                self._put_back(taken, waiting)
-                await asyncio.sleep(_RETRY_S)
-                return
-            except psycopg.Error as error:
-                log.exception("cursor flush refused")
-                self._put_back(taken, [])
-                _answer(waiting, PersistenceFailed(f"the database refused the cursor: {error}"))
-                await asyncio.sleep(_RETRY_S)
-                return
-            self._last_flush_s = asyncio.get_running_loop().time() - started_s
-            self._settle(taken, waiting, stored, epochs)
+            lost = {each for each in dirty if each.topic.is_fenced}
+            if lost:
+                # Perhaps taken again since, by another object in this same process: these acks are nobody's any more.
+                _answer([each for each in waiting if each[0] in lost], TopicFenced(_MOVED))
+                waiting = [each for each in waiting if each[0] not in lost]
+            taken = [(each, flush) for each in dirty - lost if (flush := each.take_dirty()) is not None]
+            held = {each for each, _ in taken}
+            _answer([each for each in waiting if each[0] not in held], None)
+            if taken:
+                started_s = asyncio.get_running_loop().time()
+                await self._store(taken, [each for each in waiting if each[0] in held])
+                self._last_flush_s = asyncio.get_running_loop().time() - started_s
 
-    def _settle(
-        self,
-        taken: list[tuple[Subscription, CursorFlush]],
-        waiting: list[tuple[Subscription, DurableCallback]],
-        stored: set[int],
-        epochs: dict[int, int],
+    async def _store(self, taken: Taken, waiting: Waiting) -> None:
+        epochs = {each.topic: each.topic.owner_epoch for each, _ in taken}
+        is_sent = False
+        try:
+            async with self._pool.use() as connection:
+                is_sent = True
+                stored = await store.flush(
+                    connection,
+                    epochs={topic.topic_id: epoch for topic, epoch in epochs.items()},
+                    dirty=[
+                        store.DirtyCursor(each.topic.topic_id, each.subscription_id, flush)
+                        for each, flush in taken
+                    ],
+                )
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            log.warning("cursor flush: the database is away (%s); trying again", first_line(error))
+            self._put_back(taken, waiting)
+            await asyncio.sleep(_RETRY_S)
+            if is_sent:
+                # The server may get or end the lost statement after the next flush, and would undo it (design 5).
+                kept = await self._ownership.advance(epochs)
+                for topic in epochs.keys() - kept:
+                    topic.fenced(_MOVED)
+        except psycopg.Error as error:
+            await self._store_one_by_one(taken, waiting, error)
+        else:
+            await self._settle(taken, waiting, stored, epochs)
+
+    async def _store_one_by_one(self, taken: Taken, waiting: Waiting, error: psycopg.Error) -> None:
+        """The server refused the statement: only the guilty subscription may suffer for it."""
+        if len(taken) > 1:
+            for each in taken:
+                await self._store([each], [one for one in waiting if one[0] is each[0]])
+            return
+        ((subscription, _),) = taken
+        log.error("cursor of %s on %s refused: %s", subscription.name, subscription.topic.name, error)
+        _answer(waiting, PersistenceFailed(f"the database refused the cursor: {first_line(error)}"))
+        self._put_back(taken, [])
+        await asyncio.sleep(_RETRY_S)
+
+    async def _settle(
+        self, taken: Taken, waiting: Waiting, stored: set[int], epochs: dict[Topic, int]
     ) -> None:
-        late = [each for each in taken if each[0].topic.topic_id not in stored]
-        late_subscriptions = {subscription for subscription, _ in late}
-        _answer([each for each in waiting if each[0] not in late_subscriptions], None)
-        for subscription, flush in late:
+        for subscription, flush in taken:
             topic = subscription.topic
             callbacks = [each for each in waiting if each[0] is subscription]
-            if topic.is_open and topic.owner_epoch != epochs[topic.topic_id]:
-                # Ownership was resumed while the statement was on its way: the same again under the new epoch.
+            if topic.topic_id in stored:
+                _answer(callbacks, None)
+            elif await self._ownership.has_advanced(topic, epochs[topic]):
+                # This process itself advanced the epoch while the statement was on its way: the same again.
                 self._put_back([(subscription, flush)], callbacks)
             else:
                 topic.fenced("another broker took the topic")
-                _answer(
-                    callbacks,
-                    TopicFenced("the topic moved to another broker; reconnect and acknowledge again"),
-                )
+                _answer(callbacks, TopicFenced(_MOVED))
 
-    def _put_back(
-        self,
-        taken: list[tuple[Subscription, CursorFlush]],
-        waiting: list[tuple[Subscription, DurableCallback]],
-    ) -> None:
+    def _put_back(self, taken: Taken, waiting: Waiting) -> None:
         for subscription, flush in taken:
             subscription.put_back(flush)
             self._dirty.add(subscription)
@@ -174,6 +197,9 @@ class Flusher:
         self._work.set()
 
 
-def _answer(waiting: list[tuple[Subscription, DurableCallback]], error: BrokerError | None) -> None:
+def _answer(waiting: Waiting, error: BrokerError | None) -> None:
     for _, callback in waiting:
-        callback(error)
+        try:
+            callback(error)
+        except Exception:  # one transport's fault is not the next one's
+            log.exception("an ack's receipt")

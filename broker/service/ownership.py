@@ -11,13 +11,13 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 
 from broker.conf import BrokerSettings
-from broker.service.connections import ConnectionPool, repeat_until_done
+from broker.service.connections import ConnectionPool, first_line, repeat_until_done
 from broker.storage import ownership as store
 from broker.storage import topics as topic_store
 from broker.storage.connection import Connection, connect
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["BrokerAlreadyRuns", "Ownership"]
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 CHANNELS = ("vela_act", "vela_tick")
 _RETRY_S = 0.2
@@ -55,6 +56,7 @@ class Ownership:
         self._topics = topics
         self._on_notify = on_notify
         self._connection: Connection | None = None
+        self._backends: set[int] = set()  # of the lock's connections since the lock was last held for sure
         self._task: asyncio.Task[None] | None = None
         self._advancing = asyncio.Lock()
         self.is_held = False
@@ -67,13 +69,16 @@ class Ownership:
 
         Raises BrokerAlreadyRuns naming the holder, psycopg.OperationalError when the database cannot be reached.
         """
-        self._connection = await connect(self._conninfo, name="lock")
+        self._connection = await self._connect()
         deadline_s = asyncio.get_running_loop().time() + self._settings.lock_wait_s
         while not await store.try_lock(self._connection):
             if asyncio.get_running_loop().time() >= deadline_s:
-                raise BrokerAlreadyRuns(await self._describe_holder(self._connection))
+                holder = await self._describe_holder(self._connection)
+                await self._connection.close()
+                raise BrokerAlreadyRuns(holder)
             await asyncio.sleep(_RETRY_S)
         await self._announce(self._connection)
+        await self._listen(self._connection)
         self.is_held = True
         self._task = asyncio.create_task(self._hold(), name="ownership")
 
@@ -113,45 +118,111 @@ class Ownership:
                     kept.add(asked[topic_id])
             return kept
 
+    async def has_advanced(self, topic: Topic, epoch: int) -> bool:
+        """Whether this process itself advanced the topic's epoch from `epoch`; asked after a write was fenced.
+
+        The advance may have committed and its answer be under way still: it is waited for.
+        """
+        async with self._advancing:
+            return topic.is_open and topic.owner_epoch != epoch
+
+    async def write(
+        self, topic: Topic, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
+    ) -> T | None:
+        """Run one write guarded by the topic's epoch, `call(connection, epoch)`, until its outcome is known.
+
+        None from the call means fenced; None from here, that another broker has the topic, which is given up then. The
+        call must be safe to repeat. After a lost connection the epoch is advanced first: a statement that the server
+        gets or ends later cannot undo what was written since. Raises psycopg.Error when the server refuses. Not safe
+        to cancel.
+        """
+        while True:
+            epoch = topic.owner_epoch
+            is_sent = False
+            try:
+                async with self._pool.use() as connection:
+                    epoch = topic.owner_epoch
+                    is_sent = True
+                    result = await call(connection, epoch)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                log.warning("%s: the database is away (%s); trying again", what, first_line(error))
+                await asyncio.sleep(_RETRY_S)
+                if is_sent and topic not in await self.advance({topic: epoch}):
+                    topic.fenced("another broker took the topic")
+                    return None
+                continue
+            if result is not None:
+                return result
+            if not await self.has_advanced(topic, epoch):
+                topic.fenced("another broker took the topic")
+                return None
+
     async def _hold(self) -> None:
         while True:
             connection = self._connection
             try:
                 if connection is None or connection.closed:
                     raise psycopg.OperationalError("the connection is closed")
-                for channel in CHANNELS:
-                    await connection.execute(f"LISTEN {channel}".encode())
                 async for notify in connection.notifies():
-                    self._on_notify(notify.channel, notify.payload)
+                    self._notified(notify.channel, notify.payload)
             except psycopg.Error as error:
-                log.warning("the broker lock's connection is lost: %s", (str(error).splitlines() or [""])[0])
+                log.warning("the broker lock's connection is lost: %s", first_line(error))
             self.is_held = False
             self.on_lost()
             await self._resume()
 
     async def _resume(self) -> None:
         """Reconnect, take the lock again, advance each epoch from the value known; give up what another took."""
-        while True:
+        while not self.is_held:
             try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = await self._connect()
+                if await store.try_lock(self._connection):
+                    await self._take_back(self._connection)
+                elif not await store.end_own_holder(self._connection, sorted(self._backends)):
+                    self._give_up()
+            except psycopg.Error as error:
+                log.warning("waiting for the database to take the broker lock again: %s", first_line(error))
                 if self._connection is not None:
                     await self._connection.close()
-                self._connection = await connect(self._conninfo, name="lock")
-                if await store.try_lock(self._connection):
-                    await self._announce(self._connection)
-                    break
-            except psycopg.OperationalError as error:
-                log.warning(
-                    "waiting for the database to take the broker lock again: %s", str(error).splitlines()[0]
-                )
-            await asyncio.sleep(_RETRY_S)
+            if not self.is_held:
+                await asyncio.sleep(_RETRY_S)
+        self.on_resumed()
+
+    async def _take_back(self, connection: Connection) -> None:
+        """The lock is ours again: keep every topic that nobody took meanwhile."""
+        await self._announce(connection)
         topics = self._topics()
         kept = await self.advance({topic: topic.owner_epoch for topic in topics})
         for topic in topics:
             if topic not in kept and topic.is_open:
                 topic.fenced("another broker took the topic while the lock was lost")
+        # Last, since it also shows that the lock's connection has outlived the advance.
+        await self._listen(connection)
+        self._backends = {connection.info.backend_pid}
         self.is_held = True
         log.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(topics))
-        self.on_resumed()
+
+    def _give_up(self) -> None:
+        """Another broker holds the lock: what is in memory here is out of date by its first write."""
+        self._backends = {self._connection.info.backend_pid} if self._connection is not None else set()
+        for topic in self._topics():
+            topic.fenced("another broker took over while the lock was lost")
+
+    async def _connect(self) -> Connection:
+        connection = await connect(self._conninfo, name="lock")
+        self._backends.add(connection.info.backend_pid)
+        return connection
+
+    async def _listen(self, connection: Connection) -> None:
+        for channel in CHANNELS:
+            await connection.execute(f"LISTEN {channel}".encode())
+
+    def _notified(self, channel: str, payload: str) -> None:
+        try:
+            self._on_notify(channel, payload)
+        except Exception:  # a fault in what was woken must not cost the lock
+            log.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:
         host = "127.0.0.1" if self._settings.bind in ("0.0.0.0", "::") else self._settings.bind  # noqa: S104

@@ -61,6 +61,7 @@ class Reporter:
             await asyncio.wait_for(self._report(), timeout=2)
         except (TimeoutError, psycopg.Error) as error:
             log.info("the last summaries were not written: %s", error)
+        await self._pool.close()
 
     def topic_changed(self, topic: Topic) -> None:
         """Messages came, or a producer came or went."""

@@ -107,6 +107,8 @@ class Subscription:
             if self.is_deleted:
                 raise ServiceNotReady(f"subscription {self.name} has just been deleted; subscribe again")
             await self._make_room(request)
+            if not self.topic.is_open:
+                raise ServiceNotReady(f"{self.topic.name} is moving; subscribe again")
             services = self.topic.services
             dispatch = DispatchConsumer(
                 key=services.next_key(),
@@ -328,8 +330,14 @@ class Subscription:
             log.warning(
                 "%s discarded %s on %s: %s", consumer.name, len(acks), self.topic.name, validation_error
             )
-        if self.moves.is_moving and self.moves.ignores_acks:
-            if on_durable is not None:
+        if self.moves.is_moving:
+            if not self.moves.ignores_acks:
+                self.moves.defer(
+                    lambda: self.ack(
+                        consumer, acks, cumulative=cumulative, on_durable=on_durable, validation_error=None
+                    )
+                )
+            elif on_durable is not None:
                 on_durable(ServiceNotReady("the cursor is being moved; what you hold is delivered again"))
             return
         consumer.last_ack_ms = self.topic.services.clock.now_ms()
@@ -391,9 +399,12 @@ class Subscription:
         missing: IndexMissing,
     ) -> None:
         """Acks of entries whose counts are not in memory, such as those of an earlier connection."""
+        version = self.cursor.version
         while True:
             try:
                 await self.topic.reader.load_index(missing.ranges)
+                if self.cursor.version != version or self.moves.is_moving or self.is_deleted:
+                    raise ServiceNotReady("the cursor was moved; what you hold is delivered again")
             except BrokerError as error:
                 if on_durable is not None:
                     on_durable(error)

@@ -18,8 +18,9 @@ from broker.core.errors import (
     TopicTerminated,
 )
 from broker.core.ledger import LedgerInfo
+from broker.core.message_index import IndexMissing
 from broker.core.position import EARLIEST, LATEST, Position
-from broker.core.subscription import SubscriptionType, check_name
+from broker.core.subscription import SubscriptionType, check_built, check_name
 from broker.service.connections import repeat_until_done
 from broker.service.consumer import Consumer
 from broker.service.producer import Producer
@@ -71,6 +72,7 @@ class Topic:
         self.producers: dict[str, Producer] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.is_open = True
+        self.is_fenced = False  # closed because another broker has it: nothing of it may be stored any more
         self.is_queued = False  # waits for a writer lane
         self.is_taken = False  # a lane is opening a ledger for it
         self.last_append_ms = 0
@@ -86,18 +88,20 @@ class Topic:
         if self.is_terminated:
             raise TopicTerminated(f"{self.name} is terminated: it takes no more messages")
         name = request.name or f"vela-{self.topic_id}-{secrets.token_hex(5)}"
-        other = self.producers.get(name)
-        if other is not None and await other.sink.is_alive() and self.producers.get(name) is other:
-            raise ProducerBusy(
-                f"producer {name} is connected to {self.name} already; close it or choose another name"
-            )
-        if other is not None:
-            other.closed_by_broker(None)
-            self.remove_producer(other)
         if request.initial_subscription:
             await self.find_or_create_subscription(
                 request.initial_subscription, SubscriptionType.SHARED, EARLIEST, {}
             )
+        while (other := self.producers.get(name)) is not None:
+            # Whoever asks for the same name meanwhile may have taken it: look again after each wait.
+            if await other.sink.is_alive() and self.producers.get(name) is other:
+                raise ProducerBusy(
+                    f"producer {name} is connected to {self.name} already; close it or choose another name"
+                )
+            if self.producers.get(name) is other:
+                other.closed_by_broker(None)
+                self.remove_producer(other)
+        self._require_open()
         producer = Producer(
             key=self.services.next_key(),
             topic=self,
@@ -155,32 +159,43 @@ class Topic:
             subscription.pump()
 
     def append_refused(self, error: BrokerError) -> None:
-        """The database refuses this topic's rows: producers are closed and resend after reconnecting (protocol 3.5)."""
+        """The database refuses this topic's rows: producers are closed and resend after reconnecting (protocol 3.5).
+
+        Closed, since what such a producer has sent after the refused entries must not overtake their repetition.
+        """
         batch, self.log.in_flight = self.log.in_flight, None
         sends = [*(batch.sends if batch else ()), *self.log.queue]
         self.log.queue.clear()
         for producer, request in sends:
             producer.failed(request, error)
+        for producer in {producer: None for producer, _ in sends}:
+            producer.closed_by_broker(error)
+            self.remove_producer(producer)
 
     async def roll_ledger(self, segment_id: int, now_ms: int) -> bool:
-        """Seal the open ledger and open the next in `segment_id`; False when the topic is fenced (and closed)."""
+        """Seal the open ledger and open the next in `segment_id`; False when the topic is fenced (and closed).
+
+        Raises psycopg.Error when the server refuses.
+        """
         ledgers = self.log.ledgers
         sealing = ledgers.open_ledger()
         row = None if sealing is None else self._sealed_row(sealing)
-        async with self.services.pool.use() as connection:
-            ledger_id = await store.roll_ledger(
+        ledger_id = await self.services.ownership.write(
+            self,
+            lambda connection, epoch: store.roll_ledger(
                 connection,
                 topic_id=self.topic_id,
-                owner_epoch=self.owner_epoch,
+                owner_epoch=epoch,
                 sealing=row,
                 segment_id=segment_id,
                 entries_before=ledgers.total_entries,
                 messages_before=ledgers.total_messages,
                 bytes_before=ledgers.total_bytes,
                 now_ms=now_ms,
-            )
+            ),
+            what="opening a ledger",
+        )
         if ledger_id is None:
-            self.fenced("another broker took the topic")
             return False
         if sealing is not None:
             ledgers.seal(sealing.ledger_id)
@@ -230,6 +245,7 @@ class Topic:
         """Attach a consumer, making its subscription when there is none (protocol 3.7)."""
         self._require_open()
         check_name(request.subscription)
+        check_built(request.type)  # before a row of that type is stored
         if request.durable:
             start = EARLIEST if request.earliest else LATEST
             if request.rollback_s:
@@ -253,14 +269,13 @@ class Topic:
                         f"subscription {name} of {self.name} belongs to a reader; choose another name"
                     )
                 return known
-            cursor = Cursor.starting_at(self.log.ledgers, self.log.index, start)
-            state = cursor.snapshot()
-            subscription_id = await repeat_until_done(
-                self.services.pool,
-                lambda c: cursor_store.create_subscription(
-                    c,
+            state = await self._cursor_starting_at(start)
+            subscription_id = await self.services.ownership.write(
+                self,
+                lambda connection, epoch: cursor_store.create_subscription(
+                    connection,
                     topic_id=self.topic_id,
-                    owner_epoch=self.owner_epoch,
+                    owner_epoch=epoch,
                     name=name,
                     type_name=type_.value,
                     properties=properties,
@@ -269,15 +284,24 @@ class Topic:
                 what="creating a subscription",
             )
             if subscription_id is None:
-                subscription_id = await self._resumed_subscription_id(name)
-            if start == LATEST:
-                # What was appended while the row was being written came before the subscription's birth is confirmed:
-                # it is delivered, since the stored cursor stands before it.
-                cursor = Cursor(self.log.ledgers, self.log.index, state)
-            return self.add_subscription(subscription_id, name, type_, cursor)
+                raise TopicFenced(f"{self.name} moved to another broker; connect again")
+            if not subscription_id:
+                subscription_id, state = await self._stored_subscription(name)
+            # What was appended while the row was being written is delivered, even from LATEST: the stored cursor
+            # stands before it.
+            return self.add_subscription(
+                subscription_id, name, type_, Cursor(self.log.ledgers, self.log.index, state)
+            )
 
-    async def _resumed_subscription_id(self, name: str) -> int:
-        """A create that answered nothing: repeated after a lost answer, or the topic has another owner."""
+    async def _cursor_starting_at(self, start: Position) -> CursorState:
+        while True:
+            try:
+                return Cursor.starting_at(self.log.ledgers, self.log.index, start).snapshot()
+            except IndexMissing as missing:
+                await self.reader.load_index(missing.ranges)
+
+    async def _stored_subscription(self, name: str) -> tuple[int, CursorState]:
+        """The row that was there already: written by the same call, whose answer was lost."""
         rows = await repeat_until_done(
             self.services.pool,
             lambda c: cursor_store.subscriptions_of(c, self.topic_id),
@@ -285,9 +309,8 @@ class Topic:
         )
         for row in rows:
             if row.name == name:
-                return row.subscription_id
-        self.fenced("another broker took the topic")
-        raise TopicFenced(f"{self.name} moved to another broker; connect again")
+                return row.subscription_id, row.cursor
+        raise ServiceNotReady(f"subscription {name} was removed while it was being made; subscribe again")
 
     def add_subscription(
         self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
@@ -349,6 +372,7 @@ class Topic:
         """Another broker owns the topic: nothing more is stored or sent, everybody is let go."""
         if self.is_open:
             log.warning("%s is given up: %s", self.name, reason)
+            self.is_fenced = True
             self._let_go(TopicFenced(f"{self.name}: {reason}; connect again"))
 
     def close(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.core.cursor import Cursor
+from broker.core.errors import ServiceNotReady
 from broker.core.ledger import LedgerInfo, LedgerMap, RolloverPolicy
 from broker.core.subscription import SubscriptionType
+from broker.service.connections import repeat_until_done
 from broker.service.topic import Topic
 from broker.service.topic_log import TopicLog
 from broker.storage import cursors as cursor_store
@@ -23,42 +26,65 @@ __all__ = ["load_topic"]
 
 
 async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -> Topic:
-    """Take a topic: advance its epoch, then read its ledgers and cursors. Raises psycopg.Error; safe to repeat."""
-    async with services.pool.use() as connection:
-        owner_epoch = await store.take_topic(connection, row.topic_id, token=services.ownership.token)
-        ledger_rows = await store.ledgers_of(connection, row.topic_id)
-        # A roll whose answer was lost leaves an open ledger before the last: it is full all the same.
-        infos = [
-            await _ledger_info(connection, ledger, is_last=ledger is ledger_rows[-1])
-            for ledger in ledger_rows
-        ]
-        subscription_rows = await cursor_store.subscriptions_of(connection, row.topic_id)
-    segments = {ledger.ledger_id: ledger.segment_id for ledger in ledger_rows}
+    """Take a topic: advance its epoch, then read its ledgers and cursors. Safe to repeat.
+
+    Raises ServiceNotReady when another broker takes it in the same moment.
+    """
+    stored = await repeat_until_done(
+        services.pool,
+        lambda connection: _take(connection, row.topic_id, services.ownership.token),
+        what=f"loading {name}",
+    )
     topic = Topic(
         name=name,
         topic_id=row.topic_id,
-        owner_epoch=owner_epoch,
+        owner_epoch=stored.owner_epoch,
         terminated=row.terminated,
         log_=TopicLog(
             topic_id=row.topic_id,
-            ledgers=LedgerMap(infos),
-            segments=segments,
+            ledgers=LedgerMap(stored.ledgers),
+            segments=stored.segments,
             cache=services.cache,
             policy=_rollover_policy(services.settings),
         ),
         services=services,
     )
-    if topic.log.ledgers.open_ledger() is None:
-        await topic.roll_ledger(services.segments.open_id, services.clock.now_ms())
-    for stored in subscription_rows:
+    if topic.log.ledgers.open_ledger() is None and not await topic.roll_ledger(
+        services.segments.open_id, services.clock.now_ms()
+    ):
+        raise ServiceNotReady(f"{name} moved to another broker while it was being opened; connect again")
+    for each in stored.subscriptions:
         topic.add_subscription(
-            stored.subscription_id,
-            stored.name,
-            SubscriptionType(stored.type),
-            Cursor(topic.log.ledgers, topic.log.index, stored.cursor),
+            each.subscription_id,
+            each.name,
+            SubscriptionType(each.type),
+            Cursor(topic.log.ledgers, topic.log.index, each.cursor),
         )
     services.reporter.topic_changed(topic)
     return topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """What is read of a topic under its new epoch."""
+
+    owner_epoch: int
+    ledgers: list[LedgerInfo]
+    segments: dict[int, int]  # ledger → segment
+    subscriptions: list[cursor_store.SubscriptionRow]
+
+
+async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
+    owner_epoch = await store.take_topic(connection, topic_id, token=token)
+    rows = await store.ledgers_of(connection, topic_id)
+    # A roll whose answer was lost leaves an open ledger before the last: it is full all the same.
+    ledgers = [await _ledger_info(connection, each, is_last=each is rows[-1]) for each in rows]
+    return _Stored(
+        owner_epoch=owner_epoch,
+        ledgers=ledgers,
+        segments={each.ledger_id: each.segment_id for each in rows},
+        subscriptions=await cursor_store.subscriptions_of(connection, topic_id),
+    )
 
 
 def _rollover_policy(settings: BrokerSettings) -> RolloverPolicy:

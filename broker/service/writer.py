@@ -15,6 +15,7 @@ import psycopg
 
 from broker.core.errors import PersistenceFailed
 from broker.service.clock import Clock
+from broker.service.connections import first_line
 from broker.service.segments import Segments
 from broker.service.topic_log import AppendBatch
 from broker.storage import log as store
@@ -88,6 +89,8 @@ class Writer:
                 self._busy += 1
                 try:
                     connection = await self._round(connection, f"writer {number}")
+                except Exception:  # a lane that ends would stop every topic
+                    log.exception("writer %s", number)
                 finally:
                     self._busy -= 1
                     if not self._ready and not self._busy:
@@ -111,13 +114,12 @@ class Writer:
             ):
                 return connection
         except psycopg.Error as error:
-            log.warning("%s: cannot open a ledger yet: %s", topic.name, _first_line(error))
-            await asyncio.sleep(_RETRY_S)
-            topic.is_taken = False
-            self._resubmit(topic)
-            return None
+            self._refuse(topic, error)
+            return connection
         finally:
             topic.is_taken = False
+        if not topic.is_open or not topic.log.queue:
+            return connection  # given up, or emptied, while the ledger was being opened
         batches = self._gather(topic, now_ms)
         try:
             await self._store(connection, batches)
@@ -138,7 +140,7 @@ class Writer:
                 return connection
         self.unknown_outcomes += 1
         log.warning(
-            "append: the connection died in a commit (%s); finding out what was stored", _first_line(error)
+            "append: the connection died in a commit (%s); finding out what was stored", first_line(error)
         )
         await connection.close()
         await self._resolve(
@@ -152,7 +154,7 @@ class Writer:
             try:
                 connection = await connect(self._conninfo, name=name)
             except psycopg.OperationalError as error:
-                log.warning("%s: the database is away (%s); trying again", name, _first_line(error))
+                log.warning("%s: the database is away (%s); trying again", name, first_line(error))
                 await asyncio.sleep(delay_s)
                 delay_s = min(delay_s * 2, _RETRY_MOST_S)
         return connection
@@ -194,7 +196,7 @@ class Writer:
         for topic, batch in batches.items():
             if topic.topic_id in stored:
                 self._committed(topic, batch)
-            elif topic.owner_epoch != epochs[topic.topic_id]:
+            elif await self._ownership.has_advanced(topic, epochs[topic.topic_id]):
                 # This process itself advanced the epoch while the statement was on its way (ownership resumed).
                 topic.log.give_back(batch)
                 self._resubmit(topic)
@@ -203,7 +205,10 @@ class Writer:
 
     def _committed(self, topic: Topic, batch: AppendBatch) -> None:
         topic.log.committed(batch)
-        topic.answer(batch)
+        try:
+            topic.answer(batch)
+        except Exception:  # a fault in one transport or subscription must not cost everybody the lane
+            log.exception("%s: answering a commit failed", topic.name)
         self._resubmit(topic)
 
     def _resubmit(self, topic: Topic) -> None:
@@ -216,8 +221,7 @@ class Writer:
         """The server refused the statement: only the guilty topic may suffer for it."""
         if len(batches) == 1:
             ((topic, _),) = batches.items()
-            log.error("append to %s refused: %s", topic.name, _first_line(error))
-            topic.append_refused(PersistenceFailed(f"the database refused the append: {_first_line(error)}"))
+            self._refuse(topic, error)
             return
         for topic, batch in batches.items():
             try:
@@ -226,6 +230,10 @@ class Writer:
                 if is_outcome_unknown(again, connection):
                     raise
                 await self._store_one_by_one(connection, {topic: batch}, again)
+
+    def _refuse(self, topic: Topic, error: Exception) -> None:
+        log.error("append to %s refused: %s", topic.name, first_line(error))
+        topic.append_refused(PersistenceFailed(f"the database refused the append: {first_line(error)}"))
 
     async def _resolve(self, batches: dict[Topic, AppendBatch]) -> None:
         """Design 5, unknown outcome: advance the epochs, which waits for the old statement's end, then look."""
@@ -239,7 +247,3 @@ class Writer:
             else:
                 topic.log.give_back(batch)
                 self._resubmit(topic)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

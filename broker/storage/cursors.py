@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import psycopg
+
 from broker.core.cursor_state import AckChunk, CursorFlush, CursorState
 from broker.core.position import Position
 from broker.storage.chunk_codec import decode_ack_sets, encode_ack_sets
@@ -25,6 +27,8 @@ __all__ = [
     "set_type",
     "subscriptions_of",
 ]
+
+_DELETE_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +107,7 @@ async def create_subscription(
     properties: Mapping[str, str],
     state: CursorState,
 ) -> int | None:
-    """Store a new subscription; its id, or None when the topic is fenced or the name is taken."""
+    """Store a new subscription; its id, 0 when the name is taken, None when the topic is fenced."""
     cursor = await connection.execute(
         query("cursors", "create"),
         {
@@ -128,10 +132,20 @@ async def set_type(connection: Connection, *, subscription_id: int, owner_epoch:
     await connection.execute(query("cursors", "set_type"), (type_name, subscription_id, owner_epoch))
 
 
-async def delete_subscription(connection: Connection, *, subscription_id: int, owner_epoch: int) -> bool:
-    """Remove a subscription and its cursor; False when the topic is fenced or it is gone already."""
-    cursor = await connection.execute(query("cursors", "delete_subscription"), (subscription_id, owner_epoch))
-    return cursor.rowcount == 1
+async def delete_subscription(
+    connection: Connection, *, topic_id: int, subscription_id: int, owner_epoch: int
+) -> bool:
+    """Remove a subscription and its cursor; False when the topic is fenced. Safe to repeat."""
+    parameters = {"topic_id": topic_id, "subscription_id": subscription_id, "owner_epoch": owner_epoch}
+    for attempt in range(_DELETE_ATTEMPTS):
+        try:
+            cursor = await connection.execute(query("cursors", "delete_subscription"), parameters)
+            return await cursor.fetchone() is not None
+        except psycopg.errors.ForeignKeyViolation:
+            # A summary of it, or an act on it, was written while the statement ran: it goes with the next try.
+            if attempt == _DELETE_ATTEMPTS - 1:
+                raise
+    return False
 
 
 async def flush(

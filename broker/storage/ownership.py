@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from broker.storage.connection import Connection
 from broker.storage.queries import query
 
-__all__ = ["Holder", "holder", "name_broker", "seen", "try_lock", "unname_broker"]
+__all__ = ["Holder", "end_own_holder", "holder", "name_broker", "seen", "try_lock", "unname_broker"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,12 @@ async def try_lock(connection: Connection) -> bool:
     cursor = await connection.execute(query("ownership", "try_lock"))
     row = await cursor.fetchone()
     return bool(row and row[0])
+
+
+async def end_own_holder(connection: Connection, pids: Sequence[int]) -> bool:
+    """End the backend among `pids`, this process's own, that still holds the lock; False when none of them does."""
+    cursor = await connection.execute(query("ownership", "end_own_holder"), {"pids": list(pids)})
+    return await cursor.fetchone() is not None
 
 
 async def name_broker(connection: Connection, *, host: str, pid: int, http_url: str, pulsar_url: str) -> None:

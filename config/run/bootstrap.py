@@ -53,7 +53,15 @@ def say(text: str) -> None:
 
 
 def _pip(requirements: Path, *, quietly: bool = False) -> subprocess.CompletedProcess[bytes]:
-    command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command: list[str | Path] = [
+        PYTHON,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+    ]
     return subprocess.run(
         [*command, "--require-hashes", "-r", requirements], check=False, capture_output=quietly
     )
@@ -63,7 +71,7 @@ def _install_with_uv(requirements: Path) -> bool:
     """False if uv is not to be had or does not get along: pip then tries, and says what is wrong."""
     if _pip(PROJECT / "requirements" / "uv.txt", quietly=True).returncode != 0:
         return False
-    command = [
+    command: list[str | Path] = [
         ENVIRONMENT / "bin" / "uv",
         "pip",
         "install",
@@ -102,7 +110,7 @@ def _usable() -> bool:
 
 
 def _make() -> bool:
-    command = [sys.executable, "-m", "venv", "--clear", ENVIRONMENT]
+    command: list[str | Path] = [sys.executable, "-m", "venv", "--clear", ENVIRONMENT]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 and _debian_venv():
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -20,9 +20,24 @@ def main(arguments: list[str]) -> int:
     """Compile each list; further arguments go to uv (--upgrade, for one)."""
     uv = Path(sys.executable).with_name("uv")
     for name, wanted in LISTS.items():
-        command = [uv, "pip", "compile", "pyproject.toml", "--quiet", "--universal", "--generate-hashes"]
+        command: list[str | Path] = [
+            uv,
+            "pip",
+            "compile",
+            "pyproject.toml",
+            "--quiet",
+            "--universal",
+            "--generate-hashes",
+        ]
         target = PROJECT_DIR / "requirements" / f"{name}.txt"
-        options = ["--no-header", "--no-annotate", "--python-version", "3.11", "--output-file", target]
+        options: list[str | Path] = [
+            "--no-header",
+            "--no-annotate",
+            "--python-version",
+            "3.11",
+            "--output-file",
+            target,
+        ]
         done = subprocess.run([*command, *options, *wanted, *arguments], cwd=PROJECT_DIR, check=False)
         if done.returncode != 0:
             return done.returncode

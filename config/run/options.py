@@ -37,6 +37,11 @@ class Options:
             url = environment.text("DATABASE_URL")
             if url:
                 database_parts(url)
+            for switch in (
+                "VELA_DEBUG",
+                "VELA_HTTPS",
+            ):  # Django's, checked before its processes would stumble
+                environment.flag(switch)
             return cls(
                 data_dir=environment.data_dir(),
                 database_url=url,

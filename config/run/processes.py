@@ -51,7 +51,7 @@ def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]
     def celery(name: str, command: list[str]) -> Child:
         file = ready / name
         file.unlink(missing_ok=True)
-        return child(name, command, file_exists(file), grace_s=2.0, ready_file=file)
+        return child(name, command, file_exists(file), grace_s=3.0, ready_file=file)
 
     def child(
         name: str,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from django.db import connections
+from django.db import ProgrammingError, connections
+from psycopg import sql
+from psycopg.errors import UndefinedTable
 
-__all__ = ["READ_ALIAS", "fetch", "fetch_one"]
+__all__ = ["READ_ALIAS", "fetch", "fetch_entries", "fetch_one"]
 
 READ_ALIAS = "read"
 
@@ -37,8 +39,34 @@ def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]
 
     Raises django.db.OperationalError when the statement timeout of the connection passes.
     """
+    return _run(row_type, _queries(file)[name], parameters)
+
+
+def fetch_entries(
+    row_type: type[T], name: str, segments: Collection[int], parameters: Mapping[str, Any]
+) -> list[T]:
+    """A query of log.sql over the tables of those segments, in one statement. Without segments there is nothing to ask.
+
+    A segment that retention dropped since its ledger was read has no entries any more.
+    """
+    template = sql.SQL(_queries("log")[name])
+    parts = [
+        template.format(entries=sql.Identifier(f"vela_entry_{segment}"), segment=sql.Literal(segment))
+        for segment in sorted(segments)
+    ]
+    if not parts:
+        return []
+    try:
+        return _run(row_type, sql.SQL(" UNION ALL ").join(parts).as_string(None), parameters)
+    except ProgrammingError as error:
+        if isinstance(error.__cause__, UndefinedTable):
+            return []
+        raise
+
+
+def _run(row_type: type[T], statement: str, parameters: Mapping[str, Any]) -> list[T]:
     with connections[READ_ALIAS].cursor() as cursor:
-        cursor.execute(_queries(file)[name], parameters)
+        cursor.execute(statement, parameters)
         description = cursor.description or ()
         names = [column[0] for column in description]
         # Django leaves documents to its own field type and hands them out as text.

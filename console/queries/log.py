@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from console.queries.database import fetch
+from console.queries.database import fetch, fetch_entries
 
-__all__ = ["EntryAt", "LedgerRow", "Log", "entries_at", "log_of"]
+__all__ = ["EntryAt", "LedgerRow", "Log", "Place", "by_place", "entries_at", "log_of"]
 
 Place = tuple[int, int]  # ledger id, entry id
 
@@ -84,6 +84,11 @@ class Log:
             return ledger.entries_before + ledger.entries - 1
         return ledger.entries_before + min(entry_id, ledger.entries)
 
+    def segments_of(self, places: Iterable[Place]) -> set[int]:
+        """Where the entries of those places lie."""
+        asked = {ledger_id for ledger_id, _ in places}
+        return {ledger.segment_id for ledger in self.ledgers if ledger.ledger_id in asked}
+
     def place_at(self, index: int) -> Place | None:
         """Ledger and entry of an index, None outside what is kept."""
         for ledger in reversed(self.ledgers):
@@ -93,18 +98,47 @@ class Log:
         return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    ledger_id: int
+    entry_id: int
+    cumulative_messages: int
+    cumulative_bytes: int
+    last_append_ms: int
+    first_append_ms: int
+
+
 def log_of(topic_id: int) -> Log:
-    """One query."""
-    return Log(tuple(fetch(LedgerRow, "log", "ledgers", {"topic_id": topic_id})))
+    """Two queries: the ledgers, and the last entry of the open one."""
+    ledgers = fetch(LedgerRow, "log", "ledgers", {"topic_id": topic_id})
+    if not ledgers or ledgers[-1].state != "open":
+        return Log(tuple(ledgers))
+    return Log((*ledgers[:-1], _with_its_end(ledgers[-1])))
 
 
-def entries_at(places: Iterable[Place]) -> dict[Place, EntryAt]:
+def _with_its_end(ledger: LedgerRow) -> LedgerRow:
+    ends = fetch_entries(_End, "end_of_open", [ledger.segment_id], {"ledger_id": ledger.ledger_id})
+    if not ends:
+        return ledger
+    end = ends[0]
+    return replace(
+        ledger,
+        entries=end.entry_id + 1,
+        messages=end.cumulative_messages - ledger.messages_before,
+        size_bytes=end.cumulative_bytes - ledger.bytes_before,
+        first_append_ms=end.first_append_ms,
+        last_append_ms=end.last_append_ms,
+    )
+
+
+def entries_at(log: Log, places: Iterable[Place]) -> dict[Place, EntryAt]:
     """Those of the places that are stored. One query."""
     asked = list(places)
-    rows = fetch(
-        EntryAt,
-        "log",
-        "at",
-        {"ledgers": [place[0] for place in asked], "entries": [place[1] for place in asked]},
-    )
+    rows = fetch_entries(EntryAt, "at", log.segments_of(asked), by_place(asked))
     return {row.place: row for row in rows}
+
+
+def by_place(places: Iterable[Place]) -> dict[str, list[int]]:
+    """Places as parameters of a query."""
+    asked = list(places)
+    return {"ledgers": [place[0] for place in asked], "entries": [place[1] for place in asked]}

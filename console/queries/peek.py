@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from console.queries.database import fetch
-from console.queries.log import Place
+from console.queries.database import fetch_entries
+from console.queries.log import Log, Place, by_place
 from vela.wire.entry import decode_messages, parse_header
 from vela.wire.errors import EntryCorrupt
 
@@ -55,23 +55,17 @@ class _Entry:
 
 
 def peek(
-    places: Iterable[Place], *, unacked: Mapping[Place, int], limit: int = PEEK_MESSAGES
+    log: Log, places: Iterable[Place], *, unacked: Mapping[Place, int], limit: int = PEEK_MESSAGES
 ) -> list[PeekedMessage]:
     """The messages of those places in order, at most `limit`; nothing is marked or moved. One query.
 
     `unacked` has the bitset of a partly acked batch: its acked members are left out.
     """
     asked = list(places)
-    entries = fetch(
-        _Entry,
-        "log",
-        "peek",
-        {
-            "ledgers": [place[0] for place in asked],
-            "entries": [place[1] for place in asked],
-            "most_bytes": PEEK_BYTES,
-        },
+    entries = fetch_entries(
+        _Entry, "peek", log.segments_of(asked), {**by_place(asked), "most_bytes": PEEK_BYTES}
     )
+    entries.sort(key=lambda entry: (entry.ledger_id, entry.entry_id))
     messages: list[PeekedMessage] = []
     for entry in entries:
         if len(messages) >= limit:

@@ -28,7 +28,7 @@ HOLES_SHOWN = 12
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Six blocks; twelve queries for the whole page."""
+    """Six blocks; thirteen queries for the whole page."""
     head = queries.subscription_head(topic, name)
     if head is None:
         raise Http404(f"There is no subscription {name} on {topic}.")
@@ -36,7 +36,12 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
     reading = _Reading(head, pending_shown=queries.PENDING_MOST if is_long else queries.PENDING_SHOWN)
     live = (f"sub:{head.id}",)
     sources = [
-        Source(name=part, template=f"console/parts/subscription/{part}.html", live=live, context=context)
+        Source(
+            name=part,
+            template=f"console/parts/subscription/{part}.html",
+            live=live if part != "acts" else ("acts",),
+            context=context,
+        )
         for part, context in (
             ("numbers", reading.numbers),
             ("cursor", reading.cursor),
@@ -91,7 +96,7 @@ class _Reading:
         places = [(head.mark_delete_ledger, head.mark_delete_entry), *self.next_places[:1]]
         if head.read_ledger is not None and head.read_entry is not None:
             places.append((head.read_ledger, head.read_entry))
-        return entries_at(places)
+        return entries_at(self.log, places)
 
     def numbers(self) -> dict[str, Any]:
         head = self.head
@@ -157,6 +162,7 @@ class _Reading:
     def next_messages(self) -> dict[str, Any]:
         log, unacked = self.log, self.acked.ack_sets
         messages = peek(
+            log,
             self.next_places,
             unacked={
                 place: unacked[index]

@@ -21,7 +21,7 @@ TABS = ("subscriptions", "producers", "ledgers")
 @require_safe
 @viewer
 def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """`tab` picks the block below the numbers. Six queries on every tab."""
+    """`tab` picks the block below the numbers. Eight queries at most."""
     head = queries.topic_head(topic)
     if head is None:
         raise Http404(f"There is no topic {topic}.")

@@ -19,7 +19,7 @@ __all__ = ["topics"]
 @require_safe
 @viewer
 def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Search, namespace, backlog filter, order and page are all in the query string. Six queries."""
+    """Search, namespace, backlog filter, order and page are all in the query string. Seven queries."""
     asked = _asked(request.GET)
     found = read_topics(asked)
 

@@ -58,7 +58,7 @@ def test_every_compression_comes_back_as_it_went(
         batching_enabled=batching,
         compression_type=pulsar.CompressionType.__members__[compression],
     )
-    payloads = [b"%d " % number * (number % 50) for number in range(300)]
+    payloads = [b"%d " % number * (number % 50 + 1) for number in range(300)]
     publish(producer, payloads)
     assert [message.data() for message in receive(consumer, 300)] == payloads
 
@@ -221,8 +221,12 @@ def test_partitioned_topic_made_by_the_command(vela: VelaProcess, client: pulsar
 
 
 def test_a_restart_in_between_loses_nothing_and_repeats_no_flushed_ack(vela: VelaProcess, topic: str) -> None:
-    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    def subscribe() -> tuple[pulsar.Client, pulsar.Consumer]:
+        client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+        kind = pulsar.ConsumerType.Shared
+        return client, client.subscribe(topic, "s", consumer_type=kind, batch_index_ack_enabled=True)
+
+    client, consumer = subscribe()
     publish(client.create_producer(topic, batching_enabled=True), [b"%d" % number for number in range(1000)])
     acked = receive(consumer, 400)
     for message in acked:
@@ -231,8 +235,7 @@ def test_a_restart_in_between_loses_nothing_and_repeats_no_flushed_ack(vela: Vel
     client.close()
     assert vela.stop() == 0
     vela.start()
-    client = pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    client, consumer = subscribe()
     again = {message.data() for message in receive(consumer, 600)}
     assert again == {b"%d" % number for number in range(1000)} - {message.data() for message in acked}
     assert_silent(consumer)

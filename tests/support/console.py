@@ -79,7 +79,7 @@ class ConsoleSession:
 
     def apply(self, act: Act, *, typed_name: str = "", reason: str = "test") -> Act:
         """Press the plan's button."""
-        page = self.post(f"/acts/{act.id}/apply", {"reason": reason, "typed_name": typed_name})
+        page = self.post(f"/acts/{act.id}/apply", {"reason": reason, "confirm": typed_name})
         assert page.status == 200, f"not applied ({page.status}): {page.text[:2000]}"
         return self.act(act.id)
 

@@ -16,11 +16,13 @@ WITH o AS MATERIALIZED (
     INSERT INTO vela_subscription (topic_id, name, type, properties, created_at)
     SELECT topic_id, %(name)s, %(type)s, %(properties)s, now() FROM o
     ON CONFLICT (topic_id, name) DO NOTHING RETURNING id
+), c AS (
+    INSERT INTO vela_cursor (subscription_id, mark_delete_ledger, mark_delete_entry, acked_messages, acked_entries,
+                             acked_bytes, version)
+    SELECT id, %(mark_delete_ledger)s, %(mark_delete_entry)s, %(acked_messages)s, %(acked_entries)s, %(acked_bytes)s, 0
+    FROM s RETURNING subscription_id
 )
-INSERT INTO vela_cursor (subscription_id, mark_delete_ledger, mark_delete_entry, acked_messages, acked_entries,
-                         acked_bytes, version)
-SELECT id, %(mark_delete_ledger)s, %(mark_delete_entry)s, %(acked_messages)s, %(acked_entries)s, %(acked_bytes)s, 0 FROM s
-RETURNING subscription_id
+SELECT coalesce((SELECT subscription_id FROM c), 0) FROM o
 
 -- name: set_type
 UPDATE vela_subscription s SET type = %s FROM vela_topic_owner o
@@ -59,8 +61,24 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: delete_subscription
-DELETE FROM vela_subscription s USING vela_topic_owner o
-WHERE s.id = %s AND o.topic_id = s.topic_id AND o.owner_epoch = %s
+-- What refers to it goes in the same statement: the foreign keys are checked at its end, and cascade only in the ORM.
+-- Acts stay as the audit log, under the names they keep. Repeating it after a lost answer does no harm.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+), chunks AS (
+    DELETE FROM vela_cursor_chunk k USING o WHERE k.cursor_id = %(subscription_id)s
+), cursors AS (
+    DELETE FROM vela_cursor c USING o WHERE c.subscription_id = %(subscription_id)s
+), summaries AS (
+    DELETE FROM vela_subscription_summary s USING o WHERE s.subscription_id = %(subscription_id)s
+), pending AS (
+    DELETE FROM vela_pending_ack p USING o WHERE p.subscription_id = %(subscription_id)s
+), acts AS (
+    UPDATE vela_act a SET subscription_id = NULL FROM o WHERE a.subscription_id = %(subscription_id)s
+), gone AS (
+    DELETE FROM vela_subscription s USING o WHERE s.id = %(subscription_id)s AND s.topic_id = o.topic_id
+)
+SELECT topic_id FROM o
 
 -- name: replace_pending
 -- Written behind for the console and the sweep; the rows of one consumer are replaced whole.

@@ -3,6 +3,14 @@
 -- name: try_lock
 SELECT pg_try_advisory_lock(hashtextextended('vela broker ' || current_database(), 0))
 
+-- name: end_own_holder
+-- After the lock's connection was lost the server may not know it yet. If the backend that holds the lock is this very
+-- process's, end it; no row = somebody else holds the lock.
+SELECT pg_terminate_backend(l.pid) FROM pg_locks l
+WHERE l.locktype = 'advisory' AND l.granted AND l.pid = ANY(%(pids)s::integer[])
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('vela broker ' || current_database(), 0)
+
 -- name: name_broker
 INSERT INTO vela_broker (id, host, pid, started_at, seen_at, http_url, pulsar_url)
 VALUES (1, %(host)s, %(pid)s, now(), now(), %(http_url)s, %(pulsar_url)s)

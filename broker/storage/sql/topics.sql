@@ -31,14 +31,15 @@ RETURNING owner_epoch
 
 -- name: advance_epochs
 -- Compare-and-set in topic order. Topics missing from the answer have another owner by now. An advance whose answer was
--- lost is recognised when it is asked for again: one past the value known, with this process's own token.
+-- lost is recognised when it is asked for again: one past the value known, with this process's own token. It sets the
+-- value instead of adding to it, so that the lost statement may still arrive after its repetition and changes nothing.
 WITH known AS (
-    SELECT o.topic_id FROM vela_topic_owner o
+    SELECT o.topic_id, k.owner_epoch + 1 AS advanced FROM vela_topic_owner o
     JOIN unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[]) AS k(topic_id, owner_epoch) ON k.topic_id = o.topic_id
      AND (o.owner_epoch = k.owner_epoch OR (o.owner_epoch = k.owner_epoch + 1 AND o.owner_token = %(token)s))
     ORDER BY o.topic_id FOR UPDATE OF o
 )
-UPDATE vela_topic_owner o SET owner_epoch = o.owner_epoch + 1, owner_token = %(token)s
+UPDATE vela_topic_owner o SET owner_epoch = known.advanced, owner_token = %(token)s
 FROM known WHERE o.topic_id = known.topic_id
 RETURNING o.topic_id, o.owner_epoch
 
@@ -48,7 +49,8 @@ SELECT id, segment_id, state, entries, messages, size_bytes, entries_before, mes
 FROM vela_ledger WHERE topic_id = %s AND state IN ('open', 'sealed') ORDER BY id
 
 -- name: roll_ledger
--- Seals the open ledger (if one is named) and opens the next, in one statement and under the owner's epoch.
+-- Seals the open ledger (if one is named) and opens the next, in one statement and under the owner's epoch. A roll whose
+-- answer was lost leaves an empty ledger open before the last: whoever reads the ledgers takes it as sealed.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), sealed AS (

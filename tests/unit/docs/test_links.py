@@ -14,14 +14,14 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 def targets(path: Path) -> set[Path]:
     """The files that a page links to."""
     text = path.read_text(encoding="utf-8")
-    return {
-        (path.parent / link).resolve() for link in LINK.findall(text) if not re.match(r"[a-z]+:", link)
-    }
+    return {(path.parent / link).resolve() for link in LINK.findall(text) if not re.match(r"[a-z]+:", link)}
 
 
 def test_no_link_is_dead() -> None:
     pages = [*DOCS_DIR.rglob("*.md"), PROJECT_DIR / "README.md", PROJECT_DIR / "CONTRIBUTING.md"]
-    dead = [f"{path.relative_to(PROJECT_DIR)} → {to}" for path in pages for to in targets(path) if not to.exists()]
+    dead = [
+        f"{path.relative_to(PROJECT_DIR)} → {to}" for path in pages for to in targets(path) if not to.exists()
+    ]
     assert dead == []
 
 

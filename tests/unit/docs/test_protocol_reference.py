@@ -32,9 +32,7 @@ def test_every_error_has_its_row_with_the_code_that_clients_see() -> None:
         for _, each in inspect.getmembers(errors, inspect.isclass)
         if issubclass(each, BrokerError) and each.__module__ == errors.__name__
     ]
-    assert documented == {
-        each.__name__: [each.code, "yes" if each.retriable else "no"] for each in classes
-    }
+    assert documented == {each.__name__: [each.code, "yes" if each.retriable else "no"] for each in classes}
     for each in classes:
         assert PulsarServerError.Value(each.code) == server_error(each("text"))
 

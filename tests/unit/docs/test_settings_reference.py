@@ -26,7 +26,11 @@ def names_in_code() -> set[str]:
     found: set[str] = set()
     for path in python_files(*CODE):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and VARIABLE.fullmatch(node.value):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and VARIABLE.fullmatch(node.value)
+            ):
                 found.add(node.value)
     return found
 
@@ -40,7 +44,9 @@ def plain_defaults() -> list[tuple[str, str]]:
     return [
         (name, default[0])
         for name, cells in documented().items()
-        if len(default := code_names(cells[1])) == 1 and cells[1] == f"`{default[0]}`" and "⟨" not in default[0]
+        if len(default := code_names(cells[1])) == 1
+        and cells[1] == f"`{default[0]}`"
+        and "⟨" not in default[0]
     ]
 
 

@@ -1,0 +1,1 @@
+"""What the machine can do without Vela, for the same bytes."""

@@ -1,0 +1,69 @@
+"""A bare server with Vela's own Daphne and flow control, whose application answers and knows nothing else.
+
+`/echo`: a frame of a receipt's size for each frame that comes. `/push/NAME`: a listener; each frame that comes to
+`/echo/NAME` is also sent on to it, in the size a delivery has. What listeners send is read and dropped.
+`python -m bench.ceilings.echo_server` prints its port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+from typing import Any
+
+from daphne.server import twisted_loop
+from twisted.internet import reactor
+
+from broker.transports.daphne_server import DaphneServer
+from broker.transports.process import SWITCH_INTERVAL_S
+from broker.transports.web_socket import Receive, Scope, Send, Socket, socket_of
+
+RECEIPT = b'{"result":"ok","messageId":"CAEQACAAKAAwAA==","errorCode":0,"schemaVersion":0}'
+DELIVERY = b'{"messageId":"CAEQACAAKAAwAA==","redeliveryCount":0,'
+
+_listeners: dict[str, Socket] = {}
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """The bare application."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    socket = socket_of(scope)
+    role, _, name = scope["path"].strip("/").partition("/")
+    if role == "push":
+        _listeners[name] = socket
+    listener = _listeners.get(name)
+    while (event := await receive())["type"] == "websocket.receive":
+        if role == "echo":
+            if listener is not None:
+                listener.write_frames([DELIVERY + event["text"][1:].encode()], binary=False)
+            socket.write_frames([RECEIPT], binary=False)
+
+
+async def _serve() -> None:
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    server = DaphneServer(application, max_message_bytes=5 * 1024 * 1024)
+    server.listen("127.0.0.1", 0)
+    gc.collect()
+    gc.freeze()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    print(server.port, flush=True)
+    await stopping.wait()
+    await server.stop()
+
+
+def main() -> None:
+    """Serve until SIGTERM."""
+    running: Any = reactor  # has no useful type
+    asyncio.set_event_loop(twisted_loop)
+    serving = twisted_loop.create_task(_serve())
+    serving.add_done_callback(lambda _: running.stop())
+    running.run(installSignalHandlers=False)
+    serving.result()
+
+
+if __name__ == "__main__":
+    main()

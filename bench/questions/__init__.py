@@ -1,0 +1,18 @@
+"""The questions, by name, in the order they are asked; one file each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bench.figures import Figure
+from bench.questions import consume_backlog, publish_binary, websocket_cycle, websocket_publish
+from bench.setting import Setting
+
+__all__ = ["QUESTIONS"]
+
+QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
+    "publish_binary": publish_binary.ask,
+    "consume_backlog": consume_backlog.ask,
+    "websocket_publish": websocket_publish.ask,
+    "websocket_cycle": websocket_cycle.ask,
+}

@@ -1,0 +1,138 @@
+"""How much of what PostgreSQL can take does publishing in batches reach?"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import time
+
+import pulsar
+
+from bench.ceilings.raw_insert import insert_for
+from bench.figures import Figure, Goal, ratio_percent
+from bench.load import entries
+from bench.load.binary_publish import publish_for
+from bench.setting import Setting
+
+__all__ = ["ask"]
+
+WINDOW = 64  # batches without a receipt
+ROWS_A_STATEMENT = (8, 32)  # 1 and 4 MiB: the ceiling's own best is taken
+_RATIO = Goal(at_least=60.0)
+
+
+def ask(setting: Setting) -> list[Figure]:
+    """1 KB and 100 B messages: Vela, its ceilings, and Apache's client."""
+    figures: list[Figure] = []
+    for label, payload_bytes in (("1 KB", 1024), ("100 B", 100)):
+        figures += _batches(setting, label, payload_bytes)
+        figures.append(_apache(setting, label, payload_bytes))
+    return figures
+
+
+def _batches(setting: Setting, label: str, payload_bytes: int) -> list[Figure]:
+    entry = entries.batch(payload_bytes)
+    reached: list[float] = []
+    ceilings: dict[int, list[float]] = {1: [], 2: []}
+    best: dict[int, list[int]] = {1: [], 2: []}
+    notes: list[str] = []
+    for _ in range(setting.repeats):
+        cpu = setting.processes.cpu()
+        published = asyncio.run(
+            publish_for(
+                setting.pulsar_port,
+                setting.fresh_topic("publish"),
+                entry,
+                window=WINDOW,
+                warm_up_s=setting.warm_up_s,
+                run_s=setting.run_s,
+            )
+        )
+        reached.append(published.per_s)
+        used = setting.processes.cpu() - cpu
+        whole_s = setting.run_s + setting.warm_up_s
+        notes.append(used.per(round(published.per_s * whole_s)))
+        for connections, values in ceilings.items():
+            tried = [
+                insert_for(
+                    setting.vela.database_url,
+                    entry,
+                    connections=connections,
+                    rows_a_statement=rows,
+                    warm_up_s=setting.warm_up_s / 2,
+                    run_s=setting.run_s / 2,
+                )
+                for rows in ROWS_A_STATEMENT
+            ]
+            winner = max(tried, key=lambda ceiling: ceiling.per_s)
+            values.append(winner.per_s)
+            best[connections].append(winner.rows_a_statement)
+        setting.say(
+            f"publish {label}: {reached[-1]:,.0f} msg/s; raw {ceilings[1][-1]:,.0f} and {ceilings[2][-1]:,.0f};"
+            f" {notes[-1]}"
+        )
+    better = [max(pair) for pair in zip(ceilings[1], ceilings[2], strict=True)]
+    mib_s = statistics.median(reached) / entry.messages * len(entry.data) / 2**20
+    return [
+        Figure(
+            name=f"binary publish, {label}, batches of {entry.messages}",
+            unit="msg/s",
+            runs=tuple(reached),
+            note=f"{mib_s:.0f} MiB/s; window {WINDOW} batches; {notes[-1]}",
+        ),
+        *(
+            Figure(
+                name=f"  raw insert, {connections} connection{'s' if connections > 1 else ''}",
+                unit="msg/s",
+                runs=tuple(values),
+                note=f"rows a statement: {', '.join(map(str, best[connections]))}",
+            )
+            for connections, values in ceilings.items()
+        ),
+        Figure(name="  of the better ceiling", unit="%", runs=ratio_percent(reached, better), goal=_RATIO),
+    ]
+
+
+def _apache(setting: Setting, label: str, payload_bytes: int) -> Figure:
+    client = pulsar.Client(setting.vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    try:
+        runs = [_apache_run(setting, client, payload_bytes) for _ in range(setting.repeats)]
+    finally:
+        client.close()
+    setting.say(f"publish {label} by pulsar-client: {runs[-1]:,.0f} msg/s")
+    return Figure(
+        name=f"  pulsar-client, {label}",
+        unit="msg/s",
+        runs=tuple(runs),
+        note="batching, 20,000 pending; the Python client itself is the limit",
+    )
+
+
+def _apache_run(setting: Setting, client: pulsar.Client, payload_bytes: int) -> float:
+    producer = client.create_producer(
+        setting.fresh_topic("apache"),
+        batching_enabled=True,
+        batching_max_publish_delay_ms=5,
+        batching_max_messages=entries.BATCH_MESSAGES,
+        block_if_queue_full=True,
+        max_pending_messages=20_000,
+    )
+    payload = os.urandom(payload_bytes)
+    failed: list[pulsar.Result] = []
+
+    def on_answer(result: pulsar.Result, _: pulsar.MessageId) -> None:
+        if result != pulsar.Result.Ok:
+            failed.append(result)
+
+    sent, began = 0, time.perf_counter()
+    while time.perf_counter() - began < setting.run_s:
+        for _ in range(1000):
+            producer.send_async(payload, on_answer)
+        sent += 1000
+    producer.flush()
+    seconds = time.perf_counter() - began
+    producer.close()
+    if failed:
+        raise AssertionError(f"{len(failed)} sends failed, the first with {failed[0]}")
+    return sent / seconds

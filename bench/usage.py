@@ -1,0 +1,71 @@
+"""CPU time and memory of Vela's processes, from /proc."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["CpuTime", "Processes", "rss_bytes"]
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuTime:
+    """CPU seconds, user and system, used so far."""
+
+    broker_s: float
+    postgres_s: float  # the server and all its backends
+
+    def __sub__(self, earlier: CpuTime) -> CpuTime:
+        return CpuTime(
+            broker_s=self.broker_s - earlier.broker_s, postgres_s=self.postgres_s - earlier.postgres_s
+        )
+
+    def per(self, messages: int) -> str:
+        """The two in µs a message."""
+        each = 1e6 / max(1, messages)
+        return (
+            f"CPU a message: broker {self.broker_s * each:.2f} µs, PostgreSQL {self.postgres_s * each:.2f} µs"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processes:
+    """The processes whose use is counted."""
+
+    broker_pid: int
+    postgres_pid: int
+
+    def cpu(self) -> CpuTime:
+        """CPU time so far; of PostgreSQL's children that ended too, as the server has waited for them."""
+        backends = _children(self.postgres_pid)
+        return CpuTime(
+            broker_s=_cpu_s(self.broker_pid, ended_children=False),
+            postgres_s=_cpu_s(self.postgres_pid, ended_children=True)
+            + sum(_cpu_s(pid, ended_children=False) for pid in backends),
+        )
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
+
+
+def _cpu_s(pid: int, *, ended_children: bool) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    ticks = [int(field) for field in fields[11:15]]  # utime, stime, cutime, cstime
+    return sum(ticks if ended_children else ticks[:2]) / _TICKS_PER_S
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    except OSError:
+        return []
+    return [int(child) for child in text.split()]

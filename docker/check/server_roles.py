@@ -1,0 +1,159 @@
+"""Every role of the target `server`, started from the image."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from docker.check.container import Container, Network
+from docker.check.image import Image
+from docker.check.programs import CheckFailed, say, until
+
+__all__ = ["check_refusals", "check_role_all", "check_separate_roles", "check_shape", "database"]
+
+_COMPILERS = ("cc", "gcc", "g++", "c++", "clang", "make", "ld", "as")
+
+# The embedded server by itself, in a container of its own: compose's `postgres` in the check.
+_DATABASE = """
+from pathlib import Path
+from config.run.database import embedded_server, write_private
+server = embedded_server(Path("/data"), 5432)
+server.create()
+server.start()
+server.wait_ready()
+write_private(Path("/data/database-url"), server.url)
+raise SystemExit(server.process.wait())
+"""
+
+
+def check_shape(image: Image) -> None:
+    """What can be read off the image without starting it. Raises CheckFailed."""
+    facts = {
+        "runs as root": image.user.partition(":")[0] in ("", "0", "root"),
+        "has no volume /data": image.volumes != ["/data"],
+        "exposes other ports than 8000 8080 6650": set(image.ports) != {"8000/tcp", "8080/tcp", "6650/tcp"},
+        "has no entrypoint in exec form": image.entrypoint[:1] in ([], ["/bin/sh"]),
+        "has no collected static files": not (image.root / "app/staticfiles/staticfiles.json").is_file(),
+        "carries an installer": (image.root / "opt/vela/bin/pip").exists(),
+        "carries a file of the checkout that it should not": (image.root / "app/tests").exists(),
+        **{
+            f"carries the compiler {name}": any(
+                (image.root / folder / name).exists() for folder in ("usr/bin", "bin")
+            )
+            for name in _COMPILERS
+        },
+    }
+    wrong = [complaint for complaint, holds in facts.items() if holds]
+    if wrong:
+        raise CheckFailed(f"{image.name} {', '.join(wrong)}")
+    say(f"{image.name}: {image.size_bytes / 1e6:.0f} MB of files with the base, user {image.user}")
+
+
+def check_role_all(image: Image, net: Network, folder: Path) -> None:
+    """Everything in one container with its own PostgreSQL, twice on the same data."""
+    data: Path | None = None
+    for name in ("all-first", "all-again"):
+        with Container(
+            image, net, name=name, folder=folder, arguments=list(image.command), data=data
+        ) as container:
+            up_s = container.wait_healthy()
+            stop_s = container.stop()
+            data = container.data
+        say(f"role all ({name}): healthy after {up_s:.1f} s, stopped in {stop_s:.1f} s")
+
+
+def check_refusals(image: Image, net: Network, folder: Path) -> None:
+    """A container that cannot start says why in one sentence and ends."""
+    cases = {
+        "no-database": (["broker"], {}, "DATABASE_URL is not set"),
+        "no-role": (["brokr"], {}, "There is no role 'brokr'"),
+        "bad-setting": (
+            ["console"],
+            {"DATABASE_URL": "postgresql://v:p@postgres/v", "VELA_TICK_MS": "soon"},
+            "VELA_TICK_MS",
+        ),
+    }
+    for name, (arguments, environment, sentence) in cases.items():
+        with Container(
+            image, net, name=name, folder=folder, arguments=arguments, environment=environment
+        ) as container:
+            code = container.wait()
+            said = container.tail()
+        if code != 2 or sentence not in said or len(said.splitlines()) != 1:
+            raise CheckFailed(
+                f"{name}: exit code {code} and not the one sentence about {sentence!r}:\n{said}"
+            )
+    say(f"refused with one sentence each: {', '.join(cases)}")
+
+
+@contextmanager
+def database(image: Image, net: Network, folder: Path) -> Iterator[tuple[Container, dict[str, str]]]:
+    """A PostgreSQL from the image's own package, and the environment that leads to it."""
+    start = ["python", "-c", _DATABASE]
+    with Container(image, net, name="postgres", folder=folder, entrypoint=start, arguments=[]) as container:
+        url = container.data / "database-url"
+        if not until(url.exists, timeout_s=60):
+            raise CheckFailed(f"The database for the roles did not start:\n{container.tail()}")
+        yield (
+            container,
+            {
+                "DATABASE_URL": url.read_text(encoding="utf-8").strip().replace("@127.0.0.1:", "@postgres:"),
+                "VELA_SECRET_KEY": "k" * 50,
+                "VELA_ADMIN_PASSWORD": "a password for the check",
+            },
+        )
+
+
+def check_separate_roles(image: Image, net: Network, folder: Path) -> None:
+    """compose.yaml's way: a database, migrate, then broker, console, worker and beat, each healthy and stopped."""
+    with database(image, net, folder) as (postgres, environment), ExitStack() as stack:
+
+        def start(role: str, name: str) -> Container:
+            return stack.enter_context(
+                Container(image, net, name=name, folder=folder, arguments=[role], environment=environment)
+            )
+
+        migrate(image, net, folder, environment)
+        running = {role: start(role, role) for role in ("broker", "console", "beat", "worker")}
+        for role, container in running.items():
+            say(f"role {role}: healthy after {container.wait_healthy():.1f} s")
+        for role in ("beat", "broker", "worker"):
+            say(f"role {role}: stopped in {running[role].stop():.1f} s")
+        _check_worker_is_one(start("worker", "worker-again"))
+        postgres.stop()
+        if running["console"].healthy():
+            raise CheckFailed("The console's health check passes although its database is gone")
+        say(f"role console: unhealthy without its database, stopped in {running['console'].stop():.1f} s")
+
+
+def migrate(image: Image, net: Network, folder: Path, environment: Mapping[str, str]) -> None:
+    """Run the one-shot role twice: the second time it finds nothing to do."""
+    for name in ("migrate", "migrate-again"):
+        with Container(
+            image, net, name=name, folder=folder, arguments=["migrate"], environment=environment
+        ) as container:
+            code = container.wait()
+            if code != 0:
+                raise CheckFailed(f"The role migrate ended with exit code {code}:\n{container.tail()}")
+    say("role migrate: ended with 0, and again with nothing to do")
+
+
+def _check_worker_is_one(worker: Container) -> None:
+    """The role is two Celery processes; when one is killed the container ends, so that its restart policy acts."""
+    worker.wait_healthy()
+
+    def halves() -> list[int]:
+        return [pid for pid, command in worker.processes().items() if "celery" in command]
+
+    if not until(lambda: len(halves()) >= 2, timeout_s=30):
+        raise CheckFailed(f"The role worker runs {worker.processes()}")
+    os.kill(halves()[0], signal.SIGKILL)
+    code = worker.wait()
+    if code != 1:
+        raise CheckFailed(
+            f"The role worker lost one of its processes and ended with {code}, not 1:\n{worker.tail()}"
+        )
+    say("role worker: ends when one of its two processes does")

@@ -1,0 +1,38 @@
+"""The image's entrypoint: `python -m docker.entrypoint ROLE` becomes the role's process, so signals reach it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from config.run.errors import StartRefused
+from docker.roles import commands, environment_of, remember
+from docker.together import run_together
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one role. Returns only where it stays itself (the role `worker`) and where it cannot start: 2."""
+    role = arguments[0] if len(arguments) == 1 else ""
+    try:
+        environment = environment_of(role, os.environ)
+        lines = commands(role, environment)
+        remember(role)
+    except StartRefused as refused:
+        sys.stderr.write(f"vela: {refused}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(
+            f"vela: {error.filename} cannot be written ({error.strerror}): it must be writable for "
+            f"the user {os.geteuid()}, /data as a volume and /tmp as a tmpfs will do\n"
+        )
+        return 2
+    if len(lines) == 1:
+        os.execve(lines[0][0], lines[0], environment)
+    return run_together(lines, environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""Connections of the pipeline: read-only, autocommit, every statement bounded in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow
+
+from pipeline.errors import DatabaseUnavailable
+from pipeline.options import ReadOptions
+
+__all__ = ["Connection", "reading"]
+
+Connection = psycopg.Connection[TupleRow]
+
+_CONNECT: Final = {
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "application_name": "vela pipeline",
+}
+
+
+@contextmanager
+def reading(options: ReadOptions, what: str) -> Iterator[Connection]:
+    """One connection for the block; `what` says in an error what was being done.
+
+    Autocommit, never one transaction over a job: a held snapshot would keep dead rows of the whole database from
+    being vacuumed (performance 1b). Raises DatabaseUnavailable, also for errors of the statements in the block.
+    """
+    try:
+        with psycopg.connect(_conninfo(options), autocommit=True) as connection:
+            yield connection
+    except errors.QueryCanceled:
+        raise DatabaseUnavailable(
+            f"{what}: the database took longer than statementTimeoutMs = {options.statement_timeout_ms}:"
+            " raise the option, or look at what it waits for"
+        ) from None
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        raise DatabaseUnavailable(
+            f"{what}: there are no views vela_read_v1 in that database: set option url to Vela's own, migrated one"
+        ) from None
+    except errors.InsufficientPrivilege as error:
+        raise DatabaseUnavailable(
+            f"{what}: {_line(error)}: let the user of option url read schema vela_read_v1 (VELA_READ_ROLE)"
+        ) from None
+    except psycopg.OperationalError as error:
+        raise DatabaseUnavailable(
+            f"{what}: the database of option url cannot be used: {_line(error)}"
+        ) from None
+
+
+def _conninfo(options: ReadOptions) -> str:
+    given = str(conninfo_to_dict(options.url).get("options") or "")
+    settings = (
+        f"{given} -c default_transaction_read_only=on -c statement_timeout={options.statement_timeout_ms}"
+    )
+    return psycopg.conninfo.make_conninfo(options.url, options=settings.strip(), **_CONNECT)
+
+
+def _line(error: psycopg.Error) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,20 @@
+"""The named queries of pipeline/sql, read once."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+__all__ = ["query"]
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+@cache
+def query(name: str) -> bytes:
+    """The text of one query of read.sql, comments removed. KeyError when there is none of that name."""
+    parts = _NAME.split(files("pipeline").joinpath("sql", "read.sql").read_text("utf-8"))
+    body = dict(zip(parts[1::2], parts[2::2], strict=True))[name]
+    lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
+    return "\n".join(lines).strip().encode()

@@ -1,0 +1,50 @@
+"""A Spark inside this process's machine, for jobs that need no cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import pipeline
+import vela
+from pipeline.java import require_java
+
+__all__ = ["import_path", "local_session"]
+
+
+def local_session(app_name: str, *, cores: int = 2, memory: str = "1g") -> SparkSession:
+    """A session on `local[cores]` with `vela` registered, its Python workers on this interpreter and these packages.
+
+    `memory` is the heap of the one Java process. Sets PYSPARK_PYTHON in this process's environment, the only place
+    where Spark looks. Raises JavaMissing before anything is started. Stop it with `.stop()`.
+    """
+    require_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .appName(app_name)
+        .config("spark.driver.memory", memory)
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        # Spark's default is INT96, which other readers of Parquet have deprecated.
+        .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        .config("spark.executorEnv.PYTHONPATH", import_path())
+        .getOrCreate()
+    )
+    pipeline.register(spark)
+    return spark
+
+
+def import_path() -> str:
+    """A PYTHONPATH under which workers find `pipeline` and `vela` where these two were imported from."""
+    folders = [
+        str(Path(package.__file__).resolve().parents[1]) for package in (pipeline, vela) if package.__file__
+    ]
+    inherited = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    return os.pathsep.join(dict.fromkeys([*folders, *inherited]))

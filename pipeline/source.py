@@ -1,0 +1,144 @@
+"""The data source `vela`: a topic's stored messages as a DataFrame (Spark's Python Data Source API)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pipeline.columns import SPARK_SCHEMA, Run, key_bytes, record_batch
+from pipeline.database import reading
+from pipeline.errors import EntryUnreadable
+from pipeline.log import read_entries
+from pipeline.options import ReadOptions
+from pipeline.planning import EntryRange, plan, split
+from vela.wire.entry import decode_messages
+from vela.wire.errors import EntryCorrupt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["EntryPartition", "VelaDataSource", "VelaReader"]
+
+log = logging.getLogger(__name__)
+
+BATCH_BYTES: Final = 8 << 20  # payload bytes after which a RecordBatch is handed over, however few its rows
+
+
+class VelaDataSource(DataSource):
+    """`spark.read.format("vela").option("topic", …).option("url", …).load()`; see docs/how-to/spark.md."""
+
+    def __init__(self, options: Any) -> None:
+        """Raises InvalidOption."""
+        super().__init__(options)
+        self._read_options = ReadOptions.parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format()` takes."""
+        return "vela"
+
+    def schema(self) -> str:
+        """The same for every topic: schemas of payloads are the reader's business."""
+        return SPARK_SCHEMA
+
+    def reader(self, schema: StructType) -> VelaReader:
+        """The batch reader."""
+        return VelaReader(self._read_options)
+
+
+class EntryPartition(InputPartition):
+    """What one task reads: ranges, in log order. Pickled to an executor."""
+
+    def __init__(self, ranges: Sequence[EntryRange]) -> None:
+        super().__init__(tuple(ranges))
+        self.ranges = tuple(ranges)
+
+
+class VelaReader(DataSourceReader):
+    """Plans on the driver, reads on executors; stateless, so that a task may be run again."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Bounded ranges up to the last committed entry. Raises TopicNotFound, DatabaseUnavailable, InvalidOption."""
+        with reading(self._options, f"planning the read of {self._options.topic}") as connection:
+            ranges = plan(connection, self._options)
+        return [EntryPartition(part) for part in split(ranges, self._options.partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
+        assert isinstance(partition, EntryPartition)
+        options = self._options
+        unreadable = 0
+        gathered = _Gathered(options.batch_rows)
+        with reading(options, f"reading {options.topic}") as connection:
+            for part in partition.ranges:
+                for entry_id, data in read_entries(connection, part):
+                    try:
+                        run = _decode(part, entry_id, data, options.max_message_bytes)
+                    except EntryCorrupt as error:
+                        _refuse_or_log(options, part, entry_id, error)
+                        unreadable += 1
+                        continue
+                    yield from gathered.add(run)
+        yield from gathered.rest()
+        if unreadable:
+            log.warning("left out %s unreadable entries of %s", unreadable, options.topic)
+
+
+def _decode(part: EntryRange, entry_id: int, data: bytes, max_message_bytes: int) -> Run:
+    messages = decode_messages(data, max_message_bytes=max_message_bytes)
+    return Run(
+        source=part,
+        entry_id=entry_id,
+        messages=messages,
+        keys=[key_bytes(message) for message in messages],
+    )
+
+
+def _refuse_or_log(options: ReadOptions, part: EntryRange, entry_id: int, error: EntryCorrupt) -> None:
+    what = (
+        f"entry {part.ledger_id}:{entry_id} of {part.topic} cannot be read ({type(error).__name__}: {error})"
+    )
+    if not options.skip_corrupt:
+        raise EntryUnreadable(f"{what}; set option onCorrupt to skip to leave such entries out") from None
+    log.warning("%s: left out", what)
+
+
+class _Gathered:
+    """Runs waiting to become a RecordBatch; bounded in rows and payload bytes (plus one entry)."""
+
+    def __init__(self, max_rows: int) -> None:
+        self._max_rows = max_rows
+        self._runs: list[Run] = []
+        self._rows = 0
+        self._size_bytes = 0
+
+    def add(self, run: Run) -> Iterator[pa.RecordBatch]:
+        """Take the messages of an entry; gives the batches that this fills."""
+        taken = 0
+        while taken < len(run.messages):
+            until = min(len(run.messages), taken + self._max_rows - self._rows)
+            piece = Run(
+                source=run.source,
+                entry_id=run.entry_id,
+                messages=run.messages[taken:until],
+                keys=run.keys[taken:until],
+            )
+            self._runs.append(piece)
+            self._rows += until - taken
+            self._size_bytes += sum(len(message.payload) for message in piece.messages)
+            taken = until
+            if self._rows >= self._max_rows or self._size_bytes >= BATCH_BYTES:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What is gathered, if anything."""
+        if self._rows:
+            yield record_batch(self._runs)
+        self._runs, self._rows, self._size_bytes = [], 0, 0

@@ -1,0 +1,116 @@
+"""The asking side of acts without a broker: the same signatures, answers from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from broker.service.acts import ActRefused, ActView
+
+__all__ = ["FakeActs", "a_plan"]
+
+THEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def a_plan(**changes: Any) -> dict[str, Any]:
+    """A preview as the owner makes it."""
+    return {
+        "current": {"mark_delete": "1:4", "backlog_messages": 12},
+        "target": {"mark_delete": "1:0", "next": "1:1", "next_append_ms": 1000, "backlog_messages": 16},
+        "replayed_messages": 4,
+        "skipped_messages": 0,
+        "in_flight_messages": 1,
+        "consumers_closed": 1,
+        "consumers_kept": 0,
+        "partly_acked_forgotten": 0,
+        "notes": ["the oldest message kept is 3 s younger than the time asked for"],
+        **changes,
+    }
+
+
+@dataclass(slots=True)
+class FakeActs:
+    """`refusal` makes every request fail; `answers` False leaves acts waiting."""
+
+    acts: dict[int, ActView] = field(default_factory=dict)
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+    next_plan: dict[str, Any] = field(default_factory=a_plan)
+    refusal: str = ""
+    answers: bool = True
+
+    def plan(
+        self,
+        kind: str,
+        *,
+        topic: str,
+        subscription: str,
+        parameters: Mapping[str, object],
+        who: str,
+        origin: str,
+        reason: str = "",
+        wait_s: float = 2.0,
+    ) -> ActView:
+        self._ask("plan", (kind, topic, subscription, dict(parameters), who, origin))
+        act = ActView(
+            id=len(self.acts) + 1,
+            kind=kind,
+            state="planned" if self.answers else "plan_requested",
+            topic=topic,
+            subscription=subscription,
+            parameters=parameters,
+            plan=self.next_plan if self.answers else None,
+            result=None,
+            error="",
+            who=who,
+            origin=origin,
+            reason=reason,
+            cursor_version=2,
+            undo_of=None,
+            undo_until=None,
+            created_at=THEN,
+            requested_at=THEN,
+            finished_at=None,
+        )
+        self.acts[act.id] = act
+        return act
+
+    def apply(self, act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float = 2.0) -> ActView:
+        self._ask("apply", (act_id, who, origin, reason))
+        act = self.get(act_id)
+        done = replace(
+            act,
+            state="applied",
+            reason=reason,
+            undo_until=datetime.now(UTC) + timedelta(hours=1),
+            result={
+                "before": "1:4",
+                "after": "1:0",
+                "replayed_messages": 3,
+                "skipped_messages": 0,
+                "acked_meanwhile_messages": 1,
+                "consumers_closed": 1,
+            },
+        )
+        self.acts[act_id] = done
+        return done
+
+    def plan_undo(self, act_id: int, *, who: str, origin: str, wait_s: float = 2.0) -> ActView:
+        self._ask("plan_undo", (act_id, who, origin))
+        act = self.get(act_id)
+        planned = replace(
+            act, id=len(self.acts) + 1, kind="undo", state="planned", undo_of=act_id, result=None
+        )
+        self.acts[planned.id] = planned
+        return planned
+
+    def get(self, act_id: int) -> ActView:
+        if act_id not in self.acts:
+            raise ActRefused(f"there is no act {act_id}")
+        return self.acts[act_id]
+
+    def _ask(self, what: str, given: Any) -> None:
+        self.asked.append((what, given))
+        if self.refusal:
+            raise ActRefused(self.refusal)

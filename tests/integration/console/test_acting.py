@@ -1,0 +1,158 @@
+"""Describe, preview, apply, receipt, undo: the whole way without a script."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from django.test import Client
+
+from broker.service import acts
+from tests.integration.console.fake_acts import FakeActs, a_plan
+from tests.integration.console.pages import text_of
+from tests.integration.console.shop import ORDERS, Shop
+
+BILLING = "/t/persistent/public/default/orders/s/billing"
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch, shop: Shop) -> FakeActs:
+    """A broker that answers at once."""
+    fake = FakeActs()
+    for name in ("plan", "apply", "plan_undo", "get"):
+        monkeypatch.setattr(acts, name, getattr(fake, name))
+    return fake
+
+
+def test_the_whole_way(operator: Client, broker: FakeActs) -> None:
+    assert "1 hour" in text_of(operator.get(f"{BILLING}/act/rewind"))
+    planned = operator.post(f"{BILLING}/act/rewind", {"back": "1h"}, follow=True)
+    assert broker.asked[0] == (
+        "plan",
+        ("reset", ORDERS, "billing", {"to": "back_time", "back_ms": 3_600_000}, "ada", "console 127.0.0.1"),
+    )
+    assert planned.redirect_chain == [("/acts/1", 302)]
+    words = text_of(planned)
+    assert "Rewind by 60 min" in words
+    assert "Delivered again 4 already acked Skipped 0 never delivered" in words
+    assert "Backlog 12 messages 16 messages" in words
+    assert "The oldest message kept is 3 s younger than the time asked for." in words
+    done = operator.post("/acts/1/apply", {"reason": "tax service was down"}, follow=True)
+    assert broker.asked[1] == ("apply", (1, "ada", "console 127.0.0.1", "tax service was down"))
+    words = text_of(done)
+    assert "Delivered again 4 3" in words
+    assert "Acked between preview and act 1" in words
+    assert "Mark-delete moved from 1:4 to 1:0" in words
+    undone = operator.post("/acts/1/undo", follow=True)
+    assert undone.redirect_chain == [("/acts/2", 302)]
+    assert "Undo act 1" in text_of(undone)
+
+
+@pytest.mark.parametrize(
+    ("kind", "filled", "asked"),
+    [
+        ("rewind", {"messages": "50"}, ("reset", {"to": "back_messages", "messages": 50})),
+        ("reset", {"to": "latest"}, ("reset", {"to": "latest"})),
+        ("skip", {"messages": "3"}, ("skip", {"messages": 3})),
+        ("clear", {}, ("clear", {})),
+    ],
+)
+def test_each_kind(
+    kind: str, filled: dict[str, str], asked: tuple[str, object], operator: Client, broker: FakeActs
+) -> None:
+    assert operator.post(f"{BILLING}/act/{kind}", filled).status_code == 302
+    _, given = broker.asked[-1]
+    assert (given[0], given[3]) == asked
+
+
+def test_what_cannot_be_read_is_said_beside_the_field(operator: Client, broker: FakeActs) -> None:
+    response = operator.post(f"{BILLING}/act/reset", {"to": "id", "id": "oops"})
+    assert response.status_code == 422
+    assert "Write the message id as ledger:entry" in text_of(response)
+    assert 'value="oops"' in response.content.decode()
+    assert broker.asked == []
+
+
+def test_a_refused_plan_says_why(operator: Client, broker: FakeActs) -> None:
+    broker.refusal = "the topic has no owner"
+    response = operator.post(f"{BILLING}/act/clear")
+    assert response.status_code == 409
+    assert "Not planned. The topic has no owner." in text_of(response)
+
+
+@pytest.mark.parametrize(
+    "plan", [a_plan(skipped_messages=1, replayed_messages=0), a_plan(replayed_messages=10_001)]
+)
+def test_large_or_lossy_acts_need_the_name(
+    plan: dict[str, object], operator: Client, broker: FakeActs
+) -> None:
+    broker.next_plan = plan
+    page = operator.post(f"{BILLING}/act/clear", follow=True)
+    assert "Type billing to confirm" in text_of(page)
+    for typed in ("", "Billing"):
+        refused = operator.post("/acts/1/apply", {"confirm": typed})
+        assert refused.status_code == 422
+        assert "to apply this" in text_of(refused)
+    assert [what for what, _ in broker.asked] == ["plan"]
+    assert operator.post("/acts/1/apply", {"confirm": "billing"}).status_code == 302
+
+
+def test_an_apply_the_broker_refuses(operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    broker.refusal = "act 1 is applied: only a planned act can be applied"
+    response = operator.post("/acts/1/apply")
+    assert response.status_code == 409
+    assert "Not done. Act 1 is applied" in text_of(response)
+
+
+def test_an_undo_the_broker_refuses(operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    operator.post("/acts/1/apply")
+    broker.refusal = "only the latest act on a cursor can be undone"
+    assert operator.post("/acts/1/undo").status_code == 409
+
+
+def test_without_a_broker_the_act_waits_politely(operator: Client, broker: FakeActs) -> None:
+    from broker.models import BrokerProcess
+
+    broker.answers = False
+    page = operator.post(f"{BILLING}/act/clear", follow=True)
+    assert "The broker has not answered yet" in text_of(page)
+    BrokerProcess.objects.all().delete()
+    words = text_of(operator.get("/acts/1"))
+    assert "No broker is running, the act waits" in words
+    assert "longer than 10 min is refused" in words
+    assert 'data-live="act:1"' in page.content.decode()
+
+
+@pytest.mark.parametrize("state", ["refused", "failed", "expired"])
+def test_an_act_that_did_not_happen_says_why(state: str, operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    broker.acts[1] = replace(broker.acts[1], state=state, error="another act moved the cursor")
+    words = text_of(operator.get("/acts/1"))
+    assert f"{state.capitalize()}. Another act moved the cursor." in words
+    assert "Apply:" not in words
+
+
+def test_a_viewer_may_not_act(looker: Client, operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    asked = len(broker.asked)
+    assert looker.get(f"{BILLING}/act/rewind").status_code == 403
+    for address in (f"{BILLING}/act/clear", "/acts/1/apply", "/acts/1/undo"):
+        assert looker.post(address).status_code == 403
+    page = looker.get("/acts/1")
+    assert "Apply:" not in text_of(page)
+    assert "may apply this plan" in text_of(page)
+    assert len(broker.asked) == asked
+
+
+def test_nobody_may_not_act(nobody: Client, broker: FakeActs) -> None:
+    for address in (f"{BILLING}/act/clear", "/acts/1/apply", "/acts/1/undo"):
+        assert nobody.post(address)["Location"].startswith("/login")
+
+
+def test_acts_need_the_token(operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = operator.cookies
+    assert strict.post("/acts/1/apply").status_code == 403

@@ -1,0 +1,95 @@
+"""The act log and a subscription's recent acts."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils.timezone import now
+
+from broker.models import Act
+from console.queries.acts import LOG_ROWS
+from tests.integration.console.pages import text_of
+from tests.integration.console.shop import Shop
+
+
+def an_act(shop: Shop, **changes: Any) -> Act:
+    return Act.objects.create(
+        **{
+            "kind": "reset",
+            "state": "applied",
+            "topic": shop.topic,
+            "subscription": shop.billing,
+            "topic_name": shop.topic.name,
+            "subscription_name": "billing",
+            "parameters": {"to": "earliest"},
+            "result": {"replayed_messages": 12, "skipped_messages": 0},
+            "who": "ada",
+            "origin": "console 10.0.0.1",
+            "requested_at": now(),
+            **changes,
+        }
+    )
+
+
+@pytest.fixture
+def history(shop: Shop) -> list[Act]:
+    """Three acts, the last one open for undo."""
+    return [
+        an_act(
+            shop, kind="clear", state="refused", parameters={}, result=None, error="plan again", who="vera"
+        ),
+        an_act(shop, undo_until=now() + timedelta(hours=1)),
+        an_act(shop, kind="skip", parameters={"messages": 2}, undo_until=now() + timedelta(hours=1)),
+    ]
+
+
+def numbers(response: Any) -> list[int]:
+    return [
+        int(number) for number in re.findall(r'class="name" href="/acts/(\d+)"', response.content.decode())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "which"),
+    [
+        ("", [2, 1, 0]),
+        ("?kind=skip", [2]),
+        ("?state=refused", [0]),
+        ("?q=vera", [0]),
+        ("?q=BILL", [2, 1, 0]),
+        ("?q=none", []),
+        ("?before=nonsense", [2, 1, 0]),
+    ],
+)
+def test_filters(query: str, which: list[int], looker: Client, history: list[Act]) -> None:
+    assert numbers(looker.get(f"/acts{query}")) == [history[number].pk for number in which]
+
+
+def test_a_row_says_who_what_and_what_it_did(looker: Client, history: list[Act]) -> None:
+    words = text_of(looker.get("/acts"))
+    assert "reset to the beginning billing orders" in words
+    assert "12 0 ada console 10.0.0.1" in words
+    assert "refused Plan again." in words
+
+
+def test_pages_follow_each_other(looker: Client, shop: Shop) -> None:
+    made = [an_act(shop).pk for _ in range(LOG_ROWS + 5)]
+    first = looker.get("/acts")
+    following = re.search(r'href="(\?[^"]*)"\s+rel="next"', first.content.decode())
+    assert following is not None
+    found = numbers(first) + numbers(looker.get(f"/acts{following[1].replace('&amp;', '&')}"))
+    assert found == sorted(made, reverse=True)
+
+
+def test_only_the_latest_applied_act_offers_undo(operator: Client, history: list[Act]) -> None:
+    html = operator.get("/t/persistent/public/default/orders/s/billing?part=acts").content.decode()
+    assert re.findall(r'href="/acts/(\d+)">\s*Undo', html) == [str(history[2].pk)]
+
+
+def test_an_act_outlives_its_topic(looker: Client, history: list[Act], shop: Shop) -> None:
+    shop.billing.delete()
+    assert numbers(looker.get("/acts")) == [act.pk for act in reversed(history)]

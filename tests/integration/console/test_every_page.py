@@ -1,0 +1,133 @@
+"""What holds on every page: login, content policy, parts with a version, the same cost whatever is shown."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from broker.models import Act, PendingAck, Subscription
+from console.middleware import POLICY
+from tests.integration.console.shop import Shop, make_topic
+
+ORDERS = "/t/persistent/public/default/orders"
+BILLING = f"{ORDERS}/s/billing"
+# Session, person and group are three, the frame one.
+PAGES = {
+    "/topics": 4 + 3,
+    "/topics?sort=backlog&backlog=1&q=ord&ns=public/default": 4 + 3,
+    ORDERS: 4 + 4,
+    f"{ORDERS}?tab=producers": 4 + 4,
+    f"{ORDERS}?tab=ledgers": 4 + 3,
+    BILLING: 4 + 9,
+    f"{BILLING}?pending=500": 4 + 9,
+    f"{BILLING}/act/rewind": 4 + 1,
+    f"{BILLING}/act/reset": 4 + 1,
+    f"{BILLING}/act/skip": 4 + 1,
+    f"{BILLING}/act/clear": 4 + 1,
+    "/acts": 4 + 1,
+}
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_nobody_is_sent_to_log_in(address: str, nobody: Client, shop: Shop) -> None:
+    response = nobody.get(address)
+    assert response.status_code == 302
+    assert response["Location"].startswith("/login?next=")
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_the_page_comes_with_a_strict_policy(address: str, operator: Client, shop: Shop) -> None:
+    response = operator.get(address)
+    assert response.status_code == 200
+    assert response["Content-Security-Policy"] == POLICY
+    assert "unsafe" not in POLICY
+    html = response.content.decode()
+    assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=|javascript:|hx-on", html)
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_the_cost_does_not_grow(
+    address: str, operator: Client, shop: Shop, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_num_queries(PAGES[address]):
+        operator.get(address)
+    for number in range(30):
+        topic = make_topic(f"persistent://public/default/orders-{number:02}", backlog=number)
+        Subscription.objects.create(topic=topic, name="billing", type="Shared")
+        Subscription.objects.create(topic=shop.topic, name=f"more-{number}", type="Shared")
+        PendingAck.objects.create(
+            delivery_id=100 + number,
+            owner_epoch=1,
+            topic_id=shop.topic.pk,
+            subscription_id=shop.billing.pk,
+            consumer_key=1,
+            consumer_name="clerk",
+            ledger_id=shop.open.pk,
+            first_entry=0,
+            last_entry=0,
+            messages=1,
+            delivered_ms=shop.now_ms,
+            redelivery_count=0,
+        )
+        Act.objects.create(
+            kind="clear",
+            state="applied",
+            topic=shop.topic,
+            subscription=shop.billing,
+            topic_name=shop.topic.name,
+            subscription_name="billing",
+            who="ada",
+            origin="console",
+            requested_at="2026-01-01T00:00:00Z",
+        )
+    with django_assert_num_queries(PAGES[address]):
+        operator.get(address)
+
+
+@pytest.mark.parametrize("address", ["/topics", ORDERS, BILLING, "/acts"])
+def test_every_part_has_an_address_and_a_version(address: str, operator: Client, shop: Shop) -> None:
+    html = operator.get(address).content.decode()
+    parts = re.findall(r'id="part-(\w+)".*?data-etag="([^"]*)".*?hx-get="([^"]*)"', html, re.DOTALL)
+    assert parts
+    for name, etag, part_address in parts:
+        alone = operator.get(part_address.replace("&amp;", "&"))
+        assert alone.status_code == 200, name
+        assert "<html" not in alone.content.decode()
+        assert alone["ETag"] == etag.replace("&quot;", '"')
+        assert {"Cookie", "HX-Request"} <= {word.strip() for word in alone["Vary"].split(",")}
+        again = operator.get(part_address.replace("&amp;", "&"), headers={"if-none-match": alone["ETag"]})
+        assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_version_changes_with_the_numbers_and_with_the_role(
+    operator: Client, looker: Client, shop: Shop
+) -> None:
+    address = f"{BILLING}?part=numbers"
+    before = operator.get(address)["ETag"]
+    assert looker.get(address)["ETag"] != before
+    shop.billing.cursor.acked_messages = 9
+    shop.billing.cursor.save()
+    assert operator.get(address, headers={"if-none-match": before}).status_code == 200
+
+
+def test_an_unknown_part_is_not_found(operator: Client, shop: Shop) -> None:
+    assert operator.get(f"{BILLING}?part=nonsense").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "address", [f"{ORDERS}-not", f"{ORDERS}/s/nope", f"{BILLING}/act/explode", "/acts/9"]
+)
+def test_what_is_not_there_says_so(address: str, operator: Client, shop: Shop) -> None:
+    assert operator.get(address).status_code == 404
+
+
+@pytest.mark.parametrize("address", ["/topics", ORDERS, BILLING, "/acts"])
+def test_pages_only_look(address: str, operator: Client, shop: Shop) -> None:
+    assert operator.post(address).status_code == 405
+
+
+def test_without_a_broker_the_frame_says_so(looker: Client, db: None) -> None:
+    assert "No broker has run on this database yet" in looker.get("/topics").content.decode()

@@ -1,0 +1,48 @@
+"""The connection of the pages: it reads, it cannot write, and it gives up."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import DatabaseError, InternalError, connections
+
+from console.queries import database
+from console.queries.log import Log, entries_at
+from console.queries.topics import TopicsAsked, topics
+from tests.integration.console.shop import make_topic
+from tests.unit.console.test_cursor import a_ledger
+
+pytestmark = pytest.mark.django_db(transaction=True, databases=["default", "read"])
+
+
+@pytest.fixture(autouse=True)
+def the_real_connection(
+    monkeypatch: pytest.MonkeyPatch, pages_read_the_tests_transaction: None, request: pytest.FixtureRequest
+) -> None:
+    """Undo the folder's fixture: here the rows are committed."""
+    monkeypatch.setattr(database, "READ_ALIAS", "read")
+
+
+def test_it_reads_what_is_committed() -> None:
+    make_topic("persistent://public/default/apples", backlog=3)
+    assert [row.name for row in topics(TopicsAsked()).rows] == ["persistent://public/default/apples"]
+
+
+def test_it_cannot_write() -> None:
+    make_topic("persistent://public/default/apples")
+    with connections["read"].cursor() as cursor, pytest.raises(InternalError, match="read-only transaction"):
+        cursor.execute("UPDATE vela_topic SET properties = '{}'")
+
+
+def test_a_segment_dropped_meanwhile_is_empty() -> None:
+    ledger = a_ledger(1, 0, 5, segment_id=987_654)
+    assert entries_at(Log((ledger,)), [(1, 3)]) == {}
+
+
+def test_it_gives_up() -> None:
+    with connections["read"].cursor() as cursor:
+        cursor.execute("SHOW statement_timeout")
+        assert cursor.fetchone() == ("5s",)
+        cursor.execute("SET statement_timeout = 20")
+        with pytest.raises(DatabaseError, match="statement timeout"):
+            cursor.execute("SELECT pg_sleep(5)")
+    connections["read"].close()

@@ -1,0 +1,124 @@
+"""A subscription's page: exact numbers, holes, who holds what, what comes next."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from broker.models import ConsumerSession, Cursor, Ledger, SubscriptionSummary
+from tests.integration.console.pages import text_of
+from tests.integration.console.shop import Shop
+
+BILLING = "/t/persistent/public/default/orders/s/billing"
+
+
+def part(client: Client, name: str) -> str:
+    response = client.get(f"{BILLING}?part={name}")
+    assert response.status_code == 200
+    return text_of(response)
+
+
+def test_the_backlog_is_counted_not_reported(operator: Client, shop: Shop) -> None:
+    SubscriptionSummary.objects.update(backlog_messages=999)
+    words = part(operator, "numbers")
+    assert (
+        f"Shared subscription on orders, 1 consumer. Acks outrun what is published. {shop.backlog} left"
+        in words
+    )
+    assert "999" not in words
+
+
+def test_an_empty_open_ledger_counts_what_came_before(operator: Client, shop: Shop) -> None:
+    Ledger.objects.filter(pk=shop.open.pk).update(
+        state=Ledger.State.SEALED, entries=6, messages=10, first_append_ms=1, last_append_ms=2
+    )
+    Ledger.objects.create(
+        topic=shop.topic,
+        segment=shop.open.segment,
+        entries_before=16,
+        messages_before=20,
+        opened_ms=shop.now_ms,
+    )
+    assert f"{shop.backlog} left" in part(operator, "numbers")
+
+
+def test_the_cursor_with_its_holes(operator: Client, shop: Shop) -> None:
+    words = part(operator, "cursor")
+    assert f"{shop.sealed.pk}:4" in words
+    assert f"Read position {shop.sealed.pk}:6" in words
+    assert "1 entry in 1 range and 1 batch in part" in words
+    assert f"{shop.sealed.pk}:7 {shop.sealed.pk}:7 1" in words
+    assert "acked 2 in flight 1 ready 9" in words
+
+
+def test_consumers_say_what_is_wrong_in_words(operator: Client, shop: Shop) -> None:
+    words = part(operator, "consumers")
+    assert "clerk 10.0.0.9:5000 0 ▲ asks for none 1 ✕ blocked 9 ▲ does not read 3" in words
+    ConsumerSession.objects.all().delete()
+    assert "No consumer is connected" in part(operator, "consumers")
+
+
+def test_pending_acks(operator: Client, shop: Shop) -> None:
+    words = part(operator, "pending")
+    assert f"{shop.sealed.pk}:5 1 clerk" in words
+    assert "3 ▲ keeps coming back by the client" in words
+
+
+def test_the_next_messages_are_those_not_acked(operator: Client, shop: Shop) -> None:
+    words = part(operator, "next")
+    first, second = shop.sealed.pk, shop.open.pk
+    assert f"{first}:5 {{&quot;order&quot;: &quot;{first}-5&quot;" in words
+    assert "in flight clerk" in words
+    assert f"{first}:4 {{" not in words
+    assert f"{first}:7 {{" not in words
+    assert [number for number in range(5) if f"{second}:3:-1:{number} member {number}" in words] == [0, 2, 4]
+    assert "key customer-5 region eu" in words
+    # What a producer wrote is text, never markup.
+    assert "<b>" not in operator.get(f"{BILLING}?part=next").content.decode()
+
+
+def test_looking_moves_nothing(operator: Client, shop: Shop) -> None:
+    before = Cursor.objects.values().get()
+    operator.get(BILLING)
+    assert Cursor.objects.values().get() == before
+
+
+def test_a_viewer_sees_no_payload_and_no_act(looker: Client, shop: Shop) -> None:
+    html = looker.get(BILLING).content.decode()
+    assert "Payloads are hidden" in html
+    assert "customer-5" not in html
+    assert "/act/rewind" not in html
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\x0e\x01garbage", "cannot be decoded"),
+        (b"", "cannot be decoded"),
+    ],
+)
+def test_a_corrupt_entry_is_shown_as_one(data: bytes, words: str, operator: Client, shop: Shop) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE vela_entry_{shop.sealed.segment_id} SET data = %s WHERE ledger_id = %s AND entry_id = 6",
+            [data, shop.sealed.pk],
+        )
+    shown = part(operator, "next")
+    assert f"{shop.sealed.pk}:6 ▲ {words}" in shown
+    assert f"{shop.sealed.pk}:8 {{" in shown
+
+
+def test_a_large_entry_is_not_read_whole(
+    operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.queries.peek.PEEK_BYTES", 90)
+    assert "too large to show here" in part(operator, "next")
+
+
+def test_without_a_report_the_unknown_is_a_dash(operator: Client, shop: Shop) -> None:
+    SubscriptionSummary.objects.all().delete()
+    words = text_of(operator.get(BILLING))
+    assert "– consumers" in words
+    assert "In flight –" in words
+    assert f"{shop.backlog} left" in words

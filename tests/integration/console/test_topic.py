@@ -1,0 +1,48 @@
+"""A topic's page."""
+
+from __future__ import annotations
+
+from django.test import Client
+
+from tests.integration.console.pages import text_of
+from tests.integration.console.shop import Shop, make_topic
+
+ORDERS = "/t/persistent/public/default/orders"
+
+
+def test_numbers_and_subscriptions(looker: Client, shop: Shop) -> None:
+    words = text_of(looker.get(ORDERS))
+    assert f"Messages ever {shop.messages}" in words
+    assert f"billing Shared {shop.backlog} 1 1 5.0/s" in words
+
+
+def test_producers(looker: Client, shop: Shop) -> None:
+    words = text_of(looker.get(f"{ORDERS}?tab=producers"))
+    assert "till 10.0.0.8:4000 – websocket" in words
+
+
+def test_ledgers_of_the_open_one_are_read_from_its_last_entry(looker: Client, shop: Shop) -> None:
+    words = text_of(looker.get(f"{ORDERS}?tab=ledgers"))
+    assert f"{shop.sealed.pk} sealed 10 10 1.0 kB 0" in words
+    assert f"{shop.open.pk} open 6 10 1.0 kB 10" in words
+
+
+def test_a_partitioned_topic_leads_to_its_partitions(looker: Client, db: None) -> None:
+    parent = make_topic("persistent://public/default/dates")
+    parent.partitions = 2
+    parent.save()
+    for number in range(2):
+        make_topic(f"{parent.name}-partition-{number}", backlog=number, parent=parent)
+    page = looker.get("/t/persistent/public/default/dates?tab=partitions")
+    assert "dates-partition-0 0" in text_of(page)
+    assert 'href="/t/persistent/public/default/dates-partition-1"' in page.content.decode()
+    child = looker.get("/t/persistent/public/default/dates-partition-1")
+    assert 'href="/t/persistent/public/default/dates"' in child.content.decode()
+
+
+def test_a_topic_without_anything(looker: Client, db: None) -> None:
+    make_topic("persistent://public/default/quiet")
+    assert "No owner has reported on this topic yet" in text_of(
+        looker.get("/t/persistent/public/default/quiet")
+    )
+    assert "Nothing is stored" in text_of(looker.get("/t/persistent/public/default/quiet?tab=ledgers"))

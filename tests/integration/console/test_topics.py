@@ -1,0 +1,121 @@
+"""The list: search, filter, order and pages are the server's."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from broker.models import Cursor, Subscription, SubscriptionSummary, TopicSummary
+from console.queries.topics import PAGE_ROWS
+from tests.integration.console.pages import text_of
+from tests.integration.console.shop import make_topic
+
+
+def shown(response: Any) -> list[str]:
+    """The topics of a page in order, without their namespace."""
+    return [
+        name.rpartition("/")[2]
+        for name in re.findall(r'href="/t/persistent/([^"]+)"', response.content.decode())
+    ]
+
+
+@pytest.fixture
+def market(db: None) -> None:
+    """Four topics, one of them partitioned."""
+    make_topic("persistent://public/default/apples", backlog=5, rate=1.0)
+    make_topic("persistent://public/default/berries", backlog=0, rate=9.0)
+    make_topic("persistent://shop/eu/cherries")
+    dates = make_topic("persistent://shop/eu/dates")
+    dates.partitions = 2
+    dates.save()
+    for number in range(2):
+        make_topic(f"persistent://shop/eu/dates-partition-{number}", backlog=4, rate=2.0, parent=dates)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["apples", "berries", "cherries", "dates"]),
+        ("?sort=nonsense", ["apples", "berries", "cherries", "dates"]),
+        ("?sort=backlog", ["dates", "apples", "berries", "cherries"]),
+        ("?sort=rate", ["berries", "dates", "apples", "cherries"]),
+        ("?q=RRIES", ["berries", "cherries"]),
+        ("?q=%25", []),
+        ("?ns=shop/eu", ["cherries", "dates"]),
+        ("?backlog=1", ["apples", "dates"]),
+        ("?backlog=1&sort=rate", ["dates", "apples"]),
+        ("?backlog=1&sort=last&q=app", ["apples"]),
+    ],
+)
+def test_what_is_asked_is_shown(query: str, names: list[str], looker: Client, market: None) -> None:
+    assert shown(looker.get(f"/topics{query}")) == names
+
+
+def test_unknown_is_not_nought(looker: Client, market: None) -> None:
+    row = re.search(
+        r"<tr[^>]*>(?:(?!</tr>).)*cherries.*?</tr>", looker.get("/topics").content.decode(), re.DOTALL
+    )
+    assert row is not None
+    assert row[0].count("–") >= 5
+
+
+def test_partitions_are_summed_into_one_row(looker: Client, market: None) -> None:
+    words = text_of(looker.get("/topics?q=dates"))
+    assert "dates 2 partitions 8 4.0/s" in words
+
+
+def test_the_worst_subscription_is_named(looker: Client, market: None) -> None:
+    apples = TopicSummary.objects.get(topic__name__endswith="apples").topic
+    for name, backlog in (("fast", 0), ("slow", 5)):
+        subscription = Subscription.objects.create(topic=apples, name=name, type="Shared")
+        Cursor.objects.create(
+            subscription=subscription,
+            mark_delete_ledger=1,
+            mark_delete_entry=-1,
+            acked_messages=0,
+            acked_entries=0,
+            acked_bytes=0,
+        )
+        SubscriptionSummary.objects.create(
+            subscription=subscription,
+            backlog_messages=backlog,
+            backlog_bytes=0,
+            read_ledger=1,
+            read_entry=0,
+            consumers=0,
+            unacked_messages=0,
+            replay_entries=0,
+            message_rate_out=0,
+            message_rate_acked=0,
+            messages_redelivered=0,
+            updated_ms=1,
+        )
+    assert "apples 5 slow" in text_of(looker.get("/topics?q=apples"))
+
+
+@pytest.mark.parametrize("order", ["name", "backlog", "rate", "last"])
+def test_pages_follow_each_other_without_gap_or_double(order: str, looker: Client, db: None) -> None:
+    names = [f"t{number:03}" for number in range(2 * PAGE_ROWS + 7)]
+    for number, name in enumerate(names):
+        make_topic(
+            f"persistent://public/default/{name}",
+            backlog=None if number % 9 == 0 else number % 4,
+            rate=number % 3,
+        )
+    found: list[str] = []
+    address: str | None = f"/topics?sort={order}"
+    while address is not None:
+        response = looker.get(address)
+        found += shown(response)
+        following = re.search(r'href="(\?[^"]*)"\s+rel="next"', response.content.decode())
+        address = f"/topics{following[1].replace('&amp;', '&')}" if following else None
+    assert sorted(found) == names
+
+
+def test_an_empty_list_says_why(looker: Client, db: None) -> None:
+    assert "There is no topic yet" in text_of(looker.get("/topics"))
+    assert "No topic fits this filter" in text_of(looker.get("/topics?q=x"))
+    assert looker.get("/topics?after=x&value=nonsense").status_code == 200

@@ -1,0 +1,1 @@
+"""The pipeline on a real Spark and a real PostgreSQL."""

@@ -1,0 +1,31 @@
+"""One database and one Spark for the whole folder: a Spark takes seconds to start and half a gigabyte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from config.run.postgres import PostgresServer
+from pipeline.session import local_session
+from tests.support.postgres import fresh_database, migrate
+
+
+@pytest.fixture(scope="session")
+def log_url(postgres: PostgresServer) -> Iterator[str]:
+    """A migrated database that the tests of this folder share, each with topics of its own."""
+    with fresh_database(postgres.url, "test_pipeline") as url:
+        migrate(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A real Spark, local[2]."""
+    session = local_session("vela tests", cores=2, memory="768m")
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()

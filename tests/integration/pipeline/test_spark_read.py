@@ -1,0 +1,228 @@
+"""`spark.read.format("vela")` and the Parquet export against what was published."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.checksum import checksum_of_frame
+from pipeline.columns import ARROW_SCHEMA
+from pipeline.errors import InvalidOption, PipelineError, sentence_of
+from pipeline.jobs.export_parquet import export
+from tests.integration.pipeline.publishing import (
+    PUBLISH_TIME_MS,
+    StoredTopic,
+    create_partitioned,
+    create_topic,
+    open_segment,
+)
+from vela.wire.entry import Compression, OutgoingMessage, encode_single
+from vela.wire.message_id import MessageId
+
+Read = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def read(spark: SparkSession, log_url: str) -> Read:
+    def load(topic: str, **options: str) -> DataFrame:
+        return (
+            spark.read.format("vela").option("topic", topic).option("url", log_url).options(**options).load()
+        )
+
+    return load
+
+
+def refused(action: Callable[[], object]) -> str:
+    """The sentence with which the data source refuses."""
+    with pytest.raises((PySparkException, PipelineError)) as caught:
+        action()
+    sentence = sentence_of(caught.value)
+    assert sentence is not None, str(caught.value)
+    return sentence
+
+
+def some_message(rng: random.Random, number: int) -> OutgoingMessage:
+    return OutgoingMessage(
+        payload=b"%d:" % number + rng.randbytes(rng.choice([0, 7, 100, 3_000])),
+        properties={f"p{index}": f"wert {index} ü" for index in range(rng.choice([0, 0, 1, 3]))},
+        key=rng.choice([None, "", "kund€"]),
+        event_time_ms=rng.choice([0, PUBLISH_TIME_MS - 5_000]),
+    )
+
+
+def fill(topic: StoredTopic, *, seed: int, ledgers: int, entries: int) -> None:
+    """Ledgers over the open segment and a new one; entries of every codec, alone and in batches."""
+    rng = random.Random(seed)
+    codecs = list(Compression)
+    segments = [1, open_segment(topic.url)]
+    number = 0
+    for index in range(ledgers):
+        topic.open_ledger(segments[index * len(segments) // ledgers])
+        for entry in range(entries):
+            codec = codecs[entry % len(codecs)]
+            if entry % 3 == 0:
+                topic.publish(some_message(rng, number), codec)
+                number += 1
+            else:
+                size = rng.randrange(1, 40)
+                topic.publish_batch([some_message(rng, number + each) for each in range(size)], codec)
+                number += size
+    topic.open_ledger(segments[-1])
+
+
+def test_parquet_holds_what_was_published(spark: SparkSession, log_url: str, tmp_path: Path) -> None:
+    topic = create_topic(log_url, "everything")
+    fill(topic, seed=1, ledgers=4, entries=30)
+    out = str(tmp_path / "everything")
+
+    done = export(spark, {"topic": "everything", "url": log_url, "partitions": "3"}, out)
+
+    assert done.written == topic.checksum
+    assert done.skipped_messages == 0
+    table = pq.read_table(out)
+    assert table.schema.names == ARROW_SCHEMA.names
+    assert len(set(table.column("__messageId").to_pylist())) == topic.checksum.messages
+    assert set(table.column("__topic").to_pylist()) == {topic.name}
+
+
+def test_the_columns_of_a_batch_member_and_of_a_single_message(read: Read, log_url: str) -> None:
+    topic = create_topic(log_url, "columns")
+    topic.open_ledger(1)
+    topic.publish(OutgoingMessage(payload=b"alone"))
+    at_ms = PUBLISH_TIME_MS - 86_400_001
+    member = OutgoingMessage(payload=b"second", key="k", properties={"a": "1", "b": ""}, event_time_ms=at_ms)
+    topic.publish_batch([OutgoingMessage(payload=b"first"), member], Compression.ZSTD)
+
+    alone, _, second = read("columns").orderBy("__sequenceId").collect()
+
+    assert (bytes(alone.value), alone["__key"], alone["__eventTime"]) == (b"alone", None, None)
+    assert (alone["__messageProperties"], alone["__batchIndex"], alone["__partition"]) == ({}, -1, -1)
+    assert bytes(alone["__messageId"]) == MessageId(topic.ledger_id, 0).to_bytes()
+    assert (bytes(second.value), bytes(second["__key"])) == (b"second", b"k")
+    assert second["__messageProperties"] == {"a": "1", "b": ""}
+    assert bytes(second["__messageId"]) == MessageId(topic.ledger_id, 1, -1, 1, 2).to_bytes()
+    assert (second["__ledgerId"], second["__entryId"], second["__batchIndex"]) == (topic.ledger_id, 1, 1)
+    assert (second["__producerName"], second["__sequenceId"]) == ("maker", 2)
+    assert second["__topic"] == topic.name
+    times = read("columns").selectExpr("unix_millis(__publishTime) p", "unix_millis(__eventTime) e").collect()
+    assert {(row.p, row.e) for row in times} == {(PUBLISH_TIME_MS, None), (PUBLISH_TIME_MS, at_ms)}
+    assert datetime.fromtimestamp(PUBLISH_TIME_MS / 1000, UTC).year == 2025
+
+
+@pytest.mark.parametrize("partitions", ["1", "5", "64"])
+def test_every_cut_reads_each_message_once(read: Read, log_url: str, partitions: str) -> None:
+    topic = create_topic(log_url, f"cut-{partitions}")
+    fill(topic, seed=int(partitions), ledgers=3, entries=7)
+    frame = read(topic.name, partitions=partitions, batchRows="13")
+
+    assert checksum_of_frame(frame) == topic.checksum
+    assert frame.rdd.getNumPartitions() == min(int(partitions), 21)
+
+
+def test_a_partitioned_topic_is_all_its_partitions(read: Read, log_url: str) -> None:
+    topics = create_partitioned(log_url, "parted", 3)
+    for topic in topics[:2]:
+        topic.open_ledger(1)
+        topic.publish_batch([OutgoingMessage(payload=b"%d" % index) for index in range(50)])
+
+    frame = read("parted")
+
+    assert checksum_of_frame(frame) == topics[0].checksum + topics[1].checksum
+    ids = {MessageId.from_bytes(bytes(row[0])).partition for row in frame.select("__messageId").collect()}
+    assert ids == {0, 1} == {row[0] for row in frame.select("__partition").distinct().collect()}
+    assert read(topics[1].name).count() == 50
+
+
+def test_an_empty_topic_has_no_rows(spark: SparkSession, read: Read, log_url: str, tmp_path: Path) -> None:
+    create_topic(log_url, "empty").open_ledger(1)
+    create_topic(log_url, "without-ledger")
+    assert read("empty").count() == 0
+    assert read("without-ledger").count() == 0
+    done = export(spark, {"topic": "empty", "url": log_url}, str(tmp_path / "empty"))
+    assert done.written.messages == 0
+
+
+def test_the_end_can_be_given(read: Read, log_url: str) -> None:
+    topic = create_topic(log_url, "ending")
+    for _ in range(3):
+        topic.open_ledger(1)
+        for number in range(4):
+            topic.publish(OutgoingMessage(payload=b"%d" % number))
+    middle = topic.ledger_id - 1
+
+    def until(end: str) -> DataFrame:
+        return read("ending", endingOffsets=json.dumps({"ending": end}))
+
+    assert until(f"{middle}:1").count() == 6
+    assert until(f"{middle}:-1").count() == 4
+    assert until(f"{middle}:99").count() == 8
+    assert until("-1:-1").count() == 0
+    assert f"the last entry is {topic.ledger_id}:3" in refused(until(f"{topic.ledger_id}:4").count)
+
+
+def test_entries_that_cannot_be_decoded(
+    spark: SparkSession, read: Read, log_url: str, tmp_path: Path
+) -> None:
+    topic = create_topic(log_url, "damaged")
+    topic.open_ledger(1)
+    for number in range(5):
+        topic.publish(OutgoingMessage(payload=b"%d" % number))
+    good = encode_single(producer_name="maker", sequence_id=9, publish_time_ms=1, payload=b"damaged")
+    _, damaged = topic.store([good[:-1] + b"?"], messages=1)
+    topic.publish(OutgoingMessage(payload=b"after"))
+
+    sentence = refused(read("damaged").count)
+    assert f"entry {topic.ledger_id}:{damaged} of {topic.name} cannot be read (ChecksumMismatch" in sentence
+    assert "onCorrupt" in sentence
+    assert checksum_of_frame(read("damaged", onCorrupt="skip")) == topic.checksum
+    done = export(spark, {"topic": "damaged", "url": log_url, "onCorrupt": "skip"}, str(tmp_path / "damaged"))
+    assert (done.written, done.skipped_messages) == (topic.checksum, 1)
+
+
+def test_a_missing_entry_is_never_passed_over(read: Read, log_url: str) -> None:
+    topic = create_topic(log_url, "holed")
+    topic.open_ledger(1)
+    for number in range(6):
+        topic.publish(OutgoingMessage(payload=b"%d" % number))
+    with psycopg.connect(log_url) as connection:
+        connection.execute(
+            "DELETE FROM vela_entry_1 WHERE ledger_id = %s AND entry_id = 3", (topic.ledger_id,)
+        )
+
+    assert f"entry {topic.ledger_id}:3 of {topic.name} was there" in refused(
+        read("holed", onCorrupt="skip").count
+    )
+
+
+def test_an_existing_folder_is_refused(spark: SparkSession, log_url: str, tmp_path: Path) -> None:
+    create_topic(log_url, "twice")
+    with pytest.raises(InvalidOption, match="exists already"):
+        export(spark, {"topic": "twice", "url": log_url}, str(tmp_path))
+
+
+def test_wrong_requests_are_answered_with_one_sentence(spark: SparkSession, read: Read, log_url: str) -> None:
+    reader = spark.read.format("vela")
+    wrong_password = log_url.replace(log_url.split(":")[2].split("@")[0], "wrong-password")
+    nowhere = "postgresql://vela:secret@127.0.0.1:1/vela"
+    empty = log_url.rpartition("/")[0] + "/postgres"
+
+    assert "option topic is missing" in refused(lambda: reader.option("url", log_url).load())
+    assert "option partitions is '0'" in refused(lambda: read("orders", partitions="0"))
+    assert "unknown option 'partition'" in refused(lambda: read("orders", partition="2"))
+    assert "topic persistent://public/default/nowhere does not exist" in refused(read("nowhere").count)
+    unreachable = refused(read("orders", url=nowhere).count)
+    assert "the database of option url cannot be used" in unreachable
+    denied = refused(read("orders", url=wrong_password).count)
+    assert "password authentication failed" in denied
+    assert "secret" not in unreachable
+    assert "wrong-password" not in denied
+    assert "no views vela_read_v1" in refused(read("orders", url=empty).count)

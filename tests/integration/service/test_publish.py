@@ -1,0 +1,82 @@
+"""Receipts: durable, in send order, one for each send, whatever happens to the connection (design 5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.broker_harness import BrokerRun, eventually, one_row, rows
+from tests.support.postgres_proxy import Moment
+
+APPEND = 'INSERT INTO "vela_entry_1"'
+
+
+async def test_receipts_come_in_send_order_with_gapless_positions(run: BrokerRun) -> None:
+    producer = await run.producer()
+    positions = await producer.publish(2500)
+    assert [each.sequence_id for each in producer.receipts] == list(range(2500))
+    assert [position.entry_id for position in positions] == list(range(2500))
+    assert one_row(run.database_url, "SELECT count(*), max(entry_id) FROM vela_entry") == (2500, 2499)
+
+
+async def test_two_lanes_never_overtake_within_a_topic(run: BrokerRun) -> None:
+    producers = [await run.producer(f"t{number}") for number in range(6)]
+    for _ in range(300):
+        for producer in producers:
+            producer.send()
+    for producer in producers:
+        await producer.has_receipts(300)
+        assert [each.sequence_id for each in producer.receipts] == list(range(300))
+        assert [each.entry_id for each in producer.receipts] == list(range(300))
+
+
+@pytest.mark.parametrize("moment", [Moment.LOSE_REQUEST, Moment.LOSE_ANSWER])
+async def test_an_unknown_outcome_is_found_out_and_never_doubled(run: BrokerRun, moment: Moment) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(permits=100)
+    await producer.publish(3)
+    trap = run.proxy.trap(APPEND, moment)
+    producer.send(b"in doubt")
+    await trap.caught.wait()
+    for _ in range(5):
+        producer.send()
+    await producer.has_receipts(9)
+    assert [each.sequence_id for each in producer.receipts] == list(range(9))
+    stored = rows(run.database_url, "SELECT data FROM vela_entry ORDER BY ledger_id, entry_id")
+    assert [bytes(row[0]) for row in stored] == [
+        b"0",
+        b"1",
+        b"2",
+        b"in doubt",
+        *(b"%d" % n for n in range(4, 9)),
+    ]
+    await consumer.has(9)
+    assert consumer.payloads == [bytes(row[0]) for row in stored]
+    assert not producer.failed
+    assert not producer.closed
+    assert run.broker.services.writer.unknown_outcomes == 1
+
+
+async def test_a_stale_owner_stores_nothing_and_lets_everybody_go(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(permits=10)
+    await producer.publish(1)
+    rows(run.database_url, "UPDATE vela_topic_owner SET owner_epoch = owner_epoch + 1, owner_token = 0")
+    producer.send(b"too late")
+    await eventually(lambda: producer.closed, "the producer to be closed")
+    assert len(producer.receipts) == 1
+    assert consumer.closed
+    assert one_row(run.database_url, "SELECT count(*) FROM vela_entry") == (1,)
+    assert await consumer.ack_durably(consumer.positions[0]) is not None
+
+
+async def test_every_connection_lost_at_once_costs_nothing_but_time(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(permits=1000, acks=True)
+    for _ in range(10):
+        for _ in range(20):
+            producer.send()
+        run.proxy.cut()
+    await producer.has_receipts(200)
+    assert [each.sequence_id for each in producer.receipts] == list(range(200))
+    assert one_row(run.database_url, "SELECT count(*) FROM vela_entry") == (200,)
+    await eventually(lambda: len(set(consumer.positions)) == 200, "all 200 messages")

@@ -1,0 +1,390 @@
+"""A broker inside the test's own loop: fake sinks, a clock of the test's, a proxy in front of PostgreSQL.
+
+`crash` drops a broker as kill -9 would: nothing is flushed, nothing said; PostgreSQL sees closed sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from broker.conf import BrokerSettings
+from broker.core.errors import BrokerError
+from broker.core.position import Position
+from broker.core.subscription import SubscriptionType
+from broker.core.topic_name import TopicName
+from broker.service.broker import Broker
+from broker.service.clock import Clock, SystemClock
+from broker.service.consumer import Consumer
+from broker.service.producer import Producer
+from broker.service.subscription import Subscription
+from broker.service.topic import Topic
+from broker.service.values import (
+    AckRequest,
+    ClientIdentity,
+    Delivery,
+    ProducerRequest,
+    Receipt,
+    SendRequest,
+    SubscribeRequest,
+)
+from tests.support.postgres import migrate
+from tests.support.postgres_proxy import PostgresProxy
+
+__all__ = [
+    "BrokerRun",
+    "ConsumerProbe",
+    "ManualClock",
+    "ProducerProbe",
+    "empty",
+    "eventually",
+    "migrated_database",
+    "new_run",
+    "one_row",
+    "rows",
+    "running",
+]
+
+T = TypeVar("T")
+IDENTITY = ClientIdentity(address="127.0.0.1:50000", client_version="test", face="binary")
+START_MS = 1_700_000_000_000
+_EVERY_S = 0.004
+
+
+async def eventually(condition: Callable[[], T], what: str, *, timeout_s: float = 8.0) -> T:
+    """The condition's first truthy value; fails with `what` after the timeout."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+    while True:
+        if value := condition():
+            return value
+        if loop.time() > deadline_s:
+            raise AssertionError(f"waited {timeout_s:.0f} s in vain: {what}")
+        await asyncio.sleep(_EVERY_S)
+
+
+@contextmanager
+def migrated_database(server_url: str) -> Iterator[str]:
+    """A migrated database; gives its URL."""
+    name = f"broker_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)))
+        try:
+            url = f"{server_url.rpartition('/')[0]}/{name}"
+            migrate(url)
+            yield url
+        finally:
+            connection.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(name)))
+
+
+def empty(url: str) -> None:
+    """Bring a migrated database back to how the migrations left it; ten times as quick as a copy."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        connection.execute("DROP VIEW IF EXISTS vela_entry, vela_read_v1.entries")
+        tables = [
+            name
+            for (name,) in connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename LIKE 'vela%'"
+            )
+        ]
+        segments = [name for name in tables if name.startswith("vela_entry_")]
+        kept = [name for name in tables if name not in segments]
+        connection.execute(SQL("DROP TABLE {}").format(SQL(", ").join(map(Identifier, segments))))
+        connection.execute(
+            SQL("TRUNCATE {} RESTART IDENTITY CASCADE").format(SQL(", ").join(map(Identifier, kept)))
+        )
+        connection.execute("SELECT vela_open_segment_v1((extract(epoch FROM now()) * 1000)::bigint)")
+        connection.execute("SELECT vela_refresh_entry_views_v1()")
+
+
+def rows(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    """What a query answers, on a connection of its own that does not pass the proxy."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(sql.encode(), parameters or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def one_row(url: str, sql: str, *parameters: object) -> tuple[Any, ...]:
+    """The only row of an answer."""
+    (row,) = rows(url, sql, *parameters)
+    return row
+
+
+class ManualClock:
+    """Stands still until the test moves it."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return self._now_ms
+
+    def advance(self, by_ms: int) -> None:
+        """Move it forward, or back."""
+        self._now_ms += by_ms
+
+
+class ProducerProbe:
+    """A producer's sink that remembers, and the client's half of a producer."""
+
+    def __init__(self) -> None:
+        self.producer: Producer | None = None
+        self.receipts: list[Receipt] = []
+        self.failed: list[tuple[SendRequest, BrokerError]] = []
+        self.closed: list[BrokerError | None] = []
+        self.alive = True
+        self.next_sequence_id = 0
+
+    def on_receipts(self, receipts: Sequence[Receipt]) -> None:
+        """The sends are durable."""
+        self.receipts.extend(receipts)
+
+    def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
+        """This one is not."""
+        self.failed.append((request, error))
+
+    def on_producer_closed(self, error: BrokerError | None) -> None:
+        """The broker let it go."""
+        self.closed.append(error)
+
+    async def is_alive(self) -> bool:
+        """What the test says."""
+        return self.alive
+
+    def send(self, data: bytes = b"", *, messages: int = 1, deliver_at_ms: int = 0) -> SendRequest:
+        """Send one entry; without `data` its payload is its sequence id."""
+        assert self.producer is not None
+        request = SendRequest(
+            sequence_id=self.next_sequence_id,
+            highest_sequence_id=0,
+            messages=messages,
+            is_batch=messages > 1,
+            deliver_at_ms=deliver_at_ms,
+            key_hash=None,
+            data=data or b"%d" % self.next_sequence_id,
+        )
+        self.next_sequence_id += 1
+        self.producer.send(request)
+        return request
+
+    async def publish(self, count: int, *, messages: int = 1) -> list[Position]:
+        """Send `count` entries and wait for their receipts; their positions."""
+        before = len(self.receipts)
+        for _ in range(count):
+            self.send(messages=messages)
+        await self.has_receipts(before + count)
+        return [Position(each.ledger_id, each.entry_id) for each in self.receipts[before:]]
+
+    async def has_receipts(self, count: int) -> None:
+        """Wait for so many receipts in all."""
+        await eventually(lambda: len(self.receipts) >= count, f"{count} receipts")
+
+
+class ConsumerProbe:
+    """A consumer's sink that remembers, and the client's half of a consumer."""
+
+    def __init__(self, *, acks: bool = False) -> None:
+        self.consumer: Consumer | None = None
+        self.deliveries: list[Delivery] = []
+        self.closed: list[str] = []
+        self.writable = True
+        self.alive = True
+        self.acks = acks  # at once, inside `deliver`, with permits back
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+        """Take them."""
+        self.deliveries.extend(deliveries)
+        if self.acks and self.consumer is not None:
+            self.consumer.ack([AckRequest(_position(each)) for each in deliveries], cumulative=False)
+            self.consumer.flow(sum(each.entry.messages for each in deliveries))
+
+    def is_writable(self) -> bool:
+        """What the test says."""
+        return self.writable
+
+    def on_consumer_closed(self, reason: str) -> None:
+        """The broker let it go."""
+        self.closed.append(reason)
+
+    async def is_alive(self) -> bool:
+        """What the test says."""
+        return self.alive
+
+    @property
+    def positions(self) -> list[Position]:
+        """Of all deliveries, in their order."""
+        return [_position(each) for each in self.deliveries]
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """Of all deliveries, in their order."""
+        return [each.entry.data for each in self.deliveries]
+
+    def flow(self, permits: int) -> None:
+        """Grant permits."""
+        assert self.consumer is not None
+        self.consumer.flow(permits)
+
+    def ack(self, *positions: Position, cumulative: bool = False) -> None:
+        """Ack without asking for a receipt."""
+        assert self.consumer is not None
+        self.consumer.ack([AckRequest(position) for position in positions], cumulative=cumulative)
+
+    async def ack_durably(
+        self, *positions: Position, cumulative: bool = False, remaining: int | None = None
+    ) -> BrokerError | None:
+        """Ack and wait until the broker says that it is stored, or what was wrong."""
+        assert self.consumer is not None
+        answers: list[BrokerError | None] = []
+        self.consumer.ack(
+            [AckRequest(position, remaining) for position in positions],
+            cumulative=cumulative,
+            on_durable=answers.append,
+        )
+        await eventually(lambda: answers, "an ack receipt")
+        assert len(answers) == 1
+        return answers[0]
+
+    async def has(self, count: int) -> None:
+        """Wait for so many deliveries in all."""
+        await eventually(
+            lambda: len(self.deliveries) >= count, f"{count} deliveries, has {len(self.deliveries)}"
+        )
+
+
+def _position(delivery: Delivery) -> Position:
+    return Position(delivery.entry.ledger_id, delivery.entry.entry_id)
+
+
+@dataclass(kw_only=True)
+class BrokerRun:
+    """One life of a broker. Everything it does with PostgreSQL passes its proxy."""
+
+    database_url: str
+    proxy: PostgresProxy
+    clock: Clock
+    settings: BrokerSettings
+    broker: Broker
+    tasks_before: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    async def start(self) -> None:
+        """Begin to serve."""
+        self.tasks_before = asyncio.all_tasks()
+        await self.broker.start()
+
+    async def stop(self) -> None:
+        """A clean stop."""
+        await self.broker.stop()
+        await self.proxy.stop()
+
+    async def crash(self) -> None:
+        """As kill -9: tasks end where they are, sockets close, nothing is flushed."""
+        self.broker.services.ownership.is_held = False
+        self.broker.services.deadlines.stop()
+        mine = [each for each in asyncio.all_tasks() - self.tasks_before if _is_brokers(each)]
+        for task in mine:
+            task.cancel()
+        await self.proxy.stop()
+        await asyncio.gather(*mine, return_exceptions=True)
+        services = self.broker.services
+        if services.ownership._connection is not None:
+            await services.ownership._connection.close()
+        for pool in (services.pool, services.flusher._pool, services.reporter._pool):
+            await pool.close()
+
+    async def producer(self, topic: str = "t", name: str | None = None) -> ProducerProbe:
+        """Open a producer."""
+        probe = ProducerProbe()
+        probe.producer = await self.broker.open_producer(
+            ProducerRequest(topic=TopicName.parse(topic), name=name), IDENTITY, probe
+        )
+        return probe
+
+    async def consumer(
+        self,
+        topic: str = "t",
+        subscription: str = "s",
+        type_: SubscriptionType = SubscriptionType.SHARED,
+        *,
+        permits: int = 0,
+        acks: bool = False,
+        name: str = "c",
+        **request: Any,
+    ) -> ConsumerProbe:
+        """Subscribe, from the earliest message unless said otherwise, and grant permits."""
+        probe = ConsumerProbe(acks=acks)
+        request.setdefault("earliest", True)
+        probe.consumer = await self.broker.subscribe(
+            SubscribeRequest(
+                topic=TopicName.parse(topic),
+                subscription=subscription,
+                type=type_,
+                consumer_name=name,
+                **request,
+            ),
+            IDENTITY,
+            probe,
+        )
+        if permits:
+            probe.flow(permits)
+        return probe
+
+    def topic(self, topic: str = "t") -> Topic:
+        """The topic in this broker's memory."""
+        return self.broker.topics[TopicName.parse(topic).full]
+
+    def subscription(self, topic: str = "t", subscription: str = "s") -> Subscription:
+        """The subscription in this broker's memory."""
+        return self.topic(topic).subscriptions[subscription]
+
+    async def flushed(self) -> None:
+        """Every ack so far is stored."""
+        await self.broker.services.flusher.flush_now()
+
+
+def _is_brokers(task: asyncio.Task[Any]) -> bool:
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and "/broker/" in code.co_filename
+
+
+_ENVIRONMENT = {"VELA_LOCK_WAIT_S": "0", "VELA_LEDGER_MIN_AGE_S": "0"}
+
+
+async def new_run(database_url: str, *, clock: Clock | None = None, **settings: Any) -> BrokerRun:
+    """A broker that is not started yet, behind a proxy of its own."""
+    proxy = PostgresProxy(database_url)
+    await proxy.start()
+    clock = clock or SystemClock()
+    chosen = replace(BrokerSettings.from_environment(_ENVIRONMENT), **settings)
+    return BrokerRun(
+        database_url=database_url,
+        proxy=proxy,
+        clock=clock,
+        settings=chosen,
+        broker=Broker(chosen, proxy.url, clock=clock),
+    )
+
+
+@asynccontextmanager
+async def running(
+    database_url: str, *, clock: Clock | None = None, **settings: Any
+) -> AsyncIterator[BrokerRun]:
+    """A started broker, crashed at the end: what a clean stop does is tested where it is the subject."""
+    run = await new_run(database_url, clock=clock, **settings)
+    try:
+        await run.start()
+        yield run
+    finally:
+        await run.crash()

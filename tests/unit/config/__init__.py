@@ -1,0 +1,1 @@
+"""Tests of the project folder: settings and the supervisor."""

@@ -1,0 +1,58 @@
+"""The supervisor's rules that need no process."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from config.environment import Environment
+from config.run.child import Backoff, Child
+from config.run.errors import StartRefused
+from config.run.options import Options, refuse_taken_ports
+
+
+def test_back_off_doubles_to_its_limit_and_forgets_after_health() -> None:
+    backoff = Backoff(first_s=0.5, most_s=4.0, healthy_s=30.0)
+    assert [backoff.after(0.1) for _ in range(6)] == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+    assert backoff.after(31.0) == 0.5
+    assert backoff.after(0.1) == 1.0
+
+
+def test_two_settings_with_one_port_are_refused() -> None:
+    with pytest.raises(StartRefused, match="VELA_HTTP_PORT and VELA_CONSOLE_PORT are both"):
+        refuse_taken_ports({"VELA_CONSOLE_PORT": ("127.0.0.1", 1), "VELA_HTTP_PORT": ("127.0.0.1", 1)})
+
+
+def test_a_taken_port_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StartRefused, match=rf"Port {port} .* VELA_PULSAR_PORT"):
+            refuse_taken_ports({"VELA_PULSAR_PORT": ("127.0.0.1", port)})
+
+
+def test_a_foreign_server_needs_no_port_of_ours() -> None:
+    assert "VELA_PG_PORT" in Options.from_environment(Environment({})).ports
+    own = Options.from_environment(Environment({"DATABASE_URL": "postgresql://h/d"}))
+    assert "VELA_PG_PORT" not in own.ports
+
+
+def test_doors_open_to_all_are_reached_on_the_loopback_address() -> None:
+    assert Options.from_environment(Environment({"VELA_BIND": "0.0.0.0"})).local_host == "127.0.0.1"
+    assert Options.from_environment(Environment({"VELA_BIND": "::"})).local_host == "[::1]"
+
+
+def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("config.run.child.LOG_LIMIT_BYTES", 10)
+    child = Child(
+        name="x", command=[], is_up=lambda: True, environment={}, log=tmp_path / "x.log", grace_s=1.0
+    )
+    child.log.write_text("short\n")
+    child.trim_log()
+    assert child.log.read_text() == "short\n"
+    child.log.write_text("much too long\n")
+    assert child.last_lines() == ["much too long"]
+    child.trim_log()
+    assert child.log.read_text() == ""
+    assert (tmp_path / "x.log.1").read_text() == "much too long\n"

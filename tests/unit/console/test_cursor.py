@@ -1,0 +1,76 @@
+"""Bitmaps and ack sets as the broker stores them, read by the pages."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.storage.chunk_codec import encode_ack_sets
+from console.queries.cursor import AckedBeyond, members_of, runs_of_bits
+from console.queries.log import LedgerRow, Log
+from tests.unit.console.test_cursor_map import runs_of
+
+
+@given(st.sets(st.integers(0, 5000)), st.integers(0, 10**9))
+def test_runs_are_the_set_bits(indexes: set[int], base: int) -> None:
+    bits = sum(1 << index for index in indexes).to_bytes(640, "little").rstrip(b"\0")
+    assert list(runs_of_bits(bits, base)) == [(base + first, base + last) for first, last in runs_of(indexes)]
+
+
+@given(st.dictionaries(st.integers(0, 2**40), st.integers(1, 2**200)))
+def test_ack_sets_are_read_as_the_broker_writes_them(ack_sets: dict[int, int]) -> None:
+    assert members_of(encode_ack_sets(ack_sets)) == ack_sets
+
+
+def test_an_unknown_layout_gives_nothing() -> None:
+    assert members_of(b"\x02whatever") == {}
+    assert members_of(b"") == {}
+
+
+@given(st.sets(st.integers(0, 300)), st.integers(0, 300), st.integers(0, 300))
+def test_next_unacked_passes_over_what_is_acked(acked: set[int], start: int, length: int) -> None:
+    beyond = AckedBeyond(runs=tuple(runs_of(acked)), entries=len(acked), ack_sets={}, complete=True)
+    end = start + length
+    assert list(beyond.next_unacked(start, end)) == [
+        index for index in range(start, end) if index not in acked
+    ]
+
+
+def a_ledger(ledger_id: int, before: int, entries: int, *, segment_id: int = 1) -> LedgerRow:
+    return LedgerRow(
+        ledger_id=ledger_id,
+        state="sealed",
+        segment_id=segment_id,
+        opened_ms=0,
+        entries_before=before,
+        messages_before=before,
+        bytes_before=0,
+        entries=entries,
+        messages=entries,
+        size_bytes=0,
+        first_append_ms=0,
+        last_append_ms=0,
+    )
+
+
+def test_indexes_run_on_across_ledgers() -> None:
+    log = Log((a_ledger(4, 100, 10), a_ledger(9, 110, 0), a_ledger(12, 110, 5)))
+    assert (log.begin, log.end, log.total_messages) == (100, 115, 115)
+    assert log.index_of(4, 0) == 100
+    assert log.index_of(12, -1) == 109
+    assert log.index_of(12, 5) == 115
+    assert log.index_of(2, 77) == 99
+    assert log.index_of(10, 3) == 109
+    assert [log.place_at(index) for index in (99, 100, 109, 110, 114, 115)] == [
+        None,
+        (4, 0),
+        (4, 9),
+        (12, 0),
+        (12, 4),
+        None,
+    ]
+
+
+def test_an_empty_log() -> None:
+    log = Log(())
+    assert (log.begin, log.end, log.total_messages, log.place_at(0)) == (0, 0, 0, None)

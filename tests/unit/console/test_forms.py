@@ -1,0 +1,75 @@
+"""What an operator fills in becomes what the broker takes, or a sentence that says what to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from console.forms import ActForm, ApplyForm, ResetForm, RewindForm, SkipForm, act_forms
+
+
+@pytest.mark.parametrize(
+    ("form_class", "filled", "parameters"),
+    [
+        (RewindForm, {"back": "15m"}, {"to": "back_time", "back_ms": 900_000}),
+        (RewindForm, {"back": "1h", "messages": ""}, {"to": "back_time", "back_ms": 3_600_000}),
+        (RewindForm, {"messages": "500"}, {"to": "back_messages", "messages": 500}),
+        (ResetForm, {"to": "earliest"}, {"to": "earliest"}),
+        (ResetForm, {"to": "latest", "time": "", "id": ""}, {"to": "latest"}),
+        (ResetForm, {"to": "time", "time": "1970-01-01 00:00:01.5"}, {"to": "time", "time_ms": 1500}),
+        (ResetForm, {"to": "time", "time": "1970-01-01T01:00:01+01:00"}, {"to": "time", "time_ms": 1000}),
+        (ResetForm, {"to": "id", "id": " 3:77 "}, {"to": "id", "id": "3:77", "inclusive": True}),
+        (
+            ResetForm,
+            {"to": "id", "id": "3:77:-1:2", "start": "after"},
+            {"to": "id", "id": "3:77", "inclusive": False},
+        ),
+        (SkipForm, {"messages": "12"}, {"messages": 12}),
+    ],
+)
+def test_described(form_class: type[ActForm], filled: dict[str, str], parameters: dict[str, Any]) -> None:
+    form = form_class(filled)
+    assert form.is_valid(), form.errors
+    assert form.parameters() == parameters
+
+
+@pytest.mark.parametrize(
+    ("form_class", "filled", "field"),
+    [
+        (RewindForm, {}, "messages"),
+        (RewindForm, {"messages": "0"}, "messages"),
+        (RewindForm, {"messages": "many"}, "messages"),
+        (RewindForm, {"back": "9y"}, "__all__"),
+        (ResetForm, {}, "to"),
+        (ResetForm, {"to": "nowhere"}, "to"),
+        (ResetForm, {"to": "time"}, "time"),
+        (ResetForm, {"to": "time", "time": "yesterday"}, "time"),
+        (ResetForm, {"to": "id"}, "id"),
+        (ResetForm, {"to": "id", "id": "77"}, "id"),
+        (SkipForm, {}, "messages"),
+        (SkipForm, {"messages": "-1"}, "messages"),
+    ],
+)
+def test_refused_at_the_field(form_class: type[ActForm], filled: dict[str, str], field: str) -> None:
+    form = form_class(filled)
+    assert not form.is_valid()
+    assert list(form.errors) == [field]
+
+
+def test_every_kind_has_its_words() -> None:
+    for form_class in act_forms.values():
+        assert form_class.heading
+        assert form_class.lead
+        assert form_class.template
+
+
+@pytest.mark.parametrize(
+    ("typed", "valid"), [("billing", True), (" billing ", True), ("Billing", False), ("", False)]
+)
+def test_the_name_is_typed_exactly(typed: str, valid: bool) -> None:
+    assert ApplyForm({"confirm": typed}, typed_name="billing").is_valid() is valid
+
+
+def test_small_acts_ask_for_no_name() -> None:
+    assert ApplyForm({}, typed_name=None).is_valid()

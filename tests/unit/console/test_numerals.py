@@ -1,0 +1,67 @@
+"""Unknown is never 0, and nothing jumps between units in an odd way."""
+
+from __future__ import annotations
+
+import pytest
+
+from console import numerals
+from console.queries.peek import preview_of
+
+GAP = "\u202f"
+
+
+def test_unknown_is_a_dash() -> None:
+    assert {numerals.count(None), numerals.size(None), numerals.rate(None)} == {"–"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "0.0 s"),
+        (0.4, "0.4 s"),
+        (40, "40 s"),
+        (360, "6 min"),
+        (5990, "100 min"),
+        (7800, "2 h 10 min"),
+        (86_400 * 3, "3 d"),
+    ],
+)
+def test_span(seconds: float, text: str) -> None:
+    expected = text if text != "100 min" else "1 h 40 min"
+    assert numerals.span(seconds).replace(GAP, " ") == expected
+
+
+def test_numbers_are_grouped() -> None:
+    assert numerals.count(12408) == f"12{GAP}408"
+    assert numerals.size(999) == f"999{GAP}B"
+    assert numerals.size(999_600) == f"1.0{GAP}MB"
+    assert numerals.rate(0.01) == "0/s"
+    assert numerals.rate(31.44) == "31.4/s"
+    assert numerals.rate(1234.4) == f"1{GAP}234/s"
+
+
+def test_clock_shows_the_date_of_another_day() -> None:
+    day_ms = 24 * 3_600_000
+    assert numerals.clock(5, 7) == "00:00:00.005"
+    assert numerals.clock(5, day_ms) == "1970-01-01 00:00:00.005"
+
+
+def test_ago_looks_both_ways() -> None:
+    assert numerals.ago(1000, 1100) == "just now"
+    assert numerals.ago(1000, 41_000) == f"40{GAP}s ago"
+    assert numerals.ago(41_000, 1000) == f"in 40{GAP}s"
+
+
+@pytest.mark.parametrize(
+    ("payload", "preview"),
+    [
+        (b"", ("", True)),
+        (b'{"a": 1}', ('{"a": 1}', True)),
+        ("é".encode() * 500, ("é" * 200, True)),
+        (b"a" + "é".encode() * 500, ("a" + "é" * 199, True)),
+        (b"\x00\x01", ("00 01", False)),
+        (b"\xff\xfe", ("ff fe", False)),
+    ],
+)
+def test_preview_is_short_text_or_hexadecimal(payload: bytes, preview: tuple[str, bool]) -> None:
+    assert preview_of(payload) == preview

@@ -1,0 +1,77 @@
+"""Acts and subscriptions in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from console.act_words import asked, must_type_name, state_word
+from console.subscription_words import standing
+
+GAP = "\u202f"
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "words"),
+    [
+        ("reset", {"to": "back_time", "back_ms": 900_000}, f"rewind by 15{GAP}min"),
+        ("reset", {"to": "back_messages", "messages": 1}, "rewind by 1 message"),
+        ("reset", {"to": "earliest"}, "reset to the beginning"),
+        ("reset", {"to": "latest"}, "reset to the end"),
+        ("reset", {"to": "time", "time_ms": 1_500}, "reset to 1970-01-01 00:00:01.500 UTC"),
+        ("reset", {"to": "id", "id": "3:7"}, "reset to 3:7"),
+        ("reset", {"to": "id", "id": "3:7", "inclusive": False}, "reset to after 3:7"),
+        ("skip", {"messages": 12_000}, f"skip 12{GAP}000 messages"),
+        ("clear", {}, "clear the backlog"),
+        ("undo", {}, "undo act 4"),
+        ("unsubscribe", {}, "unsubscribe"),
+    ],
+)
+def test_asked(kind: str, parameters: dict[str, Any], words: str) -> None:
+    assert asked(kind, parameters, 4) == words
+
+
+@pytest.mark.parametrize(
+    ("replayed", "skipped", "must"), [(10_000, 0, False), (10_001, 0, True), (0, 1, True), (0, 0, False)]
+)
+def test_large_or_lossy_acts_are_confirmed(replayed: int, skipped: int, must: bool) -> None:
+    assert must_type_name({"replayed_messages": replayed, "skipped_messages": skipped}) is must
+
+
+def test_no_plan_asks_for_nothing() -> None:
+    assert not must_type_name(None)
+
+
+def test_a_new_state_is_shown_as_it_is() -> None:
+    assert state_word("somewhere") == ("somewhere", "calm")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "badge"),
+    [
+        ({"backlog_messages": 0, "rate_in": 0.0}, "idle"),
+        ({"backlog_messages": 0, "rate_in": 9.0}, "keeping up"),
+        ({"consumers": 0}, "no consumer"),
+        ({"consumers": None}, "unknown"),
+        ({"rate_acked": None}, "unknown"),
+        ({"rate_acked": 0.0}, "stuck"),
+        ({"rate_acked": 30.0}, "draining"),
+        ({"rate_acked": 5.0}, "falling behind"),
+        ({"rate_acked": 10.0}, "keeping up"),
+    ],
+)
+def test_badge(numbers: dict[str, Any], badge: str) -> None:
+    known: dict[str, Any] = {
+        "backlog_messages": 1000,
+        "consumers": 3,
+        "rate_in": 10.0,
+        "rate_acked": 10.0,
+        "unacked_messages": 5,
+    }
+    assert standing(**{**known, **numbers}).badge == badge
+
+
+def test_drain_time_is_by_the_net_rate() -> None:
+    judged = standing(backlog_messages=1000, consumers=1, rate_in=10.0, rate_acked=30.0, unacked_messages=0)
+    assert judged.drain_s == pytest.approx(50.0)

@@ -1,0 +1,1 @@
+"""The pipeline's parts without Spark and PostgreSQL."""
