@@ -67,7 +67,7 @@ class Builder:
 
     def make_base(self) -> None:
         """An image of a minimal Debian with its own Python, from the cached archive if there is one."""
-        archive = _CACHE / f"{SUITE}.tar"
+        archive = _CACHE / f"{SUITE}+{_PACKAGES.replace(',', '+')}.tar"
         if not archive.exists():
             self._debootstrap(archive)
         container = self._run("from", "scratch").strip()
