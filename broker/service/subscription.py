@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -262,7 +263,7 @@ class Subscription:
         if found:
             return found
         if ledgers.contains(position):
-            self._read(self.topic.reader.read_ahead(position))
+            self._read(partial(self.topic.reader.read_ahead, position))
         return None
 
     def _replay_from_memory(self, positions: Sequence[Position]) -> list[StoredEntry] | None:
@@ -277,16 +278,16 @@ class Subscription:
                     break
         if found:
             return found
-        self._read(self.topic.reader.read_chosen(positions))
+        self._read(partial(self.topic.reader.read_chosen, positions))
         return None
 
-    def _read(self, reading: Coroutine[Any, Any, list[StoredEntry]]) -> None:
-        self._reading = asyncio.create_task(self._read_then_pump(reading), name=f"read {self.name}")
+    def _read(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
+        self._reading = asyncio.create_task(self._read_then_pump(read), name=f"read {self.name}")
 
-    async def _read_then_pump(self, reading: Coroutine[Any, Any, list[StoredEntry]]) -> None:
+    async def _read_then_pump(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
         entries: list[StoredEntry] = []
         try:
-            entries = await reading
+            entries = await read()
         except GapInLog as error:
             self.gap = str(error)
             log.critical("%s, subscription %s: %s", self.topic.name, self.name, error)
