@@ -29,7 +29,7 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 MIB = 1024 * 1024
 LARGEST_MESSAGE = 5 * MIB
 COST_BYTES = 4 * LARGEST_MESSAGE  # what one bad client may cost when messages of this size are allowed
-TAIL_CACHE_BYTES = MIB
+TAIL_CACHE_BYTES = 16 * MIB
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +286,7 @@ def test_refused_handshakes_have_a_status_and_a_reason(vela: VelaProcess, path: 
     assert json.loads(refused.value.response.body)["reason"]
 
 
-# -- peers that do not read, and peers that flood ------------------------------------------------------------------------
+# -- peers that do not read, and peers that flood
 
 
 def publish(vela: VelaProcess, topic: str, *, messages: int, size_bytes: int) -> None:
