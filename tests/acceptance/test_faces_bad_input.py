@@ -156,6 +156,8 @@ def test_names_that_cannot_be_are_refused(vela: VelaProcess) -> None:
         bad = commands.subscribe("a/b", "s", type=SubType.SHARED, consumer_id=1, request_id=4)
         said = peer.ask("ERROR", bad)
         assert ServerError(said.error.error) == ServerError.INVALID_TOPIC_NAME
+        assert said.error.request_id == 4
+        peer.ask("PONG", commands.ping())
 
 
 def test_permits_of_zero_close_and_what_was_out_is_delivered_again(vela: VelaProcess) -> None:
