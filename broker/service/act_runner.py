@@ -21,7 +21,7 @@ from broker.core.errors import BrokerError
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.service.act_plan import CLOSES_CONSUMERS, ActInvalid, PlannedMove, Target, find_target, preview
-from broker.service.connections import ConnectionPool, repeat_until_done
+from broker.service.connections import ConnectionPool, first_line, repeat_until_done
 from broker.storage import acts as store
 from broker.storage import log as log_store
 
@@ -65,14 +65,16 @@ class ActRunner:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._work.wait(), timeout=_POLL_S)
             self._work.clear()
+            if not self._broker.is_ready()[0]:
+                continue  # whoever holds the lock answers; this process asks again when it does
             try:
                 async with self._pool.use() as connection:
                     waiting = await store.waiting(connection)
                 for act in waiting:
                     await self._answer(act)
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                log.info("acts: the database is away (%s)", str(error).splitlines()[0])
-            except psycopg.Error:
+                log.info("acts: the database is away (%s)", first_line(error))
+            except Exception:  # acts that come later must be answered
                 log.exception("acts")
 
     async def _answer(self, act: store.WaitingAct) -> None:
@@ -176,6 +178,7 @@ class ActRunner:
             )
             if undo_window_s:
                 subscription.cursor.start_undo_overlay()
+                subscription.undo_until_ms = subscription.topic.services.clock.now_ms() + 1000 * undo_window_s
 
     async def _preview(self, subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
         moves: list[PlannedMove] = []

@@ -78,7 +78,7 @@ class Broker:
         services.forget_topic = self._forget_topic
         services.ownership.on_resumed = self._resumed
         self.acts = ActRunner(self, pool)
-        self._housekeeping = Housekeeping(services)
+        self._housekeeping = Housekeeping(services, lambda: list(self.topics.values()))
 
     async def start(self) -> None:
         """Take the lock and begin. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
@@ -105,8 +105,11 @@ class Broker:
         for topic in list(self.topics.values()):
             topic.close()
         await services.writer.stop()
+        for loading in list(self._loading.values()):
+            loading.cancel()
         await services.flusher.stop()
         await services.reporter.stop()
+        await services.stop_tasks()
         await services.ownership.release()
         await services.pool.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["Consumer"]
+
+log = logging.getLogger(__name__)
 
 
 class Consumer:
@@ -135,7 +138,10 @@ class Consumer:
         """The subscription let this consumer go; the client subscribes again."""
         if self.is_open:
             self.is_open = False
-            self.sink.on_consumer_closed(reason)
+            try:
+                self.sink.on_consumer_closed(reason)
+            except Exception:  # the others must be told too
+                log.exception("consumer %s: telling it that it is closed", self.name)
 
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand over what the dispatcher chose: one transport write."""
@@ -149,5 +155,10 @@ class Consumer:
         self.messages_out += messages
         self.bytes_out += size_bytes
         self.last_delivery_ms = now_ms
-        self.sink.deliver(deliveries)
-        self.dispatch.writable = self.sink.is_writable()
+        try:
+            self.sink.deliver(deliveries)
+            self.dispatch.writable = self.sink.is_writable()
+        except Exception:  # its transport is broken; what it was given goes to others
+            log.exception("consumer %s: delivery failed", self.name)
+            self.closed_by_broker("delivery to it failed inside the broker; the broker's log says why")
+            self._subscription.remove_consumer(self)

@@ -7,6 +7,7 @@ twice harmlessly; either alone is enough. VELA_WHEEL=0 switches the timer off.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from broker.service.clock import Clock
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from broker.service.subscription import Subscription
 
 __all__ = ["Deadlines"]
+
+log = logging.getLogger(__name__)
 
 _SOONEST_S = 0.01
 
@@ -29,17 +32,20 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
 
-    def watch(self, subscription: Subscription) -> None:
+    def watch(self, subscription: Subscription, due_ms: int) -> None:
         """This subscription scheduled a deadline."""
         self._watched.add(subscription)
-        self._arm()
+        self._arm(due_ms)
 
     def run_due(self) -> int:
         """Take back every overdue delivery of this process; how many."""
         now_ms = self._clock.now_ms()
         taken = 0
         for subscription in list(self._watched):
-            taken += subscription.redeliver_due(now_ms)
+            try:
+                taken += subscription.redeliver_due(now_ms)
+            except Exception:  # the others' deadlines are due all the same
+                log.exception("deadlines of %s", subscription.name)
             if not len(subscription.deadlines):
                 self._watched.discard(subscription)
         return taken
@@ -50,13 +56,9 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _arm(self) -> None:
+    def _arm(self, at_ms: int) -> None:
         if not self._wheel_enabled:
             return
-        due = [due_ms for each in self._watched if (due_ms := each.deadlines.next_due_ms()) is not None]
-        if not due:
-            return
-        at_ms = min(due)
         if self._timer is not None and not self._timer.cancelled() and self._timer_at_ms <= at_ms:
             return
         if self._timer is not None:
@@ -68,4 +70,6 @@ class Deadlines:
     def _fire(self) -> None:
         self._timer = None
         self.run_due()
-        self._arm()
+        due = [due_ms for each in self._watched if (due_ms := each.deadlines.next_due_ms()) is not None]
+        if due:
+            self._arm(min(due))

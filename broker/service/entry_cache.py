@@ -13,11 +13,15 @@ from broker.core.entry import StoredEntry
 
 __all__ = ["EntryCache", "TopicEntries"]
 
+ENTRY_OVERHEAD_BYTES = (
+    600  # the tuple, its ints and its places here: without it, small entries would cost six times
+)
+
 TopicEntries = dict[int, dict[int, StoredEntry]]  # ledger → entry id → entry
 
 
 class EntryCache:
-    """Entries by topic, ledger and entry id. `budget_bytes` bounds the sum of their data."""
+    """Entries by topic, ledger and entry id. `budget_bytes` bounds the sum of their data and of what holds it."""
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget_bytes = budget_bytes
@@ -26,7 +30,7 @@ class EntryCache:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of entry data held now."""
+        """Bytes held now."""
         return self._size_bytes
 
     def add(self, topic: TopicEntries, entry: StoredEntry) -> None:
@@ -37,7 +41,7 @@ class EntryCache:
         if entry.entry_id in ledger:
             return
         ledger[entry.entry_id] = entry
-        size_bytes = len(entry.data)
+        size_bytes = len(entry.data) + ENTRY_OVERHEAD_BYTES
         self._size_bytes += size_bytes
         self._arrivals.append((ledger, entry.entry_id, size_bytes))
         while self._size_bytes > self._budget_bytes:

@@ -1,30 +1,36 @@
-"""What the broker looks after once a second: segments and the sign of life."""
+"""What the broker looks after once a second: the sign of life, segments, and memory that is needed no more."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import psycopg
 
+from broker.core.position import LATEST
+from broker.service.connections import first_line
 from broker.storage import ownership as store
 
 if TYPE_CHECKING:
     from broker.service.services import Services
+    from broker.service.topic import Topic
 
 __all__ = ["Housekeeping"]
 
 log = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
+INDEX_CHUNKS = 64  # of one topic; a full one is 512 KiB and holds the counts of 32,768 entries
 
 
 class Housekeeping:
     """One task; an error of one round is logged and the next round comes."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, topics: Callable[[], list[Topic]]) -> None:
         self._services = services
+        self._topics = topics
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -40,11 +46,27 @@ class Housekeeping:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            try:
-                await self._services.segments.turn()
-                async with self._services.pool.use() as connection:
-                    await store.seen(connection)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                log.info("housekeeping: the database is away (%s)", str(error).splitlines()[0])
-            except psycopg.Error:
-                log.exception("housekeeping")
+            for duty in (self._show_life, self._services.segments.turn, self._tidy_memory):
+                try:
+                    await duty()
+                except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                    log.info("housekeeping: the database is away (%s)", first_line(error))
+                except Exception:  # the other duties, and the next round, must be done all the same
+                    log.exception("housekeeping")
+
+    async def _show_life(self) -> None:
+        if self._services.may_send():
+            async with self._services.pool.use() as connection:
+                await store.seen(connection)
+
+    async def _tidy_memory(self) -> None:
+        """Counts nobody needs soon can be read again; acks need not be recorded for an undo that came too late."""
+        now_ms = self._services.clock.now_ms()
+        for topic in self._topics():
+            subscriptions = list(topic.subscriptions.values())
+            slowest = min((each.cursor.mark_delete for each in subscriptions), default=LATEST)
+            topic.log.index.evict(slowest, INDEX_CHUNKS)
+            for each in subscriptions:
+                if each.undo_until_ms and each.undo_until_ms <= now_ms:
+                    each.undo_until_ms = 0
+                    each.cursor.stop_undo_overlay()

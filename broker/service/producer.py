@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from broker.core.errors import BrokerError, PersistenceFailed
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from broker.service.values import ClientIdentity, ProducerSink, Receipt, SendRequest
 
 __all__ = ["Producer"]
+
+log = logging.getLogger(__name__)
 
 
 class Producer:
@@ -59,13 +62,19 @@ class Producer:
         self.last_sent_sequence_id = receipts[-1].sequence_id
         self._forget(len(receipts))
         if self.is_open:
-            self.sink.on_receipts(receipts)
+            try:
+                self.sink.on_receipts(receipts)
+            except Exception:  # other producers of the same commit must get theirs
+                log.exception("producer %s: writing receipts failed", self.name)
 
     def failed(self, request: SendRequest, error: BrokerError) -> None:
         """This send is known not to be stored."""
         self._forget(1)
         if self.is_open:
-            self.sink.on_send_failed(request, error)
+            try:
+                self.sink.on_send_failed(request, error)
+            except Exception:
+                log.exception("producer %s: writing a refusal failed", self.name)
 
     async def close(self) -> None:
         """Detach after every pending send has been answered."""
@@ -83,7 +92,10 @@ class Producer:
         if self.is_open:
             self.is_open = False
             self._idle.set()
-            self.sink.on_producer_closed(error)
+            try:
+                self.sink.on_producer_closed(error)
+            except Exception:
+                log.exception("producer %s: telling it that it is closed", self.name)
 
     def _forget(self, count: int) -> None:
         self._pending -= count

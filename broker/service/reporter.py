@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from broker.service.clock import Clock
-from broker.service.connections import ConnectionPool
+from broker.service.connections import ConnectionPool, first_line
 from broker.service.pending_report import pending_rows
 from broker.service.rates import Rates
 from broker.storage import cursors as cursor_store
@@ -87,9 +87,9 @@ class Reporter:
             try:
                 await self._report()
             except psycopg.OperationalError as error:
-                log.info("report: the database is away (%s)", str(error).splitlines()[0])
-            except psycopg.Error:
-                log.exception("report refused")
+                log.info("report: the database is away (%s)", first_line(error))
+            except Exception:  # the next report must come
+                log.exception("report")
 
     async def _report(self) -> None:
         topics, self._topics = self._topics, set()
@@ -185,7 +185,7 @@ class Reporter:
             replay_entries=each.dispatcher.replay_entries,
             message_rate_out=rate_out,
             message_rate_acked=rate_acked,
-            messages_redelivered=sum(c.messages_redelivered for c in each.consumers.values()),
+            messages_redelivered=each.messages_redelivered,
             updated_ms=now_ms,
         )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.conf import BrokerSettings
 from broker.service.clock import Clock
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from broker.service.writer import Writer
 
 __all__ = ["Services"]
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Services:
@@ -41,7 +45,7 @@ class Services:
 
     def __init__(self) -> None:
         self._keys = itertools.count(1)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def next_key(self) -> int:
         """A number for a producer or consumer, unique in this process."""
@@ -51,7 +55,25 @@ class Services:
         """Whether this process is sure to own its topics."""
         return self.ownership.is_held
 
-    def keep(self, task: asyncio.Task[None]) -> None:
+    def keep(self, task: asyncio.Task[Any]) -> None:
         """Hold a task until it is done: the loop alone keeps only a weak reference."""
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await work that goes on to its end even when whoever asked for it, a client's connection, is gone."""
+        task = asyncio.create_task(work)
+        self.keep(task)
+        return await asyncio.shield(task)
+
+    async def stop_tasks(self) -> None:
+        """End what is still under way at a stop."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("a task that may have lost its caller ended with %r", error)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import psycopg
 
 from broker.core.cursor import Cursor
 from broker.core.cursor_state import CursorFlush
@@ -47,6 +49,7 @@ TURN_BYTES = 4 * 1024 * 1024
 # One write to one consumer: after it the transport is asked whether the peer takes more.
 WRITE_BYTES = 1024 * 1024
 WHEEL_TICK_MS = 32
+_READ_AGAIN_S = 1.0  # after the server refused a read
 
 
 class Subscription:
@@ -73,8 +76,10 @@ class Subscription:
         self.messages_acked = 0
         self.messages_redelivered = 0
         self.gap: str = ""
+        self.undo_until_ms = 0  # acks at or below the last act's mark-delete are recorded until then
         self.is_deleted = False
         self._dispatcher = self._new_dispatcher(type_)
+        self._just_read: dict[Position, StoredEntry] = {}  # between a read's end and the pump that follows it
         self._reading: asyncio.Task[None] | None = None
         self._is_pumping = False
         self._turn_scheduled = False
@@ -114,6 +119,7 @@ class Subscription:
                 key=services.next_key(),
                 name=request.consumer_name,
                 priority=request.priority,
+                writable=sink.is_writable(),
                 max_unacked=services.settings.max_unacked_per_consumer if self.is_durable else 0,
             )
             consumer = Consumer(
@@ -137,6 +143,7 @@ class Subscription:
             return
         self._forget_deadlines(self._dispatcher.detach(consumer.dispatch))
         if not self.consumers:
+            self._forget_all_deadlines()
             self.read_position = self.cursor.read_from()
             if not self.is_durable:
                 self.topic.forget_subscription(self)
@@ -184,20 +191,27 @@ class Subscription:
         if self._is_pumping or self._reading is not None or not self._may_send():
             return
         self._is_pumping = True
-        entries = size_bytes = 0
         try:
-            while (plan := self._dispatcher.next_read()) is not None:
-                found = self._from_memory(plan)
-                if found is None:
-                    break
-                self._dispatch(found, plan)
-                entries += len(found)
-                size_bytes += sum(len(entry.data) for entry in found)
-                if entries >= TURN_ENTRIES or size_bytes >= TURN_BYTES:
-                    self._pump_soon()
-                    break
+            self._deliver_turn()
+        except Exception:
+            # What was taken from the dispatcher may not have been sent: let everybody come again, from the cursor on.
+            log.exception("%s, subscription %s: dispatch failed", self.topic.name, self.name)
+            self.close_consumers("dispatch failed inside the broker; its log says why")
         finally:
             self._is_pumping = False
+
+    def _deliver_turn(self) -> None:
+        entries = size_bytes = 0
+        while (plan := self._dispatcher.next_read()) is not None:
+            found = self._from_memory(plan)
+            if found is None:
+                break
+            self._dispatch(found, plan)
+            entries += len(found)
+            size_bytes += sum(len(entry.data) for entry in found)
+            if entries >= TURN_ENTRIES or size_bytes >= TURN_BYTES:
+                self._pump_soon()
+                break
 
     def _may_send(self) -> bool:
         return (
@@ -233,7 +247,7 @@ class Subscription:
                 break
             entries = cached.get(position.ledger_id)
             entry = None if entries is None else entries.get(position.entry_id)
-            if entry is None:
+            if entry is None and (entry := self._just_read.get(position)) is None:
                 break
             found.append(entry)
             size_bytes += len(entry.data)
@@ -255,7 +269,7 @@ class Subscription:
         found: list[StoredEntry] = []
         size_bytes = 0
         for position in positions:
-            entry = self.topic.log.cached_entry(position)
+            entry = self.topic.log.cached_entry(position) or self._just_read.get(position)
             if entry is not None:
                 found.append(entry)
                 size_bytes += len(entry.data)
@@ -266,18 +280,30 @@ class Subscription:
         self._read(self.topic.reader.read_chosen(positions))
         return None
 
-    def _read(self, reading: Coroutine[None, None, None]) -> None:
+    def _read(self, reading: Coroutine[Any, Any, list[StoredEntry]]) -> None:
         self._reading = asyncio.create_task(self._read_then_pump(reading), name=f"read {self.name}")
 
-    async def _read_then_pump(self, reading: Coroutine[None, None, None]) -> None:
+    async def _read_then_pump(self, reading: Coroutine[Any, Any, list[StoredEntry]]) -> None:
+        entries: list[StoredEntry] = []
         try:
-            await reading
+            entries = await reading
         except GapInLog as error:
             self.gap = str(error)
             log.critical("%s, subscription %s: %s", self.topic.name, self.name, error)
+        except psycopg.Error:
+            log.exception("%s, subscription %s: a read was refused", self.topic.name, self.name)
+            await asyncio.sleep(_READ_AGAIN_S)
         finally:
             self._reading = None
+        # The cache may be too small to hold what was read until here.
+        self._just_read = {Position(entry.ledger_id, entry.entry_id): entry for entry in entries}
         self.pump()
+        self._just_read = {}
+
+    def stop_reading(self) -> None:
+        """The topic goes away: a read would be repeated for as long as the database is."""
+        if self._reading is not None:
+            self._reading.cancel()
 
     def _dispatch(self, found: list[StoredEntry], plan: ReadPlan) -> None:
         cursor = self.cursor
@@ -298,7 +324,9 @@ class Subscription:
             self.read_position = unassigned[0].position
         by_position = {Position(entry.ledger_id, entry.entry_id): entry for entry in found}
         for assignment in assignments:
-            consumer = self.consumers[assignment.consumer.key]
+            consumer = self.consumers.get(assignment.consumer.key)
+            if consumer is None:
+                continue  # left while another one was being written to; what it held is delivered again
             self._schedule_timeouts(consumer, assignment.entries, now_ms)
             deliveries = [
                 Delivery(
@@ -308,9 +336,10 @@ class Subscription:
                 )
                 for each in assignment.entries
             ]
-            before = consumer.messages_out
+            out, redelivered = consumer.messages_out, consumer.messages_redelivered
             consumer.deliver(deliveries, now_ms)
-            self.messages_out += consumer.messages_out - before
+            self.messages_out += consumer.messages_out - out
+            self.messages_redelivered += consumer.messages_redelivered - redelivered
         self.topic.services.reporter.changed(self)
 
     # -- acks ----------------------------------------------------------------------------------------------------
@@ -430,6 +459,7 @@ class Subscription:
             return
         self._forget_deadlines(consumer.dispatch.pending if positions is None else positions)
         if self._dispatcher.redeliver(consumer.dispatch, positions):
+            self._forget_all_deadlines()  # everything comes again, and is given its time anew
             self.read_position = self.cursor.read_from()
         self.topic.services.reporter.changed(self)
         self.pump()
@@ -440,9 +470,10 @@ class Subscription:
             self.redeliver(consumer, list(positions))
             return
         for position in positions:
-            if not self.cursor.is_acked(position):
+            # Only what it holds: nobody may fill the wheel with positions of his own invention.
+            if self._dispatcher.holds(consumer.dispatch, position) and not self.cursor.is_acked(position):
                 self.deadlines.schedule(position, due_ms)
-        self.topic.services.deadlines.watch(self)
+        self.topic.services.deadlines.watch(self, due_ms)
         self.topic.services.reporter.changed(self)
 
     def redeliver_due(self, now_ms: int) -> int:
@@ -466,12 +497,16 @@ class Subscription:
             for position in positions:
                 self.deadlines.cancel(position)
 
+    def _forget_all_deadlines(self) -> None:
+        if len(self.deadlines):
+            self.deadlines = TimingWheel(tick_ms=WHEEL_TICK_MS)
+
     def _schedule_timeouts(self, consumer: Consumer, entries: Sequence[ReadEntry], now_ms: int) -> None:
         timeout_ms = consumer.request.ack_timeout_ms
         if timeout_ms:
             for each in entries:
                 self.deadlines.schedule(each.position, now_ms + timeout_ms)
-            self.topic.services.deadlines.watch(self)
+            self.topic.services.deadlines.watch(self, now_ms + timeout_ms)
 
     # -- positions -----------------------------------------------------------------------------------------------
 
@@ -482,36 +517,37 @@ class Subscription:
             return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=self.cursor.mark_delete)
         entry = self.topic.log.cached_entry(position)
         if entry is None:
-            await self.topic.reader.read_chosen([position])
-            entry = self.topic.log.cached_entry(position)
+            (entry,) = await self.topic.reader.read_chosen([position])
         return LastMessage(
             position=position,
-            batch_size=entry.messages if entry is not None and entry.is_batch else 0,
+            batch_size=entry.messages if entry.is_batch else 0,
             mark_delete=self.cursor.mark_delete,
         )
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """A client's seek; written to the act log like an operator's reset."""
+        """A client's seek; written to the act log like an operator's reset. Cancelling it does not stop it."""
         self._require(consumer)
-        await self.moves.seek(consumer, position, remaining)
+        await self.topic.services.finish(self.moves.seek(consumer, position, remaining))
 
     async def seek_time(self, consumer: Consumer, time_ms: int) -> None:
         """A client's seek by time."""
         self._require(consumer)
-        await self.moves.seek(consumer, await self.topic.reader.position_at_time(time_ms), None)
+        position = await self.topic.reader.position_at_time(time_ms)
+        await self.topic.services.finish(self.moves.seek(consumer, position, None))
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
-        """A client's unsubscribe."""
+        """A client's unsubscribe. Cancelling it does not stop it."""
         self._require(consumer)
         if len(self.consumers) > 1 and not force:
             raise MetadataInvalid(
                 f"{len(self.consumers) - 1} other consumers use subscription {self.name}; close them or use force"
             )
-        await self.moves.delete(consumer)
+        await self.topic.services.finish(self.moves.delete(consumer))
 
     def after_move(self) -> None:
         """The cursor is somewhere else: forget what was pending there and read from the new place."""
         self._dispatcher.moved(self.cursor.mark_delete)
+        self.gap = ""  # perhaps it has been passed, by an act that says so; else the next read finds it again
         start = self.cursor.read_from()
         # Skip and clear keep consumers, and what these hold beyond the new mark-delete must not be read again.
         self.read_position = max(self.read_position, start) if self.consumers else start

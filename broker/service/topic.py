@@ -255,12 +255,27 @@ class Topic:
             )
         else:
             subscription = await self._reader_subscription(request)
-        return await subscription.attach(request, identity, sink)
+        try:
+            return await subscription.attach(request, identity, sink)
+        finally:
+            # A reader's cursor lives with its consumers: an attach that failed neither leaves it nor takes it away.
+            if not subscription.is_durable and subscription.consumers:
+                self.subscriptions.setdefault(request.subscription, subscription)
+            elif not subscription.is_durable:
+                self.forget_subscription(subscription)
 
     async def find_or_create_subscription(
         self, name: str, type_: SubscriptionType, start: Position, properties: dict[str, str]
     ) -> Subscription:
-        """The durable subscription of this name. Raises NotAllowed when a reader uses the name."""
+        """The durable subscription of this name. Raises NotAllowed when a reader uses the name.
+
+        Cancelling it does not stop it: what PostgreSQL stores, memory must know.
+        """
+        return await self.services.finish(self._find_or_create(name, type_, start, properties))
+
+    async def _find_or_create(
+        self, name: str, type_: SubscriptionType, start: Position, properties: dict[str, str]
+    ) -> Subscription:
         async with self._creating:
             known = self.subscriptions.get(name)
             if known is not None:
@@ -293,10 +308,10 @@ class Topic:
                 subscription_id, name, type_, Cursor(self.log.ledgers, self.log.index, state)
             )
 
-    async def _cursor_starting_at(self, start: Position) -> CursorState:
+    async def _cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
         while True:
             try:
-                return Cursor.starting_at(self.log.ledgers, self.log.index, start).snapshot()
+                return Cursor.starting_at(self.log.ledgers, self.log.index, start, remaining).snapshot()
             except IndexMissing as missing:
                 await self.reader.load_index(missing.ranges)
 
@@ -352,16 +367,13 @@ class Topic:
         start = LATEST if request.start is None else request.start
         if request.rollback_s:
             start = await self._rolled_back(request.rollback_s)
-        state = CursorState(mark_delete=EARLIEST, acked_messages=0, acked_entries=0, acked_bytes=0)
-        cursor = Cursor(self.log.ledgers, self.log.index, state)
-        subscription = self.add_subscription(None, request.subscription, request.type, cursor)
-        try:
-            await subscription.moves.with_index(lambda: cursor.reset_to(start, request.start_remaining))
-        except BrokerError:
-            self.forget_subscription(subscription)
-            raise
-        subscription.read_position = cursor.read_from()
-        return subscription
+        async with self._creating:
+            known = self.subscriptions.get(request.subscription)
+            if known is not None and not known.is_durable:
+                return known
+            state = await self._cursor_starting_at(start, request.start_remaining)
+            cursor = Cursor(self.log.ledgers, self.log.index, state)
+            return self.add_subscription(None, request.subscription, request.type, cursor)
 
     async def _rolled_back(self, rollback_s: int) -> Position:
         return await self.reader.position_at_time(self.services.clock.now_ms() - rollback_s * 1000)
@@ -388,6 +400,7 @@ class Topic:
         self.producers.clear()
         for subscription in list(self.subscriptions.values()):
             subscription.close_consumers("the broker lets the topic go")
+            subscription.stop_reading()
         self.services.forget_topic(self)
 
     def _require_open(self) -> None:

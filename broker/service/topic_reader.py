@@ -5,7 +5,6 @@ A short read is never the end (design 6): ids are gap-free, so an entry missing 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import groupby
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GapInLog", "TopicReader"]
 
-log = logging.getLogger(__name__)
-
-READ_BYTES = 4 * 1024 * 1024  # aimed at for one read
+READ_BYTES = 4 * 1024 * 1024  # of one read, beside its first entry
 READ_ENTRIES = 1000
 _INDEX_LOAD_ENTRIES = 32_768
 
@@ -40,14 +37,14 @@ class TopicReader:
         self._pool = pool
         self._log = topic_log
 
-    async def read_ahead(self, position: Position) -> None:
-        """Bring `position` and what follows it in its ledger into the cache. Raises GapInLog. Safe to cancel."""
+    async def read_ahead(self, position: Position) -> list[StoredEntry]:
+        """`position` and what follows it in its ledger, into the cache too; empty when it is not stored yet.
+
+        Raises GapInLog. Safe to cancel.
+        """
         ledger = self._log.ledgers.get(position.ledger_id)
         if ledger is None or position.entry_id >= ledger.entries:
-            return
-        last = ledger.entries - 1
-        average = max(1, ledger.size_bytes // max(1, ledger.entries))
-        limit = max(1, min(READ_ENTRIES, READ_BYTES // average))
+            return []
         segment_id = self._log.segments[position.ledger_id]
         entries = await repeat_until_done(
             self._pool,
@@ -56,35 +53,44 @@ class TopicReader:
                 segment_id=segment_id,
                 ledger_id=position.ledger_id,
                 first=position.entry_id,
-                last=last,
-                limit=limit,
+                last=min(ledger.entries, position.entry_id + READ_ENTRIES) - 1,
+                more_bytes=READ_BYTES,
             ),
             what="reading entries",
         )
-        expected = min(limit, last - position.entry_id + 1)
         whole = [entry for at, entry in enumerate(entries) if entry.entry_id == position.entry_id + at]
         self._log.remember(whole)
         if not whole:
-            raise GapInLog(
-                f"entry {position} is missing from vela_entry_{segment_id} though the ledger has {last + 1} entries; "
-                "delivery stops here, check the database for lost rows"
-            )
-        if len(whole) < expected:
-            log.error("read of %s returned %s of %s entries", position, len(whole), expected)
+            raise _gap(position, segment_id)
+        return whole  # up to a gap, if there is one: the next read begins at it
 
-    async def read_chosen(self, positions: Sequence[Position]) -> None:
-        """Bring these entries into the cache, whichever are stored. Safe to cancel."""
+    async def read_chosen(self, positions: Sequence[Position]) -> list[StoredEntry]:
+        """The first of these entries, as many as one read takes, cached too. Raises GapInLog. Safe to cancel."""
+        found: list[StoredEntry] = []
         for ledger_id, group in groupby(sorted(positions), key=lambda p: p.ledger_id):
-            segment_id = self._log.segments.get(ledger_id)
-            if segment_id is None:
-                continue
-            entry_ids = [position.entry_id for position in group]
-            entries: list[StoredEntry] = await repeat_until_done(
+            ledger = self._log.ledgers.get(ledger_id)
+            if ledger is None:
+                continue  # trimmed since it was delivered
+            segment_id = self._log.segments[ledger_id]
+            average_bytes = max(1, ledger.size_bytes // max(1, ledger.entries))
+            wanted = list(group)[: max(1, min(READ_ENTRIES, READ_BYTES // average_bytes))]
+            entries = await repeat_until_done(
                 self._pool,
-                partial(store.read_some, segment_id=segment_id, ledger_id=ledger_id, entry_ids=entry_ids),
+                partial(
+                    store.read_some,
+                    segment_id=segment_id,
+                    ledger_id=ledger_id,
+                    entry_ids=[position.entry_id for position in wanted],
+                ),
                 what="reading entries again",
             )
             self._log.remember(entries)
+            found += entries
+            stored = {entry.entry_id for entry in entries}
+            for position in wanted:
+                if position.entry_id not in stored and self._log.ledgers.contains(position):
+                    raise _gap(position, segment_id)
+        return found
 
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
         """Load the counts that IndexMissing named: (ledger, first, last) each. Safe to cancel and repeat."""
@@ -104,7 +110,7 @@ class TopicReader:
                     what="reading counts",
                 )
                 if not rows or rows[-1][0] != end:
-                    raise GapInLog(f"entry {ledger_id}:{end} is missing from vela_entry_{segment_id}")
+                    raise _gap(Position(ledger_id, end), segment_id)
                 self._log.index.record(
                     ledger_id, rows[0][0], [row[1] for row in rows], [row[2] for row in rows]
                 )
@@ -132,12 +138,17 @@ class TopicReader:
                     what="searching by time",
                 )
                 if found is None:
-                    raise GapInLog(
-                        f"entry {ledger.ledger_id}:{middle} is missing from vela_entry_{segment_id}"
-                    )
+                    raise _gap(Position(ledger.ledger_id, middle), segment_id)
                 if found < time_ms:
                     low = middle + 1
                 else:
                     high = middle
             return Position(ledger.ledger_id, low)
         return self._log.ledgers.end()
+
+
+def _gap(position: Position, segment_id: int) -> GapInLog:
+    return GapInLog(
+        f"entry {position} is missing from vela_entry_{segment_id} though the ledger holds it; delivery stops here: "
+        "check the database for lost rows, then move the cursor past them or restart the broker"
+    )

@@ -93,11 +93,16 @@ async def append(
 
 
 async def read(
-    connection: Connection, *, segment_id: int, ledger_id: int, first: int, last: int, limit: int
+    connection: Connection, *, segment_id: int, ledger_id: int, first: int, last: int, more_bytes: int
 ) -> list[StoredEntry]:
-    """Entries `first`..`last` (inclusive) of one ledger in order, at most `limit`. Safe to repeat and cancel."""
+    """Entries `first`..`last` (inclusive) of one ledger in order, with at most `more_bytes` after the first one.
+
+    Nothing when `first` itself is not stored. Safe to repeat and cancel.
+    """
     cursor = connection.cursor(binary=True)
-    await cursor.execute(for_segment("read", segment_id), (ledger_id, first, last, limit))
+    await cursor.execute(
+        for_segment("read", segment_id), (ledger_id, first, last, ledger_id, first, more_bytes)
+    )
     return [_entry(ledger_id, row) for row in await cursor.fetchall()]
 
 

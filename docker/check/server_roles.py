@@ -18,11 +18,13 @@ _COMPILERS = ("cc", "gcc", "g++", "c++", "clang", "make", "ld", "as")
 
 # The embedded server by itself, in a container of its own: compose's `postgres` in the check.
 _DATABASE = """
+import signal
 from pathlib import Path
 from config.run.database import embedded_server, write_private
 server = embedded_server(Path("/data"), 5432)
 server.create()
 server.start()
+signal.signal(signal.SIGTERM, lambda *_: server.process.send_signal(signal.SIGINT))
 server.wait_ready()
 write_private(Path("/data/database-url"), server.url)
 raise SystemExit(server.process.wait())

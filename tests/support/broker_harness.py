@@ -91,6 +91,13 @@ def empty(url: str) -> None:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
+        left = connection.execute(
+            "SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE conname LIKE 'test\\_%'"
+        ).fetchall()
+        for table, name in left:
+            connection.execute(
+                SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(Identifier(table), Identifier(name))
+            )
         connection.execute("DROP VIEW IF EXISTS vela_entry, vela_read_v1.entries")
         tables = [
             name
@@ -306,7 +313,10 @@ class BrokerRun:
 
     async def producer(self, topic: str = "t", name: str | None = None) -> ProducerProbe:
         """Open a producer."""
-        probe = ProducerProbe()
+        return await self.open(ProducerProbe(), topic, name)
+
+    async def open(self, probe: ProducerProbe, topic: str = "t", name: str | None = None) -> ProducerProbe:
+        """Open a producer with a sink of the test's own."""
         probe.producer = await self.broker.open_producer(
             ProducerRequest(topic=TopicName.parse(topic), name=name), IDENTITY, probe
         )
@@ -325,6 +335,22 @@ class BrokerRun:
     ) -> ConsumerProbe:
         """Subscribe, from the earliest message unless said otherwise, and grant permits."""
         probe = ConsumerProbe(acks=acks)
+        await self.attach(probe, topic, subscription, type_, name=name, **request)
+        if permits:
+            probe.flow(permits)
+        return probe
+
+    async def attach(
+        self,
+        probe: ConsumerProbe,
+        topic: str = "t",
+        subscription: str = "s",
+        type_: SubscriptionType = SubscriptionType.SHARED,
+        *,
+        name: str = "c",
+        **request: Any,
+    ) -> Consumer:
+        """Subscribe with a sink of the test's own."""
         request.setdefault("earliest", True)
         probe.consumer = await self.broker.subscribe(
             SubscribeRequest(
@@ -337,9 +363,7 @@ class BrokerRun:
             IDENTITY,
             probe,
         )
-        if permits:
-            probe.flow(permits)
-        return probe
+        return probe.consumer
 
     def topic(self, topic: str = "t") -> Topic:
         """The topic in this broker's memory."""
