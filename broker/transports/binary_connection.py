@@ -386,10 +386,7 @@ class BinaryConnection:
     def _on_subscribe(self, event: events.Subscribe) -> None:
         known = self._consumers.get(event.consumer_id)
         if known is None:
-            request = subscribe_request(event)
-            partition = -1 if request.topic.partition is None else request.topic.partition
-            slot = ConsumerSlot(self, event.consumer_id, partition=partition)
-            self._consumers[event.consumer_id] = slot
+            slot = self._consumers[event.consumer_id] = ConsumerSlot(self, event.consumer_id)
             self.run(self._subscribe(slot, event), lambda error: self._consumer_refused(slot, event, error))
         elif known.consumer is None:
             busy = ServiceNotReady(f"consumer {event.consumer_id} is still being opened; try again")
@@ -398,7 +395,9 @@ class BinaryConnection:
             self.engine.send_success(event.request_id)
 
     async def _subscribe(self, slot: ConsumerSlot, event: events.Subscribe) -> None:
-        consumer = await self.broker.subscribe(subscribe_request(event), self._identity, slot)
+        request = subscribe_request(event)
+        slot.partition = -1 if request.topic.partition is None else request.topic.partition
+        consumer = await self.broker.subscribe(request, self._identity, slot)
         if slot.is_closed:
             consumer.detach()
             return

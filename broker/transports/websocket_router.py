@@ -90,6 +90,9 @@ class WebSocketRouter:
 
     async def _open(self, handler: Handler) -> HandshakeRefused | None:
         """Why the handler cannot be opened; None when it is open."""
+        ready, why = self._broker.is_ready()
+        if not ready:
+            return handler.refusal(503, why)
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 await handler.open()
