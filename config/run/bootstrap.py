@@ -70,7 +70,6 @@ def _install_with_uv(requirements: Path) -> bool:
         "--quiet",
         "--python",
         str(PYTHON),
-        "--require-hashes",
     ]
     environment = {**_pip_configuration(), **os.environ}
     done = subprocess.run(

@@ -11,7 +11,6 @@ from config.environment import PROJECT_DIR
 LISTS = {
     "server": ["--extra", "server"],
     "demo": ["--group", "demo"],
-    "demo": ["--group", "demo"],
     "pipeline": ["--extra", "pipeline"],
     "dev": ["--extra", "server", "--extra", "pipeline", "--group", "dev"],
 }

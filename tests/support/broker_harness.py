@@ -91,6 +91,13 @@ def empty(url: str) -> None:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
+        left = connection.execute(
+            "SELECT conrelid::regclass::text, conname FROM pg_constraint WHERE conname LIKE 'test\\_%'"
+        ).fetchall()
+        for table, name in left:
+            connection.execute(
+                SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(Identifier(table), Identifier(name))
+            )
         connection.execute("DROP VIEW IF EXISTS vela_entry, vela_read_v1.entries")
         tables = [
             name

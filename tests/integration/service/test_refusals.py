@@ -61,11 +61,11 @@ async def test_a_ledger_that_cannot_be_opened_is_refused_and_not_waited_for(brok
         other = await run.producer("other")
         await producer.publish(2)
         await other.publish(1)
-        rows(broker_url, "ALTER TABLE vela_ledger ADD CONSTRAINT full_up CHECK (entries_before < 2)")
+        rows(broker_url, "ALTER TABLE vela_ledger ADD CONSTRAINT test_full CHECK (entries_before < 2)")
         producer.send()
         await eventually(lambda: producer.closed, "the producer to be closed")
         await other.publish(1)
-        rows(broker_url, "ALTER TABLE vela_ledger DROP CONSTRAINT full_up")
+        rows(broker_url, "ALTER TABLE vela_ledger DROP CONSTRAINT test_full")
         await (await run.producer()).publish(1)
 
 
@@ -81,11 +81,11 @@ async def test_a_refused_cursor_holds_up_no_other(run: BrokerRun) -> None:
     guilty = run.subscription(subscription="bad").subscription_id
     rows(
         run.database_url,
-        f"ALTER TABLE vela_cursor ADD CONSTRAINT no CHECK (subscription_id <> {guilty} OR acked_messages = 0)",
+        f"ALTER TABLE vela_cursor ADD CONSTRAINT test_no CHECK (subscription_id <> {guilty} OR acked_messages = 0)",
     )
     assert isinstance(await bad.ack_durably(positions[0]), PersistenceFailed)
     assert await good.ack_durably(*positions) is None
-    rows(run.database_url, "ALTER TABLE vela_cursor DROP CONSTRAINT no")
+    rows(run.database_url, "ALTER TABLE vela_cursor DROP CONSTRAINT test_no")
     assert await bad.ack_durably(positions[1]) is None
     assert one_row(
         run.database_url, "SELECT acked_messages FROM vela_cursor WHERE subscription_id = %s", guilty

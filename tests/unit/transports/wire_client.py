@@ -63,6 +63,14 @@ class WireClient:
             self.tell(commands.connect(client_version="test", protocol_version=21))
             assert self.names() == ["CONNECTED"]
 
+    def is_read_from(self) -> bool:
+        """Whether the broker takes bytes of this peer."""
+        return self.channel.reading
+
+    def is_closed(self) -> bool:
+        """Whether the broker closed the connection."""
+        return self.channel.is_closed
+
     def tell(self, *frames: bytes) -> None:
         """Bytes to the broker, in one piece."""
         self.connection.receive(b"".join(frames))

@@ -1,0 +1,132 @@
+"""Clients that check the broker's promises to them with every call they get (design 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from broker.core.errors import BrokerError
+from broker.core.position import Position
+from broker.core.subscription import SubscriptionType
+from broker.service.values import AckRequest, Delivery
+from tests.support.broker_harness import ConsumerProbe
+
+__all__ = ["CheckingConsumer", "SubscriptionModel"]
+
+
+@dataclass(kw_only=True)
+class SubscriptionModel:
+    """What a subscription's clients know of it, over all lives of the broker."""
+
+    name: str
+    type: SubscriptionType
+    seen: dict[Position, int] = field(default_factory=dict)  # deliveries
+    left: dict[Position, int] = field(
+        default_factory=dict
+    )  # members not acked with a receipt, of partly acked entries
+    done: set[Position] = field(default_factory=set)  # wholly acked with a receipt
+    hoped: set[Position] = field(default_factory=set)  # acked, without a receipt so far
+    consumers: list[CheckingConsumer] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+
+    def stored(self, position: Position, remaining: int | None) -> None:
+        """An ack's receipt came."""
+        if remaining is None:
+            self.done.add(position)
+            return
+        left = self.left.get(position, -1) & remaining
+        self.left[position] = left
+        if not left:
+            self.done.add(position)
+
+
+class CheckingConsumer(ConsumerProbe):
+    """One connection's consumer."""
+
+    def __init__(self, model: SubscriptionModel) -> None:
+        super().__init__()
+        self.model = model
+        self.held: dict[Position, Delivery] = {}
+        self.permits = 0
+        self.is_gone = False
+        self._last: Position | None = None
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+        """Take them, and hold the broker to its promises."""
+        super().deliver(deliveries)
+        for delivery in deliveries:
+            self._check(delivery)
+
+    def _check(self, delivery: Delivery) -> None:
+        entry, model = delivery.entry, self.model
+        position = Position(entry.ledger_id, entry.entry_id)
+        what = f"{position} to {model.name}"
+        complain = model.violations.append
+        if self.is_gone:
+            complain(f"{what}: delivered to a consumer that is gone")
+        if self.permits <= 0:
+            complain(f"{what}: sent without permits")
+        members = (1 << entry.messages) - 1 if delivery.remaining is None else delivery.remaining
+        self.permits -= members.bit_count()
+        if position in model.done:
+            complain(f"{what}: acked with a receipt before")
+        if position in model.left and members & ~model.left[position]:
+            complain(f"{what}: members {members:b} come again, receipts left {model.left[position]:b}")
+        if model.type is SubscriptionType.SHARED:
+            others = [each for each in model.consumers if not each.is_gone and position in each.held]
+            if others:
+                complain(f"{what}: pending at another consumer")
+        elif self._last is not None and position <= self._last:
+            complain(f"{what}: after {self._last}, out of order")
+        self._last = position
+        self.held[position] = delivery
+        model.seen[position] = model.seen.get(position, 0) + 1
+
+    def grant(self, permits: int) -> None:
+        """Flow."""
+        self.permits += permits
+        self.flow(permits)
+
+    def acknowledge(self, positions: Sequence[Position], remaining: int | None, *, receipt: bool) -> None:
+        """Ack; the model learns of it when the receipt comes."""
+        assert self.consumer is not None
+
+        def on_durable(error: BrokerError | None) -> None:
+            if error is None:
+                for position in positions:
+                    self.model.stored(position, remaining)
+
+        for position in positions:
+            if remaining is None:
+                self.held.pop(position, None)
+                self.model.hoped.add(position)
+        self.consumer.ack(
+            [AckRequest(position, remaining) for position in positions],
+            cumulative=False,
+            on_durable=on_durable if receipt else None,
+        )
+
+    def give_back(self, positions: Sequence[Position] | None) -> None:
+        """Negative ack."""
+        assert self.consumer is not None
+        self._last = None
+        if positions is None or self.model.type is SubscriptionType.EXCLUSIVE:
+            self.held.clear()
+        else:
+            for position in positions:
+                self.held.pop(position, None)
+        self.consumer.redeliver(positions)
+
+    def leave(self) -> None:
+        """The connection ends."""
+        self.is_gone = True
+        self.model.consumers.remove(self)
+        if self.consumer is not None:
+            self.consumer.detach()
+
+    def on_consumer_closed(self, reason: str) -> None:
+        """The broker let it go; it may subscribe again."""
+        super().on_consumer_closed(reason)
+        self.is_gone = True
+        if self in self.model.consumers:
+            self.model.consumers.remove(self)

@@ -1,0 +1,244 @@
+"""The broker over a real PostgreSQL under random clients, lost connections and crashes: design 10 holds.
+
+The seed is in the test's name. VELA_SOAK_SEEDS=200 runs so many seeds, each four times as long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+
+import pytest
+
+from broker.core.errors import BrokerError
+from broker.core.subscription import SubscriptionType
+from tests.concurrency.random_client import CheckingConsumer, SubscriptionModel
+from tests.support.broker_harness import BrokerRun, ProducerProbe, eventually, new_run, one_row, rows
+from tests.support.postgres_proxy import Moment
+
+SOAK_SEEDS = int(os.environ.get("VELA_SOAK_SEEDS", "0"))
+STEPS = 600 if SOAK_SEEDS else 150
+STATEMENTS = (
+    'INSERT INTO "vela_entry_',
+    "UPDATE vela_cursor c SET",
+    "UPDATE vela_topic_owner o",
+    "INSERT INTO vela_ledger",
+    "SELECT entry_id, messages, flags",
+    "SELECT entry_id, cumulative_messages",
+    "INSERT INTO vela_topic_owner",
+    "pg_try_advisory_lock",
+)
+LOSSES = (Moment.LOSE_REQUEST, Moment.LOSE_ANSWER, Moment.LATE_REQUEST)
+
+
+class World:
+    """One database, one broker at a time, two subscriptions, some clients."""
+
+    def __init__(self, url: str, chance: random.Random) -> None:
+        self.url = url
+        self.chance = chance
+        self.shared = SubscriptionModel(name="shared", type=SubscriptionType.SHARED)
+        self.exclusive = SubscriptionModel(name="exclusive", type=SubscriptionType.EXCLUSIVE)
+        self.models = (self.shared, self.exclusive)
+        self.receipts: dict[bytes, tuple[int, int]] = {}
+        self.sent = 0
+        self.mark_deletes: dict[str, tuple[int, int]] = {}
+        self.producer: ProducerProbe
+        self.run: BrokerRun
+
+    async def begin(self) -> None:
+        """Start a broker and connect."""
+        self.run = await new_run(
+            self.url,
+            ledger_max_entries=self.chance.choice((7, 25, 1000)),
+            tail_cache_bytes=self.chance.choice((0, 5_000, 1 << 20)),
+        )
+        await self.run.start()
+        self.producer = await self.patiently(self.run.producer)
+        for model in self.models:
+            await self.join(model)
+
+    async def patiently(self, call: object) -> ProducerProbe:
+        """As a client does: again until the broker is ready."""
+        found: list[ProducerProbe] = []
+
+        async def attempt() -> bool:
+            try:
+                found.append(await self.run.producer())
+            except BrokerError as error:
+                if not error.retriable:
+                    raise
+            return bool(found)
+
+        while not await attempt():
+            await eventually(lambda: self.run.broker.is_ready()[0], "the broker to be ready")
+        return found[-1]
+
+    async def join(self, model: SubscriptionModel) -> None:
+        """One more consumer."""
+        while True:
+            consumer = CheckingConsumer(model)
+            try:
+                await self.run.attach(consumer, "t", model.name, model.type, name=f"c{self.chance.random()}")
+            except BrokerError as error:
+                assert error.retriable, error
+                await eventually(lambda: self.run.broker.is_ready()[0], "the broker to be ready")
+                continue
+            if not consumer.closed:
+                model.consumers.append(consumer)
+                consumer.grant(self.chance.randint(1, 30))
+            return
+
+    def collect(self) -> None:
+        """Remember what the producer was promised."""
+        for receipt in self.producer.receipts:
+            self.receipts[b"%d" % receipt.sequence_id] = (receipt.ledger_id, receipt.entry_id)
+
+    async def step(self) -> None:
+        """One random thing."""
+        chance = self.chance
+        kind = chance.choices(
+            ("publish", "flow", "ack", "partly", "nack", "leave", "join", "cut", "lose", "crash", "breathe"),
+            (30, 25, 30, 6, 8, 3, 4, 1.5, 4, 0.8, 30),
+        )[0]
+        await getattr(self, f"do_{kind}")()
+
+    async def do_publish(self) -> None:
+        """Some entries, some of them batches."""
+        if self.producer.closed:
+            self.collect()
+            self.producer = await self.patiently(self.run.producer)
+        self.producer.next_sequence_id = self.sent
+        for _ in range(self.chance.randint(1, 12)):
+            self.producer.send(messages=self.chance.choice((1, 1, 1, 5)))
+        self.sent = self.producer.next_sequence_id
+
+    def pick(self) -> CheckingConsumer | None:
+        """A connected consumer."""
+        everybody = [each for model in self.models for each in model.consumers]
+        return self.chance.choice(everybody) if everybody else None
+
+    async def do_flow(self) -> None:
+        """Permits."""
+        if consumer := self.pick():
+            consumer.grant(self.chance.randint(1, 40))
+
+    async def do_ack(self) -> None:
+        """Whole entries, with or without a receipt."""
+        consumer = self.pick()
+        if consumer is not None and consumer.held:
+            some = self.chance.sample(sorted(consumer.held), self.chance.randint(1, len(consumer.held)))
+            consumer.acknowledge(some, None, receipt=self.chance.random() < 0.5)
+
+    async def do_partly(self) -> None:
+        """Some members of a batch."""
+        consumer = self.pick()
+        if consumer is not None:
+            batches = [each for each, delivery in consumer.held.items() if delivery.entry.messages > 1]
+            if batches:
+                remaining = self.chance.randint(1, 31)
+                consumer.acknowledge([self.chance.choice(batches)], remaining, receipt=True)
+
+    async def do_nack(self) -> None:
+        """One, or all."""
+        consumer = self.pick()
+        if consumer is not None and consumer.held:
+            one = [self.chance.choice(sorted(consumer.held))]
+            consumer.give_back(None if self.chance.random() < 0.3 else one)
+
+    async def do_leave(self) -> None:
+        """A connection ends."""
+        if consumer := self.pick():
+            consumer.leave()
+
+    async def do_join(self) -> None:
+        """A consumer comes: up to three on Shared, one on Exclusive."""
+        if not self.exclusive.consumers:
+            await self.join(self.exclusive)
+        elif len(self.shared.consumers) < 3:
+            await self.join(self.shared)
+
+    async def do_cut(self) -> None:
+        """Connections to PostgreSQL die."""
+        self.run.proxy.cut(self.chance.choice(("", "writer", "flusher", "work", "lock")))
+
+    async def do_lose(self) -> None:
+        """The next statement of some kind is lost, or comes late."""
+        moment = self.chance.choice(LOSSES)
+        trap = self.run.proxy.trap(self.chance.choice(STATEMENTS), moment)
+        if moment is Moment.LATE_REQUEST:
+            asyncio.get_running_loop().call_later(self.chance.random() * 0.5, trap.release)
+
+    async def do_crash(self) -> None:
+        """kill -9, and the next one."""
+        self.collect()
+        await self.run.crash()
+        for model in self.models:
+            for consumer in model.consumers:
+                consumer.is_gone = True
+            model.consumers.clear()
+        self.check_mark_delete()
+        await self.begin()
+
+    async def do_breathe(self) -> None:
+        """Let things happen."""
+        await asyncio.sleep(self.chance.choice((0, 0, 0.001, 0.02)))
+
+    def check_mark_delete(self) -> None:
+        """It never moves back."""
+        for name, *position in rows(
+            self.url,
+            "SELECT s.name, c.mark_delete_ledger, c.mark_delete_entry"
+            " FROM vela_cursor c JOIN vela_subscription s ON s.id = c.subscription_id",
+        ):
+            now = (int(position[0]), int(position[1]))
+            assert self.mark_deletes.get(name, (-1, -1)) <= now
+            self.mark_deletes[name] = now
+
+    async def drain(self) -> None:
+        """A last broker without trouble: everything that is not acked arrives and is acked."""
+        await self.do_crash()
+        stored = {
+            (ledger, entry): bytes(data)
+            for ledger, entry, data in rows(self.url, "SELECT ledger_id, entry_id, data FROM vela_entry")
+        }
+        assert len(set(stored.values())) == len(stored), "an entry was stored twice"
+        for data, position in self.receipts.items():
+            assert stored.get(position) == data, f"{position} had a receipt and is not there"
+        for model in self.models:
+            subscription = self.run.subscription(subscription=model.name)
+            found: list[object] = []
+            await subscription.moves.with_index(lambda s=subscription, f=found: f.append(s.cursor.recount()))
+            assert found == [subscription.cursor.totals]
+            while subscription.cursor.backlog_messages:
+                if not model.consumers:
+                    await self.join(model)
+                consumer = model.consumers[0]
+                consumer.grant(500)
+                await eventually(
+                    lambda c=consumer, s=subscription: c.held or c.closed or not s.cursor.backlog_messages,
+                    f"the rest of {model.name}",
+                )
+                if consumer.held:
+                    consumer.acknowledge(sorted(consumer.held), None, receipt=True)
+            assert {tuple(position) for position in model.seen} == set(stored), f"{model.name} missed entries"
+        await self.run.flushed()
+        total = one_row(self.url, "SELECT coalesce(max(cumulative_messages), 0) FROM vela_entry")[0]
+        assert rows(self.url, "SELECT DISTINCT acked_messages FROM vela_cursor") == [(total,)]
+        self.check_mark_delete()
+
+
+@pytest.mark.parametrize("seed", range(SOAK_SEEDS or 3))
+async def test_random_clients_lost_connections_and_crashes(broker_url: str, seed: int) -> None:
+    world = World(broker_url, random.Random(seed))
+    await world.begin()
+    try:
+        for _ in range(STEPS):
+            await world.step()
+            assert [] == [each for model in world.models for each in model.violations]
+        await world.drain()
+        assert [] == [each for model in world.models for each in model.violations]
+        assert world.sent
+    finally:
+        await world.run.crash()
