@@ -33,7 +33,8 @@ def binary_not_reading(port: int, topic: str) -> Iterator[None]:
         initial_position=InitialPosition.EARLIEST,
     )
     with _connected(port) as peer:
-        peer.sendall(_CONNECT + subscribe)
+        _connect(peer)
+        peer.sendall(subscribe)
         _read_until(peer, lambda data: data.count(b"\x08\x0d") > 0)  # SUCCESS
         peer.sendall(commands.flow(0, _PERMITS))
         yield
@@ -51,9 +52,8 @@ def websocket_not_reading(port: int, topic: str) -> Iterator[None]:
 def binary_flood(port: int, topic: str, payload: bytes) -> Iterator[None]:
     """A producer that sends what the socket takes and never reads a receipt."""
     with _connected(port) as peer:
-        peer.sendall(
-            _CONNECT + commands.producer(topic, producer_id=0, request_id=1, user_provided_name=False)
-        )
+        _connect(peer)
+        peer.sendall(commands.producer(topic, producer_id=0, request_id=1, user_provided_name=False))
         _read_until(peer, lambda data: data.count(b"\x08\x11") > 0)  # PRODUCER_SUCCESS
         frame = b"".join(commands.send(0, 0, entries.single(payload).data))
         with _pouring(peer, frame * 64):
@@ -75,6 +75,11 @@ def _connected(port: int) -> Iterator[socket.socket]:
         yield peer
         # A reset, not an orderly end: nobody will read what is still under way.
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def _connect(peer: socket.socket) -> None:
+    peer.sendall(_CONNECT)
+    _read_until(peer, lambda data: data.count(b"\x08\x03") > 0)  # CONNECTED
 
 
 def _shake_hands(peer: socket.socket, port: int, path: str) -> None:
