@@ -236,9 +236,9 @@ async def test_random_clients_lost_connections_and_crashes(broker_url: str, seed
     try:
         for _ in range(STEPS):
             await world.step()
-            assert [] == [each for model in world.models for each in model.violations]
+            assert [each for model in world.models for each in model.violations] == []
         await world.drain()
-        assert [] == [each for model in world.models for each in model.violations]
+        assert [each for model in world.models for each in model.violations] == []
         assert world.sent
     finally:
         await world.run.crash()
