@@ -69,7 +69,7 @@ class WebSocketRouter:
 
     def _require_origin(self, scope: Scope) -> None:
         """A browser says which page opens a socket; pages of other hosts may not, or any site could publish here."""
-        headers = dict(scope["headers"])
+        headers = dict(scope.get("headers", ()))
         origin = headers.get(b"origin", b"").decode("latin-1").rstrip("/")
         if not origin or origin in self._broker.settings.websocket_origins:
             return
