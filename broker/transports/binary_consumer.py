@@ -53,7 +53,7 @@ class ConsumerSlot:
         """The broker detached the consumer; the client subscribes again by itself."""
         if not self.is_closed:
             self.is_closed = True
-            self._connection.consumer_closed_by_broker(self, reason)
+            self._connection.consumers.closed_by_broker(self, reason)
 
     async def is_alive(self) -> bool:
         """Ask the peer: somebody else wants this consumer's place."""
