@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos bench check docker-check format lock proto
+.PHONY: help run test demo chaos soak bench check docker-check format lock proto
 .SILENT:
 
 help: ## what there is
@@ -25,12 +25,15 @@ demo: python ## give a running Vela's console something to show
 chaos: development ## kill -9 everything N=10 times each under MESSAGES=100000; SEED=… repeats a run
 	$(RUN) -m tests.chaos.run --kills $(or $(N),10) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
 
+soak: development ## long form of the random test: SEEDS=100 brokers losing connections and crashing
+	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)
+
 check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) -m ruff format --check --quiet .
 	$(RUN) -m ruff check --quiet .
 	$(RUN) -m mypy --no-error-summary .
-	$(VENV)/bin/lint-imports --no-cache
-	$(RUN) manage.py makemigrations --check --dry-run
+	report=$$($(VENV)/bin/lint-imports --no-cache) || { echo "$$report"; exit 1; }
+	$(RUN) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	$(RUN) manage.py check --deploy --fail-level WARNING
 	$(VENV)/bin/djlint templates --check --quiet
 	$(VENV)/bin/djlint templates --lint --quiet

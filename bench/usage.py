@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CpuTime", "Processes", "rss_bytes"]
+__all__ = ["CpuTime", "Processes", "peak_rss", "rss_bytes"]
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_LOOK_EVERY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,27 @@ class Processes:
             postgres_s=_cpu_s(self.postgres_pid, ended_children=True)
             + sum(_cpu_s(pid, ended_children=False) for pid in backends),
         )
+
+
+@contextmanager
+def peak_rss(pid: int) -> Iterator[list[int]]:
+    """Watches a process; at the end the list holds the largest resident size seen, bytes."""
+    peak: list[int] = []
+    stop = threading.Event()
+
+    def watch() -> None:
+        largest = rss_bytes(pid)
+        while not stop.wait(_LOOK_EVERY_S):
+            largest = max(largest, rss_bytes(pid))
+        peak.append(largest)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        stop.set()
+        thread.join()
 
 
 def rss_bytes(pid: int) -> int:

@@ -51,7 +51,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "console.middleware.ContentSecurityPolicy",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "console.middleware.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -126,8 +126,8 @@ USE_I18N = False
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [folder for folder in [BASE_DIR / "static"] if folder.is_dir()]
-# An image runs collectstatic when it is built; a checkout serves the files where they lie.
-_COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file()
+# An image runs collectstatic when it is built, which writes the manifest; a checkout serves the files where they lie.
+_COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file() or "collectstatic" in sys.argv[1:2]
 _STATIC_STORAGE = (
     "whitenoise.storage.CompressedManifestStaticFilesStorage"
     if _COLLECTED

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from console.numerals import count, span
+from console.numerals import count
 
 __all__ = ["KINDS", "STATES", "TYPED_ABOVE", "asked", "must_type_name", "state_word", "title"]
 
@@ -54,7 +54,7 @@ def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
         return KINDS.get(kind, kind).lower()
     to = parameters.get("to")
     if to == "back_time":
-        return f"rewind by {span(parameters.get('back_ms', 0) / 1000)}"
+        return f"rewind by {_length(parameters.get('back_ms', 0))}"
     if to == "back_messages":
         return f"rewind by {_messages(parameters.get('messages'))}"
     if to == "time":
@@ -70,6 +70,14 @@ def must_type_name(plan: Mapping[str, Any] | None) -> bool:
     if plan is None:
         return False
     return int(plan.get("replayed_messages") or 0) > TYPED_ABOVE or int(plan.get("skipped_messages") or 0) > 0
+
+
+def _length(length_ms: int) -> str:
+    """As it was asked for: the largest unit that divides it."""
+    for unit_ms, word in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
+        if length_ms >= unit_ms and length_ms % unit_ms == 0:
+            return f"{count(length_ms // unit_ms)}\u202f{word}"
+    return f"{count(length_ms)}\u202fms"
 
 
 def _messages(number: int | None) -> str:

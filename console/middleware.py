@@ -1,4 +1,4 @@
-"""Headers every page carries: scripts, styles and connections from this origin only, nothing inline."""
+"""Around every page: a strict content policy, and static files without a thread that waits for the event loop."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponseBase
+from whitenoise.middleware import WhiteNoiseMiddleware
 
-__all__ = ["POLICY", "ContentSecurityPolicy"]
+__all__ = ["POLICY", "ContentSecurityPolicy", "StaticFiles"]
 
 POLICY = "; ".join(
     (
@@ -41,6 +42,34 @@ class ContentSecurityPolicy:
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         answer = self.get_response(request)
         return _later(answer) if isinstance(answer, Awaitable) else _with_policy(answer)
+
+
+class StaticFiles:
+    """WhiteNoise, asynchronous where the server is.
+
+    By itself it is synchronous only: every request then holds a thread that waits for the loop, and a request under way
+    at SIGTERM would keep the process from ending, since Python waits for its threads.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(
+        self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
+    ) -> None:
+        self._files = WhiteNoiseMiddleware(get_response)
+        self._async = iscoroutinefunction(get_response)
+        if self._async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        # What it returns is the file's response or whatever the next one returns, awaitable or not.
+        answer: HttpResponseBase | Awaitable[HttpResponseBase] = self._files(request)
+        return _ready(answer) if self._async and not isinstance(answer, Awaitable) else answer
+
+
+async def _ready(response: HttpResponseBase) -> HttpResponseBase:
+    return response
 
 
 async def _later(answer: Awaitable[HttpResponseBase]) -> HttpResponseBase:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pipeline.columns import SPARK_SCHEMA, Run, key_bytes, record_batch
+from pipeline.batches import BatchBuilder
+from pipeline.columns import SPARK_SCHEMA, Run, key_bytes
 from pipeline.database import reading
 from pipeline.errors import EntryUnreadable
 from pipeline.log import read_entries
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["EntryPartition", "VelaDataSource", "VelaReader"]
 
 log = logging.getLogger(__name__)
-
-BATCH_BYTES: Final = 8 << 20  # payload bytes after which a RecordBatch is handed over, however few its rows
 
 
 class VelaDataSource(DataSource):
@@ -75,7 +74,7 @@ class VelaReader(DataSourceReader):
         assert isinstance(partition, EntryPartition)
         options = self._options
         unreadable = 0
-        gathered = _Gathered(options.batch_rows)
+        batches = BatchBuilder(max_rows=options.batch_rows)
         with reading(options, f"reading {options.topic}") as connection:
             for part in partition.ranges:
                 for entry_id, data in read_entries(connection, part):
@@ -85,8 +84,8 @@ class VelaReader(DataSourceReader):
                         _refuse_or_log(options, part, entry_id, error)
                         unreadable += 1
                         continue
-                    yield from gathered.add(run)
-        yield from gathered.rest()
+                    yield from batches.add(run)
+        yield from batches.rest()
         if unreadable:
             log.warning("left out %s unreadable entries of %s", unreadable, options.topic)
 
@@ -108,37 +107,3 @@ def _refuse_or_log(options: ReadOptions, part: EntryRange, entry_id: int, error:
     if not options.skip_corrupt:
         raise EntryUnreadable(f"{what}; set option onCorrupt to skip to leave such entries out") from None
     log.warning("%s: left out", what)
-
-
-class _Gathered:
-    """Runs waiting to become a RecordBatch; bounded in rows and payload bytes (plus one entry)."""
-
-    def __init__(self, max_rows: int) -> None:
-        self._max_rows = max_rows
-        self._runs: list[Run] = []
-        self._rows = 0
-        self._size_bytes = 0
-
-    def add(self, run: Run) -> Iterator[pa.RecordBatch]:
-        """Take the messages of an entry; gives the batches that this fills."""
-        taken = 0
-        while taken < len(run.messages):
-            until = min(len(run.messages), taken + self._max_rows - self._rows)
-            piece = Run(
-                source=run.source,
-                entry_id=run.entry_id,
-                messages=run.messages[taken:until],
-                keys=run.keys[taken:until],
-            )
-            self._runs.append(piece)
-            self._rows += until - taken
-            self._size_bytes += sum(len(message.payload) for message in piece.messages)
-            taken = until
-            if self._rows >= self._max_rows or self._size_bytes >= BATCH_BYTES:
-                yield from self.rest()
-
-    def rest(self) -> Iterator[pa.RecordBatch]:
-        """What is gathered, if anything."""
-        if self._rows:
-            yield record_batch(self._runs)
-        self._runs, self._rows, self._size_bytes = [], 0, 0

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bench.figures import Figure
-from bench.questions import consume_backlog, publish_binary, websocket_cycle, websocket_publish
+from bench.questions import (
+    bad_peers,
+    consume_backlog,
+    drain,
+    held_snapshot,
+    latency,
+    publish_binary,
+    reset,
+    websocket_cycle,
+    websocket_publish,
+)
 from bench.setting import Setting
 
 __all__ = ["QUESTIONS"]
@@ -15,4 +25,9 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "consume_backlog": consume_backlog.ask,
     "websocket_publish": websocket_publish.ask,
     "websocket_cycle": websocket_cycle.ask,
+    "latency": latency.ask,
+    "drain": drain.ask,
+    "reset": reset.ask,
+    "held_snapshot": held_snapshot.ask,
+    "bad_peers": bad_peers.ask,
 }

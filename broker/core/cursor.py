@@ -386,8 +386,9 @@ class Cursor:
         self._bytes = state.acked_bytes
         self._version = state.version
         # Counted anew, not taken: total_entries counts from what this process loaded.
-        beyond = sum(last - first + 1 for _, first, last in self._acked.runs(state.mark_delete, LATEST))
-        self._entries = self._ledgers.entries_through(state.mark_delete) + beyond
+        self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
+            state.mark_delete
+        )
 
     def _replace_dirty(self, old: AckChunks) -> None:
         """Everything that may be stored of `old` is written again or dropped."""

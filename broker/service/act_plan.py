@@ -81,23 +81,28 @@ class PlannedMove:
     partly_acked_forgotten: int  # batches whose acked members come again
 
 
-def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
+def preview(subscription: Subscription, change: Callable[[Cursor], None], *, is_undo: bool) -> PlannedMove:
     """Run a change on a copy of the cursor and count. Raises IndexMissing."""
     cursor, log = subscription.cursor, subscription.topic.log
     before = cursor.snapshot()
     moved = Cursor(log.ledgers, log.index, before)
     change(moved)
     # What is acked in either: the state now, plus everything the move acks.
-    union = Cursor(log.ledgers, log.index, before)
-    union.undo(moved.snapshot(), EARLIEST, AckOverlay())
-    either = union.totals.messages
+    either = Cursor(log.ledgers, log.index, before)
+    if is_undo:
+        either.undo(moved.snapshot(), EARLIEST, AckOverlay())
+    else:
+        # A move adds acks up to its new mark-delete, and of the entry it ends inside of, nowhere else. Merging the two
+        # as an undo must walks every hole: 50,000 of them blocked the loop for a second.
+        inside = log.ledgers.next_after(moved.mark_delete)
+        either.move_mark_delete(moved.mark_delete, moved.remaining_of(inside))
     return PlannedMove(
         mark_delete_before=cursor.mark_delete,
         mark_delete_after=moved.mark_delete,
         backlog_before=cursor.backlog_messages,
         backlog_after=moved.backlog_messages,
-        replayed=either - moved.totals.messages,
-        skipped=either - cursor.totals.messages,
+        replayed=either.totals.messages - moved.totals.messages,
+        skipped=either.totals.messages - cursor.totals.messages,
         partly_acked_forgotten=max(0, _partly(cursor) - _partly(moved)),
     )
 
@@ -167,7 +172,12 @@ async def _reset_to_id(subscription: Subscription, parameters: Mapping[str, Any]
         position = ledgers.next_after(position)
     if not ledgers.contains(position):
         landing = ledgers.next_valid(position)
-        notes = (f"{position} is not stored; the next message kept is {landing}",)
+        where = (
+            f"the next message kept is {landing}"
+            if ledgers.contains(landing)
+            else "that is after the last message"
+        )
+        notes = (f"{position} is not stored; {where}",)
         position = landing
     return _reset(position, notes=notes)
 

@@ -130,7 +130,7 @@ class ActRunner:
         else:
             target = await find_target(subscription, act.kind, act.parameters)
             change, notes = target.change, target.notes
-        move = await self._preview(subscription, change)
+        move = await self._preview(subscription, change, is_undo=act.kind == "undo")
         await self._finish(
             act,
             state="planned",
@@ -150,7 +150,7 @@ class ActRunner:
                 change = await self._undo_change(act, subscription)
             else:
                 change = Target.from_json(planned["pinned"]).change
-            move = await self._preview(subscription, change)
+            move = await self._preview(subscription, change, is_undo=act.kind == "undo")
             if move.skipped > planned["skipped_messages"]:
                 raise ActInvalid(
                     f"it would skip {move.skipped} messages, the plan showed {planned['skipped_messages']}; plan again"
@@ -180,9 +180,13 @@ class ActRunner:
                 subscription.cursor.start_undo_overlay()
                 subscription.undo_until_ms = subscription.topic.services.clock.now_ms() + 1000 * undo_window_s
 
-    async def _preview(self, subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
+    async def _preview(
+        self, subscription: Subscription, change: Callable[[Cursor], None], *, is_undo: bool
+    ) -> PlannedMove:
         moves: list[PlannedMove] = []
-        await subscription.moves.with_index(lambda: moves.append(preview(subscription, change)))
+        await subscription.moves.with_index(
+            lambda: moves.append(preview(subscription, change, is_undo=is_undo))
+        )
         return moves[-1]
 
     async def _undo_change(

@@ -73,6 +73,7 @@ class Subscription:
         self.deadlines: TimingWheel[Position] = TimingWheel(tick_ms=WHEEL_TICK_MS)
         self.validation_errors: dict[str, int] = {}
         self.invalid_acks = 0
+        self.ignored_acks = 0
         self.messages_out = 0
         self.messages_acked = 0
         self.messages_redelivered = 0
@@ -356,10 +357,17 @@ class Subscription:
     ) -> None:
         """Acks of one command. Memory changes at once; the cursor is flushed behind."""
         if validation_error is not None:
-            self.validation_errors[validation_error] = self.validation_errors.get(validation_error, 0) + 1
-            log.warning(
-                "%s discarded %s on %s: %s", consumer.name, len(acks), self.topic.name, validation_error
+            count = self.validation_errors[validation_error] = (
+                self.validation_errors.get(validation_error, 0) + 1
             )
+            if _is_worth_a_line(count):
+                log.warning(
+                    "%s on %s discarded a message: %s (%s so far)",
+                    consumer.name,
+                    self.topic.name,
+                    validation_error,
+                    count,
+                )
         if self.moves.is_moving:
             if not self.moves.ignores_acks:
                 self.moves.defer(
@@ -373,7 +381,14 @@ class Subscription:
         consumer.last_ack_ms = self.topic.services.clock.now_ms()
         if cumulative and (self.type is not SubscriptionType.EXCLUSIVE or len(acks) != 1):
             # Semantics S4.5, protocol 3.9: ignored with a warning; a receipt is answered with success.
-            log.warning("cumulative ack by %s on %s ignored", consumer.name, self.name)
+            self.ignored_acks += 1
+            if _is_worth_a_line(self.ignored_acks):
+                log.warning(
+                    "cumulative ack by %s on %s ignored (%s so far)",
+                    consumer.name,
+                    self.name,
+                    self.ignored_acks,
+                )
             if on_durable is not None:
                 on_durable(None)
             return
@@ -399,7 +414,10 @@ class Subscription:
             except InvalidAck as error:
                 wrong = error
                 self.invalid_acks += 1
-                log.warning("%s on %s: %s", consumer.name, self.topic.name, error)
+                if _is_worth_a_line(self.invalid_acks):
+                    log.warning(
+                        "%s on %s: %s (%s so far)", consumer.name, self.topic.name, error, self.invalid_acks
+                    )
                 continue
             except IndexMissing as missing:
                 return missing
@@ -557,3 +575,8 @@ class Subscription:
     def _require(self, consumer: Consumer) -> None:
         if not consumer.is_open:
             raise ConsumerNotFound(f"consumer {consumer.name} is closed")
+
+
+def _is_worth_a_line(count: int) -> bool:
+    """The 1st, 2nd, 4th, 8th … time: a client must not fill the log, the counters say the rest."""
+    return count & (count - 1) == 0

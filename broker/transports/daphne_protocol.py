@@ -19,6 +19,7 @@ from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from broker.transports.inbound_queue import InboundQueue
+from vela.wire.json.errors import close_reason
 
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
@@ -187,7 +188,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 buffers.append(_LARGE.pack(opcode, 127, size))
             buffers.append(payload)
         self._unsent_bytes += sum(map(len, buffers))
-        self.transport.write(b"".join(buffers))
+        self.transport.writeSequence(buffers)
         if not self._is_output_paused:
             self._unsent_bytes = 0  # less than Twisted's own mark of 64 KiB is waiting
         elif self._unsent_bytes >= HIGH_WATER_BYTES:
@@ -200,7 +201,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     def is_writable(self) -> bool:
         """See `Socket`."""
-        return self._unsent_bytes < HIGH_WATER_BYTES and self.state == self.STATE_OPEN
+        return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:
         """See `Socket`."""
@@ -247,7 +248,8 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def close(self, code: int, reason: str) -> None:
         """See `Socket`."""
         if self.state == self.STATE_OPEN:
-            self.sendClose(code=code, reason=reason)
+            # Autobahn's sendClose keeps the codes 1001 … 1013 for itself.
+            self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)
 
     def finish(self) -> None:
         """The broker stops: close; what the peer still sends before it has seen that is dropped."""

@@ -33,7 +33,7 @@ class Socket(Protocol):
         """Bytes written that the peer has not taken (an upper bound)."""
 
     def is_writable(self) -> bool:
-        """False from the write that passed the high-water mark until the peer has taken everything."""
+        """False from the write that passed the high-water mark until the peer has taken everything, or is gone."""
 
     def on_writable(self, callback: Callable[[], None]) -> None:
         """Call this whenever the socket becomes writable again."""

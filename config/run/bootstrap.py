@@ -53,17 +53,9 @@ def say(text: str) -> None:
 
 
 def _pip(requirements: Path, *, quietly: bool = False) -> subprocess.CompletedProcess[bytes]:
-    command: list[str | Path] = [
-        PYTHON,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-input",
-    ]
+    command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     return subprocess.run(
-        [*command, "--require-hashes", "-r", requirements], check=False, capture_output=quietly
+        [*command, "--require-hashes", "-r", str(requirements)], check=False, capture_output=quietly
     )
 
 
@@ -71,17 +63,21 @@ def _install_with_uv(requirements: Path) -> bool:
     """False if uv is not to be had or does not get along: pip then tries, and says what is wrong."""
     if _pip(PROJECT / "requirements" / "uv.txt", quietly=True).returncode != 0:
         return False
-    command: list[str | Path] = [
-        ENVIRONMENT / "bin" / "uv",
+    command = [
+        str(ENVIRONMENT / "bin" / "uv"),
         "pip",
         "install",
         "--quiet",
         "--python",
-        PYTHON,
-        "--require-hashes",
+        str(PYTHON),
     ]
     environment = {**_pip_configuration(), **os.environ}
-    done = subprocess.run([*command, "-r", requirements], env=environment, check=False, capture_output=True)
+    done = subprocess.run(
+        [*command, "--require-hashes", "-r", str(requirements)],
+        env=environment,
+        check=False,
+        capture_output=True,
+    )
     return done.returncode == 0
 
 
@@ -110,7 +106,7 @@ def _usable() -> bool:
 
 
 def _make() -> bool:
-    command: list[str | Path] = [sys.executable, "-m", "venv", "--clear", ENVIRONMENT]
+    command = [sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0 and _debian_venv():
         done = subprocess.run(command, capture_output=True, text=True, check=False)

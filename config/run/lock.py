@@ -18,26 +18,11 @@ LISTS = {
 
 def main(arguments: list[str]) -> int:
     """Compile each list; further arguments go to uv (--upgrade, for one)."""
-    uv = Path(sys.executable).with_name("uv")
+    uv = str(Path(sys.executable).with_name("uv"))
     for name, wanted in LISTS.items():
-        command: list[str | Path] = [
-            uv,
-            "pip",
-            "compile",
-            "pyproject.toml",
-            "--quiet",
-            "--universal",
-            "--generate-hashes",
-        ]
+        command = [uv, "pip", "compile", "pyproject.toml", "--quiet", "--universal", "--generate-hashes"]
         target = PROJECT_DIR / "requirements" / f"{name}.txt"
-        options: list[str | Path] = [
-            "--no-header",
-            "--no-annotate",
-            "--python-version",
-            "3.11",
-            "--output-file",
-            target,
-        ]
+        options = ["--no-header", "--no-annotate", "--python-version", "3.11", "--output-file", str(target)]
         done = subprocess.run([*command, *options, *wanted, *arguments], cwd=PROJECT_DIR, check=False)
         if done.returncode != 0:
             return done.returncode

@@ -15,17 +15,7 @@ from config.run.probes import answers_ready, file_exists
 __all__ = ["child_environment", "stages"]
 
 MANAGE = [sys.executable, str(PROJECT_DIR / "manage.py")]
-CELERY = [sys.executable, "-m", "celery", "-A", "config"]
-# No gossip, mingle or heartbeat between workers: they need fan-out, which a table does not have.
-WORKER = [
-    *CELERY,
-    "worker",
-    "--without-gossip",
-    "--without-mingle",
-    "--without-heartbeat",
-    "--loglevel",
-    "WARNING",
-]
+CELERY = [sys.executable, "-m", "config.run.celery_part"]
 
 
 def child_environment(options: Options, database_url: str) -> dict[str, str]:
@@ -48,10 +38,10 @@ def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]
     ready = folder / "ready"
     ready.mkdir(exist_ok=True)
 
-    def celery(name: str, command: list[str]) -> Child:
+    def celery(name: str, part: str) -> Child:
         file = ready / name
         file.unlink(missing_ok=True)
-        return child(name, command, file_exists(file), grace_s=3.0, ready_file=file)
+        return child(name, [*CELERY, part], file_exists(file), grace_s=3.0, ready_file=file)
 
     def child(
         name: str,
@@ -71,14 +61,8 @@ def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]
             grace_s=grace_s,
         )
 
-    schedule = str(folder / "celerybeat-schedule")
     return [
-        [
-            celery("beat", [*CELERY, "beat", "--loglevel", "WARNING", "--pidfile=", "--schedule", schedule]),
-            # The tick has a worker of its own: behind other work it would come late (design 7).
-            celery("worker-tick", [*WORKER, "-Q", "tick", "-P", "solo", "-n", "tick@%h"]),
-            celery("worker", [*WORKER, "-Q", "work", "-P", "threads", "-c", "2", "-n", "work@%h"]),
-        ],
+        [celery("beat", "beat"), celery("worker-tick", "tick"), celery("worker", "work")],
         [
             child(
                 "console",

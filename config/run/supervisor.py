@@ -17,7 +17,7 @@ from config.run.postgres import PostgresServer
 __all__ = ["Supervisor", "say"]
 
 LOOK_S = 0.25  # between looks at the children; a death wakes it at once
-READY_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 120.0  # a busy machine is slow, not broken
 STOP_TIMEOUT_S = 9.0  # all of it, so that "within 10 s" holds
 
 
@@ -87,6 +87,7 @@ class Supervisor:
             for stage in self._stages:
                 for child in stage:
                     self._tend(child, now_s)
+                    child.trim_log()
             self._wait(LOOK_S)
 
     def stop(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     if not steps <= set(STEPS):
         sys.stderr.write(f"docker-check takes any of: {' '.join(STEPS)}\n")
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an interrupted build leaves gigabytes otherwise
     try:
         with tempfile.TemporaryDirectory(prefix="vela-docker-check-") as folder:
             _check(steps, Path(folder))

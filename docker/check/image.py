@@ -67,7 +67,7 @@ class Builder:
 
     def make_base(self) -> None:
         """An image of a minimal Debian with its own Python, from the cached archive if there is one."""
-        archive = _CACHE / f"{SUITE}.tar"
+        archive = _CACHE / f"{SUITE}+{_PACKAGES.replace(',', '+')}.tar"
         if not archive.exists():
             self._debootstrap(archive)
         container = self._run("from", "scratch").strip()
@@ -78,7 +78,7 @@ class Builder:
         """Build one target of the Dockerfile and mount it. Raises CheckFailed with the end of the build's output."""
         name = f"localhost/vela-check-{target}"
         self._run(
-            *("bud", "--format", "docker", "--isolation", "chroot", "--layers", "--pull-never"),
+            *("bud", "--format", "docker", "--isolation", "chroot", "--pull-never"),
             *("--build-arg", f"BASE={_BASE}", "--target", target, *self._pip_secrets()),
             *("--tag", name, "--file", "docker/Dockerfile", str(PROJECT_DIR)),
         )

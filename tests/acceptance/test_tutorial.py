@@ -33,6 +33,7 @@ def test_first_message_with_each_client(vela: VelaProcess) -> None:
     assert re.search(r"^stored as \d+:0$", said, re.MULTILINE)
     assert "received: my first message" in said
     assert run(vela, "hello_websocket.py") == "stored: ok\nreceived: my second message\n"
+    assert "received: my second message" in run(vela, "hello_pulsar.py")  # what waited comes first
 
 
 def test_the_library_in_and_out_and_out_again_after_a_rewind(vela: VelaProcess) -> None:
@@ -51,6 +52,8 @@ def test_the_library_in_and_out_and_out_again_after_a_rewind(vela: VelaProcess) 
     assert console.act(act.id).state == "applied"
 
     assert run(vela, "consume_library.py", FEW_FILES) == received
+    undo = console.undo(act)
+    assert (undo.plan["replayed_messages"], undo.plan["skipped_messages"]) == (0, 0)
 
 
 def test_the_tutorial_runs_the_scripts_that_there_are() -> None:

@@ -135,9 +135,9 @@ class VelaProcess:
 _NAMES = {
     "broker": r"manage\.py runbroker",
     "console": r"manage\.py runconsole",
-    "beat": r"config beat ",
-    "worker-tick": r"config worker .*-Q tick ",
-    "worker": r"config worker .*-Q work ",
+    "beat": r"celery_part beat ",
+    "worker-tick": r"celery_part tick ",
+    "worker": r"celery_part work ",
     "postgresql": r"bin/postgres -D ",
 }
 

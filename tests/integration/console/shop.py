@@ -78,7 +78,9 @@ def open_shop() -> Shop:
     """`orders` with 20 messages in two ledgers and the subscription `billing` in the middle of them."""
     now_ms = int(time.time() * 1000)
     topic = make_topic(ORDERS, backlog=14, rate=3.0)
-    segment = Segment.objects.get()
+    segment, _ = Segment.objects.get_or_create(
+        pk=1, defaults={"opened_ms": now_ms}
+    )  # a flush between tests takes the row, not the table
     sealed = Ledger.objects.create(
         topic=topic,
         segment=segment,

@@ -33,7 +33,7 @@ def test_the_whole_way(operator: Client, broker: FakeActs) -> None:
     )
     assert planned.redirect_chain == [("/acts/1", 302)]
     words = text_of(planned)
-    assert "Rewind by 60 min" in words
+    assert "Rewind by 1 h" in words
     assert "Delivered again 4 already acked Skipped 0 never delivered" in words
     assert "Backlog 12 messages 16 messages" in words
     assert "The oldest message kept is 3 s younger than the time asked for." in words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -23,6 +24,7 @@ def log_url(postgres: PostgresServer) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A real Spark, local[2]."""
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs its end after pytest has closed the stream
     session = local_session("vela tests", cores=2, memory="768m")
     session.sparkContext.setLogLevel("ERROR")
     try:

@@ -33,4 +33,4 @@ def test_every_page_is_reached_from_the_index() -> None:
         reached.add(path)
         if path.suffix == ".md" and path.exists():
             waiting |= {to for to in targets(path) if to.is_relative_to(DOCS_DIR)} - reached
-    assert {path for path in DOCS_DIR.rglob("*.md")} - reached == set()
+    assert set(DOCS_DIR.rglob("*.md")) - reached == set()

@@ -6,19 +6,34 @@ import inspect
 
 from broker.core import errors
 from broker.core.errors import BrokerError
+from broker.transports import (
+    binary_connection,
+    daphne_protocol,
+    daphne_server,
+    inbound_queue,
+    keep_alive,
+    read_gate,
+    tcp,
+    websocket_router,
+)
 from broker.transports.server_errors import server_error
 from tests.unit.docs.pages import code_names, page, python_files, rows, section
 from vela.wire.binary.decoding import _DECODERS, _UNBUILT
 from vela.wire.binary.enums import ServerError
+from vela.wire.binary.frames import FRAME_PADDING_BYTES
 from vela.wire.json.errors import CloseCode
-from vela.wire.pb.vela_pulsar_pb2 import BaseCommand, ServerError as PulsarServerError
+from vela.wire.json.frames import MAX_ITEMS_PER_FRAME
+from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
+from vela.wire.pb.vela_pulsar_pb2 import ServerError as PulsarServerError
 
 BINARY = page("reference/binary-protocol.md")
 WEBSOCKET = page("reference/websocket-api.md")
 
 
 def test_every_command_a_client_may_send_has_its_row() -> None:
-    may_send = {*_DECODERS, *_UNBUILT, BaseCommand.SEND}
+    may_send = {
+        kind for kind in BaseCommand.Type.values() if kind in {*_DECODERS, *_UNBUILT, BaseCommand.SEND}
+    }
     documented = [
         name.strip() for cells in rows(section(BINARY, "From the client")) for name in cells[0].split(",")
     ]
@@ -34,7 +49,7 @@ def test_every_error_has_its_row_with_the_code_that_clients_see() -> None:
     ]
     assert documented == {each.__name__: [each.code, "yes" if each.retriable else "no"] for each in classes}
     for each in classes:
-        assert PulsarServerError.Value(each.code) == server_error(each("text"))
+        assert server_error(each("text")) == int(PulsarServerError.Value(each.code))
 
 
 def test_errors_said_not_to_be_raised_are_not_raised() -> None:
@@ -44,7 +59,7 @@ def test_errors_said_not_to_be_raised_are_not_raised() -> None:
     for name in unraised:
         assert f"{name}(" not in code.replace(f"class {name}(", ""), f"{name} is raised by now"
     assert "TopicNotFound(" in code.replace("class TopicNotFound(", "")
-    assert ServerError.TOPIC_NOT_FOUND == server_error(errors.TopicNotFound("text"))
+    assert server_error(errors.TopicNotFound("text")) is ServerError.TOPIC_NOT_FOUND
 
 
 def test_every_close_code_has_its_row() -> None:
@@ -70,3 +85,45 @@ def test_every_query_parameter_the_code_reads_is_documented() -> None:
 
 def _quoted(source: str) -> set[str]:
     return set(source.split('"')[1::2])
+
+
+def _amount(size_bytes: int) -> str:
+    return f"{size_bytes // 1024} KiB" if size_bytes < 1024**2 else f"{size_bytes // 1024**2} MiB"
+
+
+def test_the_limits_of_the_websocket_api() -> None:
+    documented = {cells[0]: cells[1] for cells in rows(section(WEBSOCKET, "Limits"))}
+    largest = "`VELA_MAX_MESSAGE_BYTES`"
+    assert documented == {
+        "a producer's frame": f"{largest} × 4/3 + {_amount(daphne_protocol.ENVELOPE_BYTES)}",
+        "a consumer's or reader's frame": _amount(daphne_protocol.COMMAND_MESSAGE_BYTES),
+        "a frame on `/ws/binary`": f"{largest} + {_amount(daphne_protocol.FRAME_PADDING_BYTES)}",
+        "messages or commands in an array": f"{MAX_ITEMS_PER_FRAME}",
+        "sends without a receipt, then the socket is not read": (
+            f"{read_gate.MAX_PENDING_SENDS}, or {_amount(read_gate.MAX_PENDING_BYTES)}"
+        ),
+        "frames waiting for their handler, then the socket is not read": (
+            f"{inbound_queue.MAX_EVENTS}, or {_amount(inbound_queue.MAX_BYTES)}"
+        ),
+        "bytes the peer has not taken, then it gets no more messages": _amount(
+            daphne_protocol.HIGH_WATER_BYTES
+        ),
+        "opening": f"{websocket_router.OPEN_TIMEOUT_S:g} s",
+        "ping of the broker, and silence after which it closes": (
+            f"{daphne_server.PING_PERIOD_S} s, {daphne_server.PING_TIMEOUT_S} s"
+        ),
+    }
+
+
+def test_the_limits_of_the_binary_protocol() -> None:
+    documented = {cells[0]: cells[1] for cells in rows(section(BINARY, "Limits"))}
+    pending = f"{read_gate.MAX_PENDING_SENDS}, or {_amount(read_gate.MAX_PENDING_BYTES)};"
+    assert documented["sends without a receipt, a connection"].startswith(pending)
+    assert documented["requests under way, a connection"].startswith(f"{read_gate.MAX_PENDING_REQUESTS};")
+    unread = _amount(binary_connection.MAX_UNREAD_ANSWER_BYTES)
+    assert documented["answers the peer has not read"].startswith(f"{unread};")
+    assert documented["bytes of messages the peer has not taken"].startswith(
+        f"{_amount(tcp.HIGH_WATER_BYTES)};"
+    )
+    assert documented["frame"].startswith(f"that and {_amount(FRAME_PADDING_BYTES)};")
+    assert documented["handshake"] == f"CONNECT within {keep_alive.PERIOD_S:g} s"

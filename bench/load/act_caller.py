@@ -1,0 +1,89 @@
+"""Asks for a cursor reset as the console does, through `broker.service.acts`, and says how long it took.
+
+`python -m bench.load.act_caller TOPIC SUBSCRIPTION TIMES JSON-PARAMETERS` prints one JSON object a time: `plan_ms` and
+`apply_ms` are round trips of the caller, `owner_ms` lies between the request's row and the result's, both PostgreSQL's
+clock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import django
+
+from tests.support.vela import VelaProcess
+
+__all__ = ["ActTimes", "reset_times"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActTimes:
+    """One plan and its apply, ms."""
+
+    plan_ms: float  # the caller's round trip
+    apply_ms: float
+    owner_ms: float  # of apply, from request to result
+    replayed_messages: int
+
+
+def reset_times(
+    vela: VelaProcess, topic: str, subscription: str, times: int, parameters: Mapping[str, object]
+) -> list[ActTimes]:
+    """Plan and apply a reset `times` times, in a process with Django."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "bench.load.act_caller"),
+            *(topic, subscription, str(times), json.dumps(parameters)),
+        ],
+        env={**vela.environment, "DATABASE_URL": vela.database_url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [ActTimes(**json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def main() -> None:
+    """See the module."""
+    topic, subscription, times, parameters = sys.argv[1:]
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    django.setup()
+    from broker.service import acts  # needs Django's settings
+
+    for _ in range(int(times)):
+        began = time.perf_counter()
+        planned = acts.plan(
+            "reset",
+            topic=topic,
+            subscription=subscription,
+            parameters=json.loads(parameters),
+            who="bench",
+            origin="bench",
+        )
+        between = time.perf_counter()
+        applied = acts.apply(planned.id, who="bench", origin="bench")
+        ended = time.perf_counter()
+        if applied.state != "applied" or applied.finished_at is None:
+            raise SystemExit(f"the act is {applied.state}: {applied.error}")
+        owner_s = (applied.finished_at - applied.requested_at).total_seconds()
+        print(
+            json.dumps(
+                {
+                    "plan_ms": 1000 * (between - began),
+                    "apply_ms": 1000 * (ended - between),
+                    "owner_ms": 1000 * owner_s,
+                    "replayed_messages": (applied.result or {}).get("replayed_messages", 0),
+                }
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Clients that take without reading, and clients that send without waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from bench.load import entries
+from bench.load.json_messages import MessageFrames, consumer_path, producer_path
+from vela.wire.binary import commands
+from vela.wire.binary.enums import InitialPosition, SubType
+
+__all__ = ["binary_flood", "binary_not_reading", "websocket_flood", "websocket_not_reading"]
+
+_CONNECT = commands.connect(client_version="vela-bench-bad", protocol_version=21)
+_PERMITS = 1_000_000
+
+
+@contextmanager
+def binary_not_reading(port: int, topic: str) -> Iterator[None]:
+    """A consumer with a million permits whose connection is never read again."""
+    subscribe = commands.subscribe(
+        topic,
+        "not-reading",
+        type=SubType.EXCLUSIVE,
+        consumer_id=0,
+        request_id=1,
+        initial_position=InitialPosition.EARLIEST,
+    )
+    with _connected(port) as peer:
+        _connect(peer)
+        peer.sendall(subscribe)
+        _read_until(peer, lambda data: data.count(b"\x08\x0d") > 0)  # SUCCESS
+        peer.sendall(commands.flow(0, _PERMITS))
+        yield
+
+
+@contextmanager
+def websocket_not_reading(port: int, topic: str) -> Iterator[None]:
+    """A JSON consumer that never reads after the handshake."""
+    with _connected(port) as peer:
+        _shake_hands(peer, port, consumer_path(topic, "not-reading"))
+        yield
+
+
+@contextmanager
+def binary_flood(port: int, topic: str, payload: bytes) -> Iterator[None]:
+    """A producer that sends what the socket takes and never reads a receipt."""
+    with _connected(port) as peer:
+        _connect(peer)
+        peer.sendall(commands.producer(topic, producer_id=0, request_id=1, user_provided_name=False))
+        _read_until(peer, lambda data: data.count(b"\x08\x11") > 0)  # PRODUCER_SUCCESS
+        frame = b"".join(commands.send(0, 0, entries.single(payload).data))
+        with _pouring(peer, frame * 64):
+            yield
+
+
+@contextmanager
+def websocket_flood(port: int, topic: str, payload_bytes: int) -> Iterator[None]:
+    """A JSON producer that sends what the socket takes and never reads a receipt."""
+    with _connected(port) as peer:
+        _shake_hands(peer, port, producer_path(topic))
+        with _pouring(peer, MessageFrames(payload_bytes).frame(0) * 64):
+            yield
+
+
+@contextmanager
+def _connected(port: int) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as peer:
+        yield peer
+        # A reset, not an orderly end: nobody will read what is still under way.
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def _connect(peer: socket.socket) -> None:
+    peer.sendall(_CONNECT)
+    _read_until(peer, lambda data: data.count(b"\x08\x03") > 0)  # CONNECTED
+
+
+def _shake_hands(peer: socket.socket, port: int, path: str) -> None:
+    peer.sendall(
+        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    answer = _read_until(peer, lambda data: b"\r\n\r\n" in data)
+    assert answer.startswith(b"HTTP/1.1 101"), answer
+
+
+def _read_until(peer: socket.socket, enough: Callable[[bytes], bool]) -> bytes:
+    data = b""
+    while not enough(data):
+        piece = peer.recv(4096)
+        assert piece, f"the broker closed the connection after {data!r}"
+        data += piece
+    return data
+
+
+@contextmanager
+def _pouring(peer: socket.socket, data: bytes) -> Iterator[None]:
+    """Keep the socket full from a thread; a broker that stops reading stops the thread in `send`, that is the point."""
+    stop = threading.Event()
+    peer.settimeout(0.2)
+
+    def pour() -> None:
+        rest = memoryview(data)
+        while not stop.is_set():
+            try:
+                rest = rest[peer.send(rest) :] or memoryview(data)
+            except TimeoutError:
+                continue
+            except OSError:
+                return  # the broker closed a connection that nobody reads: its right
+            time.sleep(0)
+
+    thread = threading.Thread(target=pour, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        with contextlib.suppress(OSError):
+            peer.shutdown(socket.SHUT_RDWR)
+        thread.join()

@@ -1,0 +1,89 @@
+"""A fixed rate kept whatever the answers do: latency counts from the time each message was meant to be sent."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from bench.figures import percentile
+from bench.load.binary_peer import PeerFailed
+
+__all__ = ["Latencies", "OpenLoop", "run_exactly"]
+
+_Result = TypeVar("_Result")
+_PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latencies:
+    """One run's messages, warm-up left out."""
+
+    values_ms: list[float]
+    lateness_ms: list[float]  # how much after its intended time each was sent: part of the value
+
+    def at(self, percent: float) -> float:
+        """A percentile, ms."""
+        return percentile(self.values_ms, percent)
+
+    def __str__(self) -> str:
+        return (
+            f"p50 {self.at(50):.2f} p99 {self.at(99):.2f} p99.9 {self.at(99.9):.2f} max {max(self.values_ms):.1f} ms;"
+            f" generator late p99 {percentile(self.lateness_ms, 99):.2f} ms"
+        )
+
+
+class OpenLoop:
+    """Sends message after message on time; `arrived` is called with a message's number when it is through."""
+
+    def __init__(self, *, per_s: float, warm_up_s: float, run_s: float) -> None:
+        self._per_s = per_s
+        self._first = round(per_s * warm_up_s)  # not counted before it
+        self._count = self._first + round(per_s * run_s)
+        self._arrivals: list[float] = [0.0] * self._count
+        self._sent: list[float] = [0.0] * self._count
+        self._missing = self._count
+        self._all_arrived = asyncio.Event()
+        self._began = 0.0
+
+    def arrived(self, number: int) -> None:
+        """Message `number` is through. A repeated delivery counts once, with its first arrival."""
+        if self._arrivals[number]:
+            return
+        self._arrivals[number] = time.perf_counter()
+        self._missing -= 1
+        if not self._missing:
+            self._all_arrived.set()
+
+    async def run(self, send: Callable[[int], None]) -> Latencies:
+        """Send everything and wait for it. Raises PeerFailed when something never arrives."""
+        self._began = time.perf_counter() + 0.01
+        for number in range(self._count):
+            wait_s = self._intended(number) - time.perf_counter()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            elif number % 64 == 0:
+                await asyncio.sleep(0)  # behind schedule: answers must come in all the same
+            self._sent[number] = time.perf_counter()
+            send(number)
+        try:
+            await asyncio.wait_for(self._all_arrived.wait(), _PATIENCE_S)
+        except TimeoutError:
+            raise PeerFailed(f"{self._missing} of {self._count} messages never arrived") from None
+        counted = range(self._first, self._count)
+        return Latencies(
+            values_ms=[1000 * (self._arrivals[number] - self._intended(number)) for number in counted],
+            lateness_ms=[1000 * (self._sent[number] - self._intended(number)) for number in counted],
+        )
+
+    def _intended(self, number: int) -> float:
+        return self._began + number / self._per_s
+
+
+def run_exactly(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run in a loop whose timers are exact to the microsecond: select's are, epoll's are whole milliseconds."""
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
+        return runner.run(work)

@@ -1,0 +1,93 @@
+"""Publishing and consuming at full speed for a long time, counted in slices."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+from bench.load import entries
+from bench.load.binary_peer import BinaryPeer
+from vela.wire.binary import commands
+from vela.wire.binary.enums import SubType
+
+__all__ = ["SteadyCycle"]
+
+_PERMITS = 2000
+_WINDOW = 64
+
+
+class SteadyCycle:
+    """One producer of single messages and one Shared consumer that acks each, for as long as wanted."""
+
+    def __init__(self, producer: BinaryPeer, consumer: BinaryPeer, payload_bytes: int) -> None:
+        self.delivered = 0
+        self._receipts = 0
+        self._sent = 0
+        self._permits = _PERMITS
+        self._producer = producer
+        self._consumer = consumer
+        self._entry = entries.single(os.urandom(payload_bytes)).data
+        self._acks: list[tuple[int, int, int | None]] = []
+        self._ack_scheduled = False
+        producer.on_receipt = self._on_receipt
+        consumer.on_message = self._on_message
+
+    @classmethod
+    async def start(cls, port: int, topic: str, payload_bytes: int) -> SteadyCycle:
+        """Connect and begin."""
+        consumer = await BinaryPeer.connect(port)
+        producer = await BinaryPeer.connect(port)
+        await consumer.subscribe(topic, "steady", SubType.SHARED)
+        await producer.open_producer(topic)
+        cycle = cls(producer, consumer, payload_bytes)
+        consumer.write([commands.flow(0, _PERMITS)])
+        cycle.fill()
+        return cycle
+
+    async def per_s(self, seconds: float) -> float:
+        """Messages delivered per second over the time to come. Raises PeerFailed when a peer is refused."""
+        before, began = self.delivered, time.perf_counter()
+        await asyncio.sleep(seconds)
+        self._producer.check()
+        self._consumer.check()
+        return (self.delivered - before) / (time.perf_counter() - began)
+
+    def stop(self) -> None:
+        """Drop both connections."""
+        self._producer.close()
+        self._consumer.close()
+
+    def fill(self) -> None:
+        """Send what window and consumer allow."""
+        # No further ahead of the consumer than its permits: both run at the pace of the slower.
+        last = min(self._receipts + _WINDOW, self.delivered + _PERMITS)
+        buffers: list[bytes] = []
+        for sequence_id in range(self._sent, last):
+            buffers += commands.send(0, sequence_id, self._entry)
+        if buffers:
+            self._sent = last
+            self._producer.write(buffers)
+
+    def _on_receipt(self, _: int) -> None:
+        self._receipts += 1
+        if self._sent - self._receipts <= _WINDOW // 2:
+            self.fill()
+
+    def _on_message(self, ledger_id: int, entry_id: int, _: bytes) -> None:
+        self.delivered += 1
+        self._permits -= 1
+        self._acks.append((ledger_id, entry_id, None))
+        if not self._ack_scheduled:
+            self._ack_scheduled = True
+            asyncio.get_running_loop().call_soon(self._ack)
+
+    def _ack(self) -> None:
+        self._ack_scheduled = False
+        answers = [commands.ack(0, self._acks)]
+        self._acks = []
+        if self._permits <= _PERMITS // 2:
+            answers.append(commands.flow(0, _PERMITS - self._permits))
+            self._permits = _PERMITS
+        self._consumer.write(answers)
+        self.fill()

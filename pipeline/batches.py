@@ -1,0 +1,50 @@
+"""From the messages of one entry after another to RecordBatches of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from pipeline.columns import Run, record_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BatchBuilder"]
+
+BATCH_BYTES: Final = 8 << 20  # payload bytes after which a RecordBatch is handed over, however few its rows
+
+
+class BatchBuilder:
+    """Runs waiting to become a RecordBatch; bounded in rows, and in payload bytes but for the last entry's."""
+
+    def __init__(self, *, max_rows: int, max_bytes: int = BATCH_BYTES) -> None:
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+        self._runs: list[Run] = []
+        self._rows = 0
+        self._size_bytes = 0
+
+    def add(self, run: Run) -> Iterator[pa.RecordBatch]:
+        """Take the messages of an entry; gives the batches that this fills."""
+        taken = 0
+        while taken < len(run.messages):
+            until = min(len(run.messages), taken + self._max_rows - self._rows)
+            piece = Run(
+                source=run.source,
+                entry_id=run.entry_id,
+                messages=run.messages[taken:until],
+                keys=run.keys[taken:until],
+            )
+            self._runs.append(piece)
+            self._rows += until - taken
+            self._size_bytes += sum(len(message.payload) for message in piece.messages)
+            taken = until
+            if self._rows >= self._max_rows or self._size_bytes >= self._max_bytes:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What is gathered, if anything."""
+        if self._rows:
+            yield record_batch(self._runs)
+        self._runs, self._rows, self._size_bytes = [], 0, 0

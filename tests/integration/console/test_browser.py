@@ -1,0 +1,199 @@
+"""The pages in a real Chromium: no console error, calm refreshing, keys. Without scripts: the other files here."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from urllib.request import urlopen
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from broker.models import Cursor
+from config.environment import PROJECT_DIR
+from tests.integration.console.shop import Shop
+from tests.support.ports import free_ports
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BILLING = "/t/persistent/public/default/orders/s/billing"
+WORDS = "document.querySelector('#part-numbers .words')"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """The system's browser."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.fail("Chromium is not installed: apt-get install chromium")
+    # Playwright keeps a loop running in this thread, but nothing here is asynchronous.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+        del browser
+    del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+    # Playwright stops its driver without waiting for it; Python says so when the object goes.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture
+def console_url(shop: Shop) -> Iterator[str]:
+    """A started console over the test's database."""
+    port = free_ports(1)[0]
+    at = connection.settings_dict
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "runconsole", "--bind", "127.0.0.1", "--port", str(port)],
+        cwd=PROJECT_DIR,
+        env={
+            **os.environ,
+            "VELA_SECRET_KEY": settings.SECRET_KEY,  # both must read the same session
+            "DATABASE_URL": f"postgresql://{at['USER']}:{at['PASSWORD']}@{at['HOST']}:{at['PORT']}/{at['NAME']}",
+        },
+    )
+    url = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        try:
+            with urlopen(f"{url}/healthz", timeout=5) as response:
+                return bool(response.status == 200)
+        except OSError:
+            return False
+
+    try:
+        wait_until(answers, "the console", timeout_s=60)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture
+def errors() -> list[str]:
+    """What the browser complained about."""
+    return []
+
+
+@pytest.fixture
+def page(chromium: Browser, console_url: str, errors: list[str]) -> Iterator[Page]:
+    """A logged-in operator's window."""
+    person = Client()
+    person.force_login(User.objects.create_user("ada", is_staff=True))
+    context: BrowserContext = chromium.new_context(base_url=console_url)
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    context.add_cookies(
+        [{"name": "sessionid", "value": person.cookies["sessionid"].value, "url": console_url}]
+    )
+    page.goto("/topics")
+    yield page
+    context.close()
+    assert errors == []
+
+
+def tell(shop: Shop) -> None:
+    """What the owner says after something changed."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify('vela_page', %s)", [json.dumps([f"sub:{shop.billing.pk}"])])
+
+
+def ack_one(shop: Shop) -> None:
+    """One message less."""
+    cursor = Cursor.objects.get(pk=shop.billing.pk)
+    cursor.acked_messages += 1
+    cursor.save()
+    tell(shop)
+
+
+def open_live(page: Page) -> None:
+    """The subscription's page, once its stream is open and the first look is over."""
+    with page.expect_response(lambda response: "part=next" in response.url):
+        page.goto(BILLING)
+    page.wait_for_selector(".pulse.on")
+
+
+def test_a_change_repaints_its_block_and_a_quiet_one_stays(page: Page, shop: Shop) -> None:
+    open_live(page)
+    page.evaluate("window.consumers = document.querySelector('#part-consumers section')")
+    ack_one(shop)
+    page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 1} left')")
+    assert page.evaluate("window.consumers.isConnected")
+
+
+def test_a_repaint_never_eats_a_selection(page: Page, shop: Shop) -> None:
+    open_live(page)
+    page.evaluate(f"getSelection().selectAllChildren({WORDS})")
+    chosen = page.evaluate("getSelection().toString()")
+    with page.expect_response(lambda response: "part=consumers" in response.url):
+        ack_one(shop)
+    assert page.evaluate("getSelection().toString()") == chosen
+    assert f"{shop.backlog} left" in page.inner_text("#part-numbers")
+    page.evaluate("getSelection().removeAllRanges()")
+    page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 1} left')")
+
+
+def test_a_paused_page_stays(page: Page, shop: Shop) -> None:
+    open_live(page)
+    page.keyboard.press("p")
+    assert page.input_value("[data-refresh]") == "off"
+    ack_one(shop)
+    assert f"{shop.backlog} left" in page.inner_text("#part-numbers")
+    page.keyboard.press("p")
+    page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 1} left')")
+
+
+def test_rewinding_by_keyboard_only(page: Page, shop: Shop) -> None:
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "q"
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert page.evaluate("document.getElementById('keys').open")
+    page.keyboard.press("Escape")
+    assert not page.evaluate("document.getElementById('keys').open")
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    page.wait_for_url("**/acts")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/topics")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/orders")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/s/billing")
+    page.focus("text=Rewind")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/act/rewind")
+    page.focus("#messages")
+    page.keyboard.type("2")
+    # Enter asks for the messages that were typed, not for the first preset above them.
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/acts/*")
+    assert "Rewind by 2 messages" in page.inner_text("h1").replace("\u202f", " ")
+    assert "The broker has not answered yet" in page.inner_text(".note")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_spills_over_a_narrow_window(page: Page, theme: str, shop: Shop) -> None:
+    page.set_viewport_size({"width": 420, "height": 900})
+    page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    for address in ("/topics", BILLING, f"{BILLING}/act/reset", "/acts", BILLING.partition("/s/")[0]):
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 420, address

@@ -1,0 +1,93 @@
+"""A peer of the binary protocol that does as it is told, right or wrong."""
+
+from __future__ import annotations
+
+import socket
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from vela.wire.binary import commands
+from vela.wire.binary.enums import InitialPosition, SubType
+from vela.wire.binary.frames import FrameDecoder
+from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
+
+__all__ = ["RawPulsar", "frame"]
+
+
+def frame(command: BaseCommand) -> bytes:
+    """The simple frame of a command."""
+    body = command.SerializePartialToString()
+    return (len(body) + 4).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
+
+
+class RawPulsar:
+    """A TCP connection, CONNECT done. Use it in `with`."""
+
+    def __init__(self, url: str, *, connect: bool = True, timeout_s: float = 20.0) -> None:
+        parts = urlsplit(url)
+        self.socket = socket.create_connection((parts.hostname, parts.port), timeout_s)
+        self._decoder = FrameDecoder(64 * 1024 * 1024)
+        self._heard: list[BaseCommand] = []
+        if connect:
+            self.ask("CONNECTED", commands.connect(client_version="raw", protocol_version=21))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+    def tell(self, *frames: bytes) -> None:
+        """Send."""
+        self.socket.sendall(b"".join(frames))
+
+    def hear(self) -> BaseCommand | None:
+        """The next command but pings, None when the broker closed."""
+        while True:
+            while not self._heard:
+                try:
+                    data = self.socket.recv(65536)
+                except ConnectionResetError:
+                    data = b""
+                if not data:
+                    return None
+                self._heard += [BaseCommand.FromString(each.command) for each in self._decoder.feed(data)]
+            command = self._heard.pop(0)
+            if command.type != BaseCommand.PING:
+                return command
+
+    def ask(self, expected: str, *frames: bytes) -> BaseCommand:
+        """Send and take the answer, which must be of this kind."""
+        self.tell(*frames)
+        answer = self.hear()
+        assert answer is not None, f"closed instead of {expected}"
+        assert BaseCommand.Type.Name(answer.type) == expected, answer
+        return answer
+
+    def open_producer(self, topic: str, *, producer_id: int = 1) -> None:
+        """PRODUCER."""
+        self.ask("PRODUCER_SUCCESS", commands.producer(topic, producer_id=producer_id, request_id=1))
+
+    def subscribe(self, topic: str, subscription: str = "s", *, type_: SubType = SubType.SHARED) -> None:
+        """SUBSCRIBE as consumer 1, from the beginning."""
+        self.ask(
+            "SUCCESS",
+            commands.subscribe(
+                topic,
+                subscription,
+                type=type_,
+                consumer_id=1,
+                request_id=2,
+                initial_position=InitialPosition.EARLIEST,
+            ),
+        )
+
+    def until_closed(self) -> list[BaseCommand]:
+        """Everything the broker still says before it closes."""
+        said = []
+        while (command := self.hear()) is not None:
+            said.append(command)
+        return said

@@ -1,0 +1,29 @@
+"""Counting the entries acked beyond a position, against walking them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.core.ack_chunks import AckChunks
+from broker.core.message_index import CHUNK_ENTRIES
+from broker.core.position import LATEST, Position
+
+POSITIONS = st.builds(
+    Position,
+    st.integers(1, 3),
+    st.one_of(
+        st.integers(-1, 70),
+        st.integers(CHUNK_ENTRIES - 70, CHUNK_ENTRIES + 70),
+        st.integers(2 * CHUNK_ENTRIES - 3, 2 * CHUNK_ENTRIES + 3),
+    ),
+)
+
+
+@given(st.lists(POSITIONS.filter(lambda position: position.entry_id >= 0), max_size=60), POSITIONS)
+def test_counting_is_walking(acked: list[Position], after: Position) -> None:
+    chunks = AckChunks()
+    for position in acked:
+        chunks.add(*position)
+    assert chunks.count(after) == sum(last - first + 1 for _, first, last in chunks.runs(after, LATEST))
+    assert chunks.count(after) == len({position for position in acked if position > after})

@@ -1,0 +1,58 @@
+"""compose.yaml: what an operator relies on. `make docker-check` asks docker-compose itself."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from config.environment import PROJECT_DIR
+from docker.roles import PIPELINE_ROLES, ROLES
+
+TEXT = (PROJECT_DIR / "docker/compose.yaml").read_text(encoding="utf-8")
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
+OURS = [name for name in SERVICES if name != "postgres"]
+
+
+def test_the_services_are_the_roles() -> None:
+    assert {service["command"][0] for name, service in SERVICES.items() if name in OURS} == {
+        *PIPELINE_ROLES,
+        *(role for role in ROLES if role != "all"),
+    }
+
+
+def test_ports_are_published_on_the_loopback_address_only() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert len(ports) == 3
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_has_time_to_stop_and_a_restart_policy(name: str) -> None:
+    assert SERVICES[name]["stop_grace_period"] == "30s"
+    assert SERVICES[name]["restart"] == ("no" if name == "migrate" else "unless-stopped")
+
+
+@pytest.mark.parametrize("secret", ["VELA_DB_PASSWORD", "VELA_SECRET_KEY", "VELA_ADMIN_PASSWORD"])
+def test_secrets_have_no_default(secret: str) -> None:
+    uses = re.findall(r"\$\{" + secret + r"(..)", TEXT)
+    assert uses
+    assert set(uses) == {":?"}
+    example = (PROJECT_DIR / "docker/.env.example").read_text(encoding="utf-8")
+    assert f"\n{secret}=\n" in example
+
+
+@pytest.mark.parametrize("name", ["broker", "console", "worker", "beat"])
+def test_nothing_starts_before_the_schema_is_there(name: str) -> None:
+    assert SERVICES[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
+
+
+def test_a_second_beat_is_refused_by_its_fixed_name() -> None:
+    assert "container_name" in SERVICES["beat"]
+
+
+def test_the_build_sees_only_what_is_named() -> None:
+    lines = (PROJECT_DIR / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert next(line for line in lines if not line.startswith("#")) == "*"

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.batches import BatchBuilder
+from pipeline.columns import ARROW_SCHEMA, Run, key_bytes, record_batch
+from pipeline.planning import EntryRange
+from vela.wire.entry import Message
+from vela.wire.errors import MetadataCorrupt
+from vela.wire.message_id import MessageId
+
+
+def message(
+    *,
+    payload: bytes = b"",
+    key: str | None = None,
+    key_b64: bool = False,
+    event_time_ms: int = 0,
+    batch: tuple[int, int] = (-1, 0),
+) -> Message:
+    return Message(payload, {}, key, event_time_ms, 1, batch[0], batch[1], 0, "p", None, key_b64)
+
+
+def run_of(messages: list[Message], *, ledger_id: int = 1, entry_id: int = 0, partition: int = -1) -> Run:
+    source = EntryRange(topic="t", partition=partition, ledger_id=ledger_id, first=0, last=entry_id)
+    return Run(
+        source=source, entry_id=entry_id, messages=messages, keys=[key_bytes(each) for each in messages]
+    )
+
+
+@given(
+    ledger_id=st.integers(0, 2**63 - 1),
+    entry_id=st.integers(0, 2**63 - 1),
+    partition=st.integers(-1, 1_000),
+    size=st.integers(0, 40),
+)
+def test_message_ids_are_those_of_the_protocol(
+    ledger_id: int, entry_id: int, partition: int, size: int
+) -> None:
+    batches = [(index, size) for index in range(size)] or [(-1, 0)]
+    run = run_of(
+        [message(batch=batch) for batch in batches],
+        ledger_id=ledger_id,
+        entry_id=entry_id,
+        partition=partition,
+    )
+    ids = record_batch([run]).column("__messageId").to_pylist()
+    assert ids == [MessageId(ledger_id, entry_id, partition, index, of).to_bytes() for index, of in batches]
+
+
+def test_binary_keys_come_as_bytes() -> None:
+    assert key_bytes(message()) is None
+    assert key_bytes(message(key="ü")) == "ü".encode()
+    assert key_bytes(message(key=base64.b64encode(b"\xff\x00").decode(), key_b64=True)) == b"\xff\x00"
+    with pytest.raises(MetadataCorrupt):
+        key_bytes(message(key="not base64!", key_b64=True))
+
+
+def test_a_time_that_spark_cannot_hold_is_null() -> None:
+    times_ms = [0, 5, -5, 2**63 - 1, (2**63 - 1) // 1000]
+    batch = record_batch([run_of([message(event_time_ms=time_ms) for time_ms in times_ms])])
+    times = batch.column("__eventTime").cast("int64").to_pylist()
+    assert times == [None, 5_000, None, None, (2**63 - 1) // 1000 * 1000]
+
+
+@given(sizes=st.lists(st.integers(0, 25), max_size=12), max_rows=st.integers(1, 12))
+def test_batches_are_bounded_in_rows_and_lose_nothing(sizes: list[int], max_rows: int) -> None:
+    builder = BatchBuilder(max_rows=max_rows)
+    entries = [
+        [message(payload=b"%d-%d" % (entry, index)) for index in range(size)]
+        for entry, size in enumerate(sizes)
+    ]
+    batches = [batch for each in entries for batch in builder.add(run_of(each))] + list(builder.rest())
+    assert all(0 < batch.num_rows <= max_rows for batch in batches)
+    assert all(batch.schema == ARROW_SCHEMA for batch in batches)
+    values = [value for batch in batches for value in batch.column("value").to_pylist()]
+    assert values == [each.payload for entry in entries for each in entry]
+
+
+def test_batches_are_bounded_in_bytes() -> None:
+    builder = BatchBuilder(max_rows=10_000, max_bytes=1_000)
+    taken = [list(builder.add(run_of([message(payload=bytes(400))]))) for _ in range(7)]
+    assert [len(each) for each in taken] == [0, 0, 1, 0, 0, 1, 0]
+    assert [batch.num_rows for batch in builder.rest()] == [1]
+    assert list(builder.rest()) == []
