@@ -1,22 +1,22 @@
-"""`python -m bench`: start a Vela, ask the questions, print the table, write bench/results/latest.json."""
+"""`python -m bench`: start a Vela a question, ask, print the table, keep the answers in bench/results/latest.json."""
 
 from __future__ import annotations
 
 import argparse
 import gc
-import json
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from contextlib import nullcontext
 
 from bench.figures import Figure
 from bench.machine import describe
+from bench.profiling import profiled, top
 from bench.questions import QUESTIONS
+from bench.report import number
+from bench.results_file import RESULTS, keep
 from bench.setting import Setting
 from bench.usage import Processes
 from tests.support.vela import started_vela
-
-RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
 def main() -> int:
@@ -24,23 +24,34 @@ def main() -> int:
     options = _options()
     gc.freeze()
     answers: dict[str, list[Figure]] = {}
+    facts: dict[str, str] = {}
     for name in options.only or QUESTIONS:
-        # A Vela of its own: no question inherits another's tables, caches or dead rows.
-        with started_vela() as vela:
-            pids = vela.pids()
-            setting = Setting(
-                vela=vela,
-                processes=Processes(broker_pid=pids["broker"], postgres_pid=pids["postgresql"]),
-                is_quick=options.quick,
-                repeats=max(3, options.repeats),
-            )
-            facts = describe(vela.database_url, vela.data_dir)
-            setting.say(name)
-            answers[name] = QUESTIONS[name](setting)
-        _write(facts, answers, is_quick=options.quick)
+        answers[name], facts = _ask(name, options)
+        keep(name, answers[name], facts, is_quick=options.quick)
     _print(facts, answers, is_quick=options.quick)
     unmet = [figure for figures in answers.values() for figure in figures if figure.is_met is False]
     return 1 if unmet and not options.quick else 0
+
+
+def _ask(name: str, options: argparse.Namespace) -> tuple[list[Figure], dict[str, str]]:
+    """A Vela of its own: no question inherits another's tables, caches or dead rows."""
+    with started_vela() as vela:
+        pids = vela.pids()
+        setting = Setting(
+            vela=vela,
+            processes=Processes(broker_pid=pids["broker"], postgres_pid=pids["postgresql"]),
+            is_quick=options.quick,
+            repeats=max(3, options.repeats),
+        )
+        facts = describe(vela.database_url, vela.data_dir)
+        setting.say(name)
+        stacks = RESULTS.with_name(f"{name}.stacks")
+        with profiled(pids["broker"], stacks) if options.profile else nullcontext():
+            figures = QUESTIONS[name](setting)
+        if options.profile:
+            for line in top(stacks.read_text(encoding="utf-8")):
+                setting.say(line)
+    return figures, facts
 
 
 def _options() -> argparse.Namespace:
@@ -49,18 +60,13 @@ def _options() -> argparse.Namespace:
         "--only", action="append", choices=sorted(QUESTIONS), help="ask this question (repeatable)"
     )
     parser.add_argument("--quick", action="store_true", help="short runs: shows that it works, no more")
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="sample the broker with py-spy; its figures are not to be quoted",
+    )
     parser.add_argument("--repeats", type=int, default=3, help="runs a figure, at least 3")
     return parser.parse_args()
-
-
-def _write(facts: Mapping[str, str], answers: Mapping[str, Sequence[Figure]], *, is_quick: bool) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    document = {
-        "quick": is_quick,
-        "facts": dict(facts),
-        "questions": {name: [figure.as_json() for figure in figures] for name, figures in answers.items()},
-    }
-    RESULTS.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _print(facts: Mapping[str, str], answers: Mapping[str, Sequence[Figure]], *, is_quick: bool) -> None:
@@ -77,13 +83,9 @@ def row(figure: Figure) -> str:
     """One line of the table: name, median, lowest … highest, goal, note."""
     verdict = {None: "", True: "met", False: "MISSED"}[figure.is_met]
     goal = f"goal {figure.goal}: {verdict}" if figure.goal is not None else ""
-    spread = f"{_number(min(figure.runs))} … {_number(max(figure.runs))}"
-    head = f"{figure.name:<52}{_number(figure.median):>12} {figure.unit:<6} ({spread})"
+    spread = f"{number(min(figure.runs))} … {number(max(figure.runs))}"
+    head = f"{figure.name:<52}{number(figure.median):>12} {figure.unit:<6} ({spread})"
     return "  ".join(part for part in (head, goal, figure.note) if part)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
 if __name__ == "__main__":
