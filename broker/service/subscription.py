@@ -2,6 +2,9 @@
 
 `pump` is synchronous: while consumers keep up, an append is delivered in the callback that answers its commit, without
 a task, a queue or a query. Only what is not in memory is read by a task, which pumps again when it has it.
+
+Over 400 lines: attach, dispatch, ack and redeliver each change the same four things (cursor, dispatcher, read position,
+deadlines) and must be read together; the moves of the cursor are in cursor_move.py.
 """
 
 from __future__ import annotations
