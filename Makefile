@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos bench check docker-check format lock proto
+.PHONY: help run test demo chaos soak bench check docker-check format lock proto
 .SILENT:
 
 help: ## what there is
@@ -24,6 +24,9 @@ demo: python ## give a running Vela's console something to show
 
 chaos: development ## kill -9 everything N=10 times each under MESSAGES=100000; SEED=… repeats a run
 	$(RUN) -m tests.chaos.run --kills $(or $(N),10) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
+
+soak: development ## long form of the random test: SEEDS=100 brokers losing connections and crashing
+	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)
 
 check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) -m ruff format --check --quiet .

@@ -41,6 +41,8 @@ class BrokerSettings:
     tail_cache_bytes: int  # VELA_TAIL_CACHE_BYTES: newest entries kept in memory, over all topics
     max_unacked_per_consumer: int  # VELA_MAX_UNACKED_PER_CONSUMER, messages; 0 = no limit
     max_unacked_per_subscription: int  # VELA_MAX_UNACKED_PER_SUBSCRIPTION, messages; 0 = no limit
+    read_role: str  # VELA_READ_ROLE: a PostgreSQL role that may read what pages and jobs read; "" = none
+    websocket_origins: frozenset[str]  # VELA_WEBSOCKET_ORIGINS: pages of other hosts that may open WebSockets
     lock_wait_s: float  # VELA_LOCK_WAIT_S: how long a second broker waits for the first to leave
 
     @classmethod
@@ -74,6 +76,12 @@ class BrokerSettings:
             tail_cache_bytes=read.integer("VELA_TAIL_CACHE_BYTES", 64 * MIB, least=0),
             max_unacked_per_consumer=read.integer("VELA_MAX_UNACKED_PER_CONSUMER", 50_000, least=0),
             max_unacked_per_subscription=read.integer("VELA_MAX_UNACKED_PER_SUBSCRIPTION", 200_000, least=0),
+            read_role=environment.get("VELA_READ_ROLE", ""),
+            websocket_origins=frozenset(
+                origin.strip().rstrip("/")
+                for origin in environment.get("VELA_WEBSOCKET_ORIGINS", "").split(",")
+                if origin.strip()
+            ),
             lock_wait_s=read.integer("VELA_LOCK_WAIT_S", 20, least=0),
         )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from config.environment import PROJECT_DIR, Environment
 from config.run.errors import StartRefused
 from config.run.options import Options
-from config.run.processes import WORKER, child_environment, stages
+from config.run.processes import CELERY, child_environment, stages
 
 __all__ = ["PIPELINE_ROLES", "ROLES", "ROLE_FILE", "SPARK_UI_PORTS", "commands", "environment_of", "remember"]
 
@@ -57,7 +57,7 @@ def commands(role: str, environment: Mapping[str, str]) -> list[list[str]]:
     if role == "migrate":
         return [[sys.executable, "-m", "config.run.prepare"]]
     if role == "pipeline-worker":
-        return [[*WORKER, "-Q", "pipeline", "-P", "solo", "-n", "pipeline@%h"]]
+        return [[*CELERY, "pipeline"]]
     if role.startswith("spark-"):
         return [_spark(role, environment)]
     options = Options.from_environment(Environment(environment))

@@ -172,7 +172,12 @@ async def _reset_to_id(subscription: Subscription, parameters: Mapping[str, Any]
         position = ledgers.next_after(position)
     if not ledgers.contains(position):
         landing = ledgers.next_valid(position)
-        notes = (f"{position} is not stored; the next message kept is {landing}",)
+        where = (
+            f"the next message kept is {landing}"
+            if ledgers.contains(landing)
+            else "that is after the last message"
+        )
+        notes = (f"{position} is not stored; {where}",)
         position = landing
     return _reset(position, notes=notes)
 

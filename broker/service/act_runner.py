@@ -62,8 +62,10 @@ class ActRunner:
 
     async def _run(self) -> None:
         while True:
+            # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._work.wait(), timeout=_POLL_S)
+                async with asyncio.timeout(_POLL_S):
+                    await self._work.wait()
             self._work.clear()
             if not self._broker.is_ready()[0]:
                 continue  # whoever holds the lock answers; this process asks again when it does

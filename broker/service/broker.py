@@ -182,6 +182,7 @@ class Broker:
         if row is None:
             if not create or not self.settings.auto_create_topics:
                 raise TopicNotFound(f"topic {name} does not exist; create it with `manage.py createtopic`")
+            await self._require_partition(name)
             await self._create(name)
             row = await repeat_until_done(pool, lambda c: store.find_topic(c, name), what="finding a topic")
         if row is None:
@@ -194,6 +195,19 @@ class Broker:
         topic = await load_topic(name, found, self.services)
         self.topics[name.full] = topic
         return topic
+
+    async def _require_partition(self, name: TopicName) -> None:
+        """A partition beyond its topic's count would be made, and then read by nobody."""
+        if name.partition is None:
+            return
+        base = TopicName.parse(name.base)
+        parent = await repeat_until_done(
+            self.services.pool, lambda c: store.find_topic(c, base), what="finding a topic"
+        )
+        if parent is not None and parent.partitions and name.partition >= parent.partitions:
+            raise TopicNotFound(
+                f"topic {base} has {parent.partitions} partitions; there is no {name.partition}"
+            )
 
     async def _create(self, name: TopicName) -> None:
         policies: dict[str, object] = {

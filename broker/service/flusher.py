@@ -107,8 +107,10 @@ class Flusher:
             )
             rest_s = last_end_s + interval_s - loop.time()
             if rest_s > 0 and not self._urgent.is_set():
+                # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._urgent.wait(), timeout=rest_s)
+                    async with asyncio.timeout(rest_s):
+                        await self._urgent.wait()
             self._urgent.clear()
             self._work.clear()
             try:

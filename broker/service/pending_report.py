@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from broker.core.position import Position
 from broker.core.subscription import SubscriptionType
 from broker.storage.cursors import PendingRow
 
@@ -23,11 +22,12 @@ _Run = tuple[
 
 
 def pending_rows(subscription: Subscription, consumer: Consumer) -> list[PendingRow]:
-    """At most MAX_ROWS rows, lowest positions first."""
+    """At most MAX_ROWS rows, lowest positions first; the last of them stands for the deadlines of what is left out."""
     runs = _exclusive_runs if subscription.type is SubscriptionType.EXCLUSIVE else _held_runs
     rows: list[PendingRow] = []
     for ledger_id, first, last, messages, delivered_ms, count, deadline_ms in runs(subscription, consumer):
         if len(rows) >= MAX_ROWS:
+            rows[-1] = rows[-1]._replace(deadline_ms=subscription.deadlines.next_due_ms())
             break
         rows.append(
             PendingRow(
@@ -85,7 +85,8 @@ def _exclusive_runs(subscription: Subscription, consumer: Consumer) -> Iterator[
     ledgers = subscription.topic.log.ledgers
     through = ledgers.previous_of(subscription.read_position)
     messages = consumer.dispatch.unacked_messages
+    # One consumer has all the deadlines there are, and whichever comes first rewinds everything.
+    deadline_ms = subscription.deadlines.next_due_ms()
     for ledger_id, first, last in ledgers.spans(subscription.cursor.mark_delete, through):
-        deadline_ms = subscription.deadlines.due_ms(Position(ledger_id, first))
         yield ledger_id, first, last, messages, consumer.last_delivery_ms, 0, deadline_ms
         messages = 0

@@ -2,14 +2,18 @@
 
 `pump` is synchronous: while consumers keep up, an append is delivered in the callback that answers its commit, without
 a task, a queue or a query. Only what is not in memory is read by a task, which pumps again when it has it.
+
+Over 400 lines: attach, dispatch, ack and redeliver each change the same four things (cursor, dispatcher, read position,
+deadlines) and must be read together; the moves of the cursor are in cursor_move.py.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -72,6 +76,7 @@ class Subscription:
         self.deadlines: TimingWheel[Position] = TimingWheel(tick_ms=WHEEL_TICK_MS)
         self.validation_errors: dict[str, int] = {}
         self.invalid_acks = 0
+        self.ignored_acks = 0
         self.messages_out = 0
         self.messages_acked = 0
         self.messages_redelivered = 0
@@ -262,7 +267,7 @@ class Subscription:
         if found:
             return found
         if ledgers.contains(position):
-            self._read(self.topic.reader.read_ahead(position))
+            self._read(partial(self.topic.reader.read_ahead, position))
         return None
 
     def _replay_from_memory(self, positions: Sequence[Position]) -> list[StoredEntry] | None:
@@ -277,16 +282,16 @@ class Subscription:
                     break
         if found:
             return found
-        self._read(self.topic.reader.read_chosen(positions))
+        self._read(partial(self.topic.reader.read_chosen, positions))
         return None
 
-    def _read(self, reading: Coroutine[Any, Any, list[StoredEntry]]) -> None:
-        self._reading = asyncio.create_task(self._read_then_pump(reading), name=f"read {self.name}")
+    def _read(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
+        self._reading = asyncio.create_task(self._read_then_pump(read), name=f"read {self.name}")
 
-    async def _read_then_pump(self, reading: Coroutine[Any, Any, list[StoredEntry]]) -> None:
+    async def _read_then_pump(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
         entries: list[StoredEntry] = []
         try:
-            entries = await reading
+            entries = await read()
         except GapInLog as error:
             self.gap = str(error)
             log.critical("%s, subscription %s: %s", self.topic.name, self.name, error)
@@ -355,10 +360,17 @@ class Subscription:
     ) -> None:
         """Acks of one command. Memory changes at once; the cursor is flushed behind."""
         if validation_error is not None:
-            self.validation_errors[validation_error] = self.validation_errors.get(validation_error, 0) + 1
-            log.warning(
-                "%s discarded %s on %s: %s", consumer.name, len(acks), self.topic.name, validation_error
+            count = self.validation_errors[validation_error] = (
+                self.validation_errors.get(validation_error, 0) + 1
             )
+            if _is_worth_a_line(count):
+                log.warning(
+                    "%s on %s discarded a message: %s (%s so far)",
+                    consumer.name,
+                    self.topic.name,
+                    validation_error,
+                    count,
+                )
         if self.moves.is_moving:
             if not self.moves.ignores_acks:
                 self.moves.defer(
@@ -372,7 +384,14 @@ class Subscription:
         consumer.last_ack_ms = self.topic.services.clock.now_ms()
         if cumulative and (self.type is not SubscriptionType.EXCLUSIVE or len(acks) != 1):
             # Semantics S4.5, protocol 3.9: ignored with a warning; a receipt is answered with success.
-            log.warning("cumulative ack by %s on %s ignored", consumer.name, self.name)
+            self.ignored_acks += 1
+            if _is_worth_a_line(self.ignored_acks):
+                log.warning(
+                    "cumulative ack by %s on %s ignored (%s so far)",
+                    consumer.name,
+                    self.name,
+                    self.ignored_acks,
+                )
             if on_durable is not None:
                 on_durable(None)
             return
@@ -398,7 +417,10 @@ class Subscription:
             except InvalidAck as error:
                 wrong = error
                 self.invalid_acks += 1
-                log.warning("%s on %s: %s", consumer.name, self.topic.name, error)
+                if _is_worth_a_line(self.invalid_acks):
+                    log.warning(
+                        "%s on %s: %s (%s so far)", consumer.name, self.topic.name, error, self.invalid_acks
+                    )
                 continue
             except IndexMissing as missing:
                 return missing
@@ -556,3 +578,8 @@ class Subscription:
     def _require(self, consumer: Consumer) -> None:
         if not consumer.is_open:
             raise ConsumerNotFound(f"consumer {consumer.name} is closed")
+
+
+def _is_worth_a_line(count: int) -> bool:
+    """The 1st, 2nd, 4th, 8th … time: a client must not fill the log, the counters say the rest."""
+    return count & (count - 1) == 0

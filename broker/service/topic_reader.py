@@ -17,6 +17,7 @@ from broker.storage import log as store
 
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
+    from broker.core.ledger import Ledger
     from broker.service.topic_log import TopicLog
 
 __all__ = ["GapInLog", "TopicReader"]
@@ -72,8 +73,7 @@ class TopicReader:
             if ledger is None:
                 continue  # trimmed since it was delivered
             segment_id = self._log.segments[ledger_id]
-            average_bytes = max(1, ledger.size_bytes // max(1, ledger.entries))
-            wanted = list(group)[: max(1, min(READ_ENTRIES, READ_BYTES // average_bytes))]
+            wanted = self._within_one_read(ledger, group)
             entries = await repeat_until_done(
                 self._pool,
                 partial(
@@ -91,6 +91,19 @@ class TopicReader:
                 if position.entry_id not in stored and self._log.ledgers.contains(position):
                     raise _gap(position, segment_id)
         return found
+
+    def _within_one_read(self, ledger: Ledger, positions: Iterable[Position]) -> list[Position]:
+        """The first of these, up to the size of a read by what the index knows, else by the ledger's average."""
+        average_bytes = ledger.size_bytes // max(1, ledger.entries)
+        wanted: list[Position] = []
+        size_bytes = 0
+        for position in positions:
+            if wanted and (size_bytes >= READ_BYTES or len(wanted) == READ_ENTRIES):
+                break
+            counts = self._log.index.counts(ledger, position.entry_id)
+            size_bytes += average_bytes if counts is None else counts[1]
+            wanted.append(position)
+        return wanted
 
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
         """Load the counts that IndexMissing named: (ledger, first, last) each. Safe to cancel and repeat."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -38,6 +39,19 @@ _RETRY_S = 0.05
 _RETRY_MOST_S = 1.0
 
 
+@dataclass(slots=True)
+class _Lane:
+    """One task's connection; opened when it first has something to store, and again after it was lost."""
+
+    name: str
+    connection: Connection | None = None
+
+    async def close(self) -> None:
+        if self.connection is not None:
+            await self.connection.close()
+            self.connection = None
+
+
 class Writer:
     """Takes topics with waiting sends and stores them. `submit` costs nothing while a lane is busy."""
 
@@ -58,7 +72,8 @@ class Writer:
     def start(self) -> None:
         """Start the lanes; each opens its connection when it first has something to store."""
         self._lanes = [
-            asyncio.create_task(self._lane(number), name=f"writer {number}") for number in range(LANES)
+            asyncio.create_task(self._run(_Lane(f"writer {number}")), name=f"writer {number}")
+            for number in range(LANES)
         ]
 
     async def drain(self) -> None:
@@ -80,8 +95,7 @@ class Writer:
         self._drained.clear()
         self._work.set()
 
-    async def _lane(self, number: int) -> None:
-        connection: Connection | None = None
+    async def _run(self, lane: _Lane) -> None:
         try:
             while True:
                 await self._work.wait()
@@ -90,48 +104,46 @@ class Writer:
                     continue
                 self._busy += 1
                 try:
-                    connection = await self._round(connection, f"writer {number}")
+                    await self._round(lane)
                 except Exception:  # a lane that ends would stop every topic
-                    log.exception("writer %s", number)
+                    log.exception("%s", lane.name)
                 finally:
                     self._busy -= 1
                     if not self._ready and not self._busy:
                         self._drained.set()
         finally:
-            if connection is not None:
-                await connection.close()
+            await lane.close()
 
-    async def _round(self, connection: Connection | None, name: str) -> Connection | None:
-        """Gather one statement's worth, store it, answer. Returns the connection to go on with."""
+    async def _round(self, lane: _Lane) -> None:
+        """Gather one statement's worth, store it, answer."""
         topic = self._ready.popleft()
         topic.is_queued = False
         if not topic.is_open or not topic.log.queue:
-            return connection
+            return
         topic.is_taken = True
         try:
-            connection = await self._connected(connection, name)
+            connection = await self._connected(lane)
             now_ms = self._clock.now_ms()
             if topic.log.needs_ledger(now_ms, self._segments.open_id) and not await topic.roll_ledger(
                 self._segments.open_id, now_ms
             ):
-                return connection
+                return
         except psycopg.Error as error:
             self._refuse(topic, error)
-            return connection
+            return
         finally:
             topic.is_taken = False
         if not topic.is_open or not topic.log.queue:
-            return connection  # given up, or emptied, while the ledger was being opened
+            return  # given up, or emptied, while the ledger was being opened
         batches = self._gather(topic, now_ms)
         try:
             await self._store(connection, batches)
         except psycopg.Error as error:
-            return await self._recover(connection, batches, error)
-        return connection
+            await self._recover(lane, connection, batches, error)
 
     async def _recover(
-        self, connection: Connection, batches: dict[Topic, AppendBatch], error: psycopg.Error
-    ) -> Connection | None:
+        self, lane: _Lane, connection: Connection, batches: dict[Topic, AppendBatch], error: psycopg.Error
+    ) -> None:
         """After a failed statement: repeat what is known not to be stored, find out about the rest."""
         if not is_outcome_unknown(error, connection):
             try:
@@ -139,27 +151,26 @@ class Writer:
             except psycopg.Error as again:
                 error = again
             else:
-                return connection
+                return
         self.unknown_outcomes += 1
         log.warning(
             "append: the connection died in a commit (%s); finding out what was stored", first_line(error)
         )
-        await connection.close()
+        await lane.close()
         await self._resolve(
             {topic: batch for topic, batch in batches.items() if topic.log.in_flight is batch}
         )
-        return None
 
-    async def _connected(self, connection: Connection | None, name: str) -> Connection:
+    async def _connected(self, lane: _Lane) -> Connection:
         delay_s = _RETRY_S
-        while connection is None or connection.closed:
+        while lane.connection is None or lane.connection.closed:
             try:
-                connection = await connect(self._conninfo, name=name)
+                lane.connection = await connect(self._conninfo, name=lane.name)
             except psycopg.OperationalError as error:
-                log.warning("%s: the database is away (%s); trying again", name, first_line(error))
+                log.warning("%s: the database is away (%s); trying again", lane.name, first_line(error))
                 await asyncio.sleep(delay_s)
                 delay_s = min(delay_s * 2, _RETRY_MOST_S)
-        return connection
+        return lane.connection
 
     def _gather(self, first: Topic, now_ms: int) -> dict[Topic, AppendBatch]:
         """`first` and whoever else is ready for the same segment, up to a statement's size."""

@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.errors import BrokerError, ConsumerNotFound, MetadataInvalid, ServiceNotReady
-from broker.core.position import Position
+from broker.core.errors import BrokerError, ServiceNotReady
 from broker.service.values import ClientIdentity
-from broker.transports.binary_consumer import ConsumerSlot
+from broker.transports.binary_consumer_table import ConsumerTable
 from broker.transports.binary_producer import ProducerSlot
-from broker.transports.binary_requests import producer_request, subscribe_request
+from broker.transports.binary_requests import producer_request
 from broker.transports.keep_alive import KeepAlive, Timer
 from broker.transports.lookup import LookupAnswers
 from broker.transports.read_gate import ReadGate
@@ -27,7 +26,6 @@ from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
 from vela.wire.binary.server import ConnectionState, ServerEngine
 from vela.wire.errors import LocalProtocolError, RemoteProtocolError
-from vela.wire.message_id import MessageId
 
 if TYPE_CHECKING:
     from broker.transports.channel import ByteChannel
@@ -64,12 +62,12 @@ class BinaryConnection:
         self.gate = ReadGate(pause=channel.pause_reading, resume=self._resume_reading)
         self.is_lost = False
         self._channel = channel
-        self._address = address
+        self.address = address
         self._face = face
         self._loop = loop
-        self._identity = ClientIdentity(address=address, client_version="", face=face)
+        self.identity = ClientIdentity(address=address, client_version="", face=face)
         self._producers: dict[int, ProducerSlot] = {}
-        self._consumers: dict[int, ConsumerSlot] = {}
+        self.consumers = ConsumerTable(self)
         self._closed_producers: dict[int, float] = {}  # producer id -> loop time when forgotten
         self._unread: deque[bytes] = deque()  # pieces that came while the gate was closed
         self._events: deque[events.Event] = deque()  # decoded, not handled yet
@@ -86,9 +84,9 @@ class BinaryConnection:
         )
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             events.Send: self._on_send,
-            events.Ack: self._on_ack,
-            events.Flow: self._on_flow,
-            events.Redeliver: self._on_redeliver,
+            events.Ack: self.consumers.on_ack,
+            events.Flow: self.consumers.on_flow,
+            events.Redeliver: self.consumers.on_redeliver,
             events.Connect: self._on_connect,
             events.AuthResponse: self._ignore,
             events.Ping: self._on_ping,
@@ -98,12 +96,12 @@ class BinaryConnection:
             events.GetTopicsOfNamespace: self._lookups.on_topics_of_namespace,
             events.OpenProducer: self._on_open_producer,
             events.CloseProducer: self._on_close_producer,
-            events.Subscribe: self._on_subscribe,
-            events.Unsubscribe: self._on_unsubscribe,
-            events.Seek: self._on_seek,
-            events.CloseConsumer: self._on_close_consumer,
-            events.GetLastMessageId: self._on_get_last_message_id,
-            events.ConsumerStats: self._on_consumer_stats,
+            events.Subscribe: self.consumers.on_subscribe,
+            events.Unsubscribe: self.consumers.on_unsubscribe,
+            events.Seek: self.consumers.on_seek,
+            events.CloseConsumer: self.consumers.on_close_consumer,
+            events.GetLastMessageId: self.consumers.on_get_last_message_id,
+            events.ConsumerStats: self.consumers.on_consumer_stats,
             events.Unsupported: self._on_unsupported,
         }
 
@@ -156,7 +154,7 @@ class BinaryConnection:
                 self.fail(server_error(error), str(error))
             except Exception:
                 # A fault of the broker's, not of the peer's: it loses its connection, nobody else anything.
-                log.exception("%s: handling %s failed", self._address, type(event).__name__)
+                log.exception("%s: handling %s failed", self.address, type(event).__name__)
                 self.fail(ServerError.UNKNOWN_ERROR, "internal error; the broker's log says which")
 
     def _resume_reading(self) -> None:
@@ -191,9 +189,7 @@ class BinaryConnection:
     def writable_again(self) -> None:
         """The channel's peer has taken most of what was written."""
         self.gate.output_stuck(stuck=False)
-        for slot in list(self._consumers.values()):
-            if slot.consumer is not None:
-                slot.consumer.writable_again()
+        self.consumers.writable_again()
 
     def _ping(self) -> None:
         self.engine.send_ping()
@@ -215,7 +211,7 @@ class BinaryConnection:
         """Send what is ready and close. Logged in one line."""
         if self._is_closing:
             return
-        log.info("%s (%s): closing the connection: %s", self._address, self._face, reason)
+        log.info("%s (%s): closing the connection: %s", self.address, self._face, reason)
         self._is_closing = True
         self._is_handling = False
         self.written()
@@ -229,17 +225,13 @@ class BinaryConnection:
         self._keep_alive.stop()
         self._unread.clear()
         self._events.clear()
-        producers, consumers = list(self._producers.values()), list(self._consumers.values())
+        producers = list(self._producers.values())
         self._producers.clear()
-        self._consumers.clear()
-        for producer_slot in producers:
-            producer_slot.is_closed = True
-            if producer_slot.producer is not None:
-                producer_slot.producer.detach()
-        for consumer_slot in consumers:
-            consumer_slot.is_closed = True
-            if consumer_slot.consumer is not None:
-                consumer_slot.consumer.detach()
+        for slot in producers:
+            slot.is_closed = True
+            if slot.producer is not None:
+                slot.producer.detach()
+        self.consumers.lost()
 
     # -- requests that take time ---------------------------------------------------------------------------------
 
@@ -256,13 +248,14 @@ class BinaryConnection:
         except BrokerError as error:
             refuse(error)
         except Exception:
-            log.exception("%s: a request failed", self._address)
+            log.exception("%s: a request failed", self.address)
             refuse(BrokerError("internal error; the broker's log says which"))
         finally:
             self.written()
             self.gate.request_done()
 
-    def _refusal(self, request_id: int) -> Callable[[BrokerError], None]:
+    def refusal(self, request_id: int) -> Callable[[BrokerError], None]:
+        """What answers a request with ERROR."""
         return lambda error: self.engine.send_error(request_id, server_error(error), str(error))
 
     # -- connection ----------------------------------------------------------------------------------------------
@@ -272,8 +265,8 @@ class BinaryConnection:
         if not ready:
             self.fail(ServerError.SERVICE_NOT_READY, why)
             return
-        self._identity = ClientIdentity(
-            address=self._address, client_version=event.client_version, face=self._face
+        self.identity = ClientIdentity(
+            address=self.address, client_version=event.client_version, face=self._face
         )
         self.engine.send_connected()
 
@@ -310,12 +303,12 @@ class BinaryConnection:
             )
         elif known.producer is None:
             busy = ServiceNotReady(f"producer {event.producer_id} is still being opened; try again")
-            self._refusal(event.request_id)(busy)
+            self.refusal(event.request_id)(busy)
         else:
             self.engine.send_producer_success(event.request_id, name=known.producer.name)
 
     async def _open_producer(self, slot: ProducerSlot, event: events.OpenProducer) -> None:
-        producer = await self.broker.open_producer(producer_request(event), self._identity, slot)
+        producer = await self.broker.open_producer(producer_request(event), self.identity, slot)
         if slot.is_closed:
             producer.detach()
             return
@@ -329,7 +322,7 @@ class BinaryConnection:
         if self._producers.get(slot.producer_id) is slot:
             del self._producers[slot.producer_id]
         if not slot.is_closed:
-            self._refusal(event.request_id)(error)
+            self.refusal(event.request_id)(error)
 
     def _on_close_producer(self, event: events.CloseProducer) -> None:
         slot = self._producers.get(event.producer_id)
@@ -339,7 +332,7 @@ class BinaryConnection:
                 del self._producers[event.producer_id]
             self.engine.send_success(event.request_id)
         else:
-            self.run(self._close_producer(slot, event), self._refusal(event.request_id))
+            self.run(self._close_producer(slot, event), self.refusal(event.request_id))
 
     async def _close_producer(self, slot: ProducerSlot, event: events.CloseProducer) -> None:
         async with slot.turn:
@@ -365,140 +358,3 @@ class BinaryConnection:
             while len(self._closed_producers) >= CLOSED_PRODUCERS_REMEMBERED:
                 del self._closed_producers[next(iter(self._closed_producers))]
             self._closed_producers[slot.producer_id] = self._loop.time() + CLOSED_PRODUCER_MEMORY_S
-
-    # -- consumers -----------------------------------------------------------------------------------------------
-
-    def _on_flow(self, event: events.Flow) -> None:
-        slot = self._consumers.get(event.consumer_id)
-        if slot is not None and slot.consumer is not None:
-            slot.consumer.flow(event.permits)
-
-    def _on_ack(self, event: events.Ack) -> None:
-        slot = self._consumers.get(event.consumer_id)
-        if slot is not None:
-            slot.ack(event)
-
-    def _on_redeliver(self, event: events.Redeliver) -> None:
-        slot = self._consumers.get(event.consumer_id)
-        if slot is not None:
-            slot.redeliver(event)
-
-    def _on_subscribe(self, event: events.Subscribe) -> None:
-        known = self._consumers.get(event.consumer_id)
-        if known is None:
-            request = subscribe_request(event)
-            partition = -1 if request.topic.partition is None else request.topic.partition
-            slot = ConsumerSlot(self, event.consumer_id, partition=partition)
-            self._consumers[event.consumer_id] = slot
-            self.run(self._subscribe(slot, event), lambda error: self._consumer_refused(slot, event, error))
-        elif known.consumer is None:
-            busy = ServiceNotReady(f"consumer {event.consumer_id} is still being opened; try again")
-            self._refusal(event.request_id)(busy)
-        else:
-            self.engine.send_success(event.request_id)
-
-    async def _subscribe(self, slot: ConsumerSlot, event: events.Subscribe) -> None:
-        consumer = await self.broker.subscribe(subscribe_request(event), self._identity, slot)
-        if slot.is_closed:
-            consumer.detach()
-            return
-        slot.consumer = consumer
-        self.engine.send_success(event.request_id)
-
-    def _consumer_refused(self, slot: ConsumerSlot, event: events.Subscribe, error: BrokerError) -> None:
-        self._forget_consumer(slot)
-        if not slot.is_closed:
-            self._refusal(event.request_id)(error)
-
-    def consumer_closed_by_broker(self, slot: ConsumerSlot, reason: str) -> None:
-        """CLOSE_CONSUMER without a request: the client subscribes again (protocol 3.10)."""
-        if self._consumers.get(slot.consumer_id) is not slot:
-            return
-        self._forget_consumer(slot)
-        log.info("%s: consumer %s is closed: %s", self._address, slot.consumer_id, reason)
-        try:
-            self.engine.send_close_consumer(slot.consumer_id)
-        except LocalProtocolError as error:
-            self.close(str(error))
-        self.written()
-
-    def _forget_consumer(self, slot: ConsumerSlot) -> None:
-        if self._consumers.get(slot.consumer_id) is slot:
-            del self._consumers[slot.consumer_id]
-
-    def _on_close_consumer(self, event: events.CloseConsumer) -> None:
-        slot = self._consumers.pop(event.consumer_id, None)
-        if slot is not None:
-            slot.is_closed = True
-            if slot.consumer is not None:
-                slot.consumer.detach()
-        self.engine.send_success(event.request_id)
-
-    def _on_unsubscribe(self, event: events.Unsubscribe) -> None:
-        self._with_consumer(event, self._unsubscribe)
-
-    async def _unsubscribe(self, slot: ConsumerSlot, event: events.Unsubscribe) -> None:
-        if slot.consumer is not None:
-            await slot.consumer.unsubscribe(force=event.force)
-        slot.is_closed = True
-        self._forget_consumer(slot)
-        self.engine.send_success(event.request_id)
-
-    def _on_seek(self, event: events.Seek) -> None:
-        self._with_consumer(event, self._seek)
-
-    async def _seek(self, slot: ConsumerSlot, event: events.Seek) -> None:
-        if slot.consumer is None:
-            raise ConsumerNotFound(f"consumer {slot.consumer_id} is closed; subscribe again")
-        if (event.message_id is None) == (event.publish_time_ms is None):
-            raise MetadataInvalid("SEEK takes either a message id or a publish time")
-        if event.message_id is not None:
-            target = Position(event.message_id.ledger_id, event.message_id.entry_id)
-            await slot.consumer.seek_position(target, event.ack_set)
-        elif event.publish_time_ms is not None:
-            await slot.consumer.seek_time(event.publish_time_ms)
-        self.engine.send_success(event.request_id)
-
-    def _on_get_last_message_id(self, event: events.GetLastMessageId) -> None:
-        self._with_consumer(event, self._get_last_message_id)
-
-    async def _get_last_message_id(self, slot: ConsumerSlot, event: events.GetLastMessageId) -> None:
-        if slot.consumer is None:
-            raise ConsumerNotFound(f"consumer {slot.consumer_id} is closed; subscribe again")
-        last = await slot.consumer.last_message()
-        self.engine.send_last_message_id(
-            event.request_id,
-            last=MessageId(
-                last.position.ledger_id,
-                last.position.entry_id,
-                slot.partition,
-                last.batch_size - 1 if last.batch_size else -1,
-                last.batch_size,
-            ),
-            mark_delete=MessageId(last.mark_delete.ledger_id, last.mark_delete.entry_id, slot.partition),
-        )
-
-    def _with_consumer(
-        self,
-        event: events.Unsubscribe | events.Seek | events.GetLastMessageId,
-        work: Callable[[ConsumerSlot, Any], Awaitable[None]],
-    ) -> None:
-        slot = self._consumers.get(event.consumer_id)
-        if slot is None or slot.consumer is None:
-            missing = MetadataInvalid(f"consumer {event.consumer_id} is not open here; subscribe first")
-            self._refusal(event.request_id)(missing)
-        else:
-            self.run(self._in_turn(slot, event, work), self._refusal(event.request_id))
-
-    async def _in_turn(
-        self, slot: ConsumerSlot, event: events.Event, work: Callable[[ConsumerSlot, Any], Awaitable[None]]
-    ) -> None:
-        async with slot.turn:
-            await work(slot, event)
-
-    def _on_consumer_stats(self, event: events.ConsumerStats) -> None:
-        if event.consumer_id in self._consumers:
-            code, message = ServerError.NOT_ALLOWED_ERROR, "read a consumer's statistics in the console"
-        else:
-            code, message = ServerError.CONSUMER_NOT_FOUND, f"consumer {event.consumer_id} is not open here"
-        self.engine.send_consumer_stats_failed(event.request_id, code, message)

@@ -22,9 +22,9 @@ __all__ = ["ConsumerSlot"]
 class ConsumerSlot:
     """What stands behind a client-chosen consumer id; a `ConsumerSink`."""
 
-    def __init__(self, connection: BinaryConnection, consumer_id: int, *, partition: int) -> None:
+    def __init__(self, connection: BinaryConnection, consumer_id: int) -> None:
         self.consumer_id = consumer_id
-        self.partition = partition  # -1 = not a partition
+        self.partition = -1  # -1 = not a partition
         self.consumer: ConsumerPort | None = None  # None while it is being opened
         self.turn = asyncio.Lock()  # requests of one consumer run in the order they came
         self.is_closed = False
@@ -53,7 +53,7 @@ class ConsumerSlot:
         """The broker detached the consumer; the client subscribes again by itself."""
         if not self.is_closed:
             self.is_closed = True
-            self._connection.consumer_closed_by_broker(self, reason)
+            self._connection.consumers.closed_by_broker(self, reason)
 
     async def is_alive(self) -> bool:
         """Ask the peer: somebody else wants this consumer's place."""

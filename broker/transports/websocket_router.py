@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from broker.core.errors import BrokerError
 from broker.service.clock import Clock, SystemClock
@@ -52,6 +53,7 @@ class WebSocketRouter:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
         try:
+            self._require_origin(scope)
             handler = self._handler(scope, socket_of(scope))
         except HandshakeRefused as error:
             await _refuse(send, error)
@@ -64,6 +66,17 @@ class WebSocketRouter:
             await handler.run(receive, send)
         finally:
             handler.lost()
+
+    def _require_origin(self, scope: Scope) -> None:
+        """A browser says which page opens a socket; pages of other hosts may not, or any site could publish here."""
+        headers = dict(scope.get("headers", ()))
+        origin = headers.get(b"origin", b"").decode("latin-1").rstrip("/")
+        if not origin or origin in self._broker.settings.websocket_origins:
+            return
+        if urlsplit(origin).hostname != urlsplit(f"//{headers.get(b'host', b'').decode('latin-1')}").hostname:
+            raise HandshakeRefused(
+                403, f"pages of {origin} may not connect; name it in VELA_WEBSOCKET_ORIGINS"
+            )
 
     def _handler(self, scope: Scope, socket: Socket) -> Handler:
         query = parse_query(scope["query_string"])
@@ -90,6 +103,9 @@ class WebSocketRouter:
 
     async def _open(self, handler: Handler) -> HandshakeRefused | None:
         """Why the handler cannot be opened; None when it is open."""
+        ready, why = self._broker.is_ready()
+        if not ready:
+            return handler.refusal(503, why)
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 await handler.open()

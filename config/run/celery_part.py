@@ -1,4 +1,4 @@
-"""One of Celery's processes without its command line: `python -m config.run.celery_part tick|work|beat`.
+"""One of Celery's processes without its command line: `python -m config.run.celery_part tick|work|pipeline|beat`.
 
 The same as `celery -A config worker -Q tick -P solo`, `… worker -Q work -P threads -c 2` and `… beat`, for a third of
 a second less: Celery's command line brings along a shell with completion that a supervised process has no use for.
@@ -21,6 +21,7 @@ WORKERS: dict[str, dict[str, Any]] = {
         "pool": "solo"
     },  # the tick has a worker of its own: behind other work it would come late (design 7)
     "work": {"pool": "threads", "concurrency": 2},
+    "pipeline": {"pool": "solo"},  # Spark's jobs, one at a time; only containers start it (docker/roles.py)
 }
 
 

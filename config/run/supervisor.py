@@ -87,6 +87,7 @@ class Supervisor:
             for stage in self._stages:
                 for child in stage:
                     self._tend(child, now_s)
+                    child.trim_log()
             self._wait(LOOK_S)
 
     def stop(self) -> None:

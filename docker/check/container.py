@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from docker.check.image import Image
 from docker.check.programs import CheckFailed, capture, until
 
 __all__ = ["Container", "Network", "network"]
+
+OUTSIDE = "192.0.2.1"  # reserved for documentation, so it is nobody's
 
 # Runs as root inside the new namespaces; what it executes at the end is process 1. The root is read-only, as
 # compose.yaml has it; /tmp, /dev and the volume are the container's own.
@@ -46,7 +49,7 @@ exec chroot "$root" "$@"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """A network namespace with nothing but a loopback: every port is free, and every service's name leads there."""
+    """A network of its own: every port is free, every name leads to 127.0.0.1, OUTSIDE is a second address."""
 
     holder: int  # process id that keeps it
     hosts: Path  # /etc/hosts for those inside
@@ -55,6 +58,11 @@ class Network:
         """What to put before a command that is to run inside."""
         return ["nsenter", f"--net=/proc/{self.holder}/ns/net"]
 
+    def reaches(self, port: int) -> bool:
+        """Whether something listens for others than its own machine, as a published port needs it."""
+        knock = f"import socket; socket.create_connection(('{OUTSIDE}', {port}), 3)"
+        return capture([*self.command(), sys.executable, "-c", knock]).returncode == 0
+
 
 @contextlib.contextmanager
 def network(folder: Path, names: tuple[str, ...]) -> Iterator[Network]:
@@ -62,7 +70,13 @@ def network(folder: Path, names: tuple[str, ...]) -> Iterator[Network]:
     hosts = folder / "hosts"
     hosts.write_text(f"127.0.0.1 localhost {' '.join(names)}\n", encoding="ascii")
     holder = subprocess.Popen(
-        ["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec sleep infinity"],
+        [
+            "unshare",
+            "--net",
+            "sh",
+            "-c",
+            f"ip link set lo up && ip address add {OUTSIDE} dev lo && echo up && exec sleep infinity",
+        ],
         stdout=subprocess.PIPE,
         text=True,
     )

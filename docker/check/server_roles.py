@@ -14,6 +14,8 @@ from docker.check.programs import CheckFailed, say, until
 
 __all__ = ["check_refusals", "check_role_all", "check_separate_roles", "check_shape", "database"]
 
+DOORS = (8000, 8080, 6650)
+EMBEDDED_POSTGRES = 54329
 _COMPILERS = ("cc", "gcc", "g++", "c++", "clang", "make", "ld", "as")
 
 # The embedded server by itself, in a container of its own: compose's `postgres` in the check.
@@ -36,7 +38,7 @@ def check_shape(image: Image) -> None:
     facts = {
         "runs as root": image.user.partition(":")[0] in ("", "0", "root"),
         "has no volume /data": image.volumes != ["/data"],
-        "exposes other ports than 8000 8080 6650": set(image.ports) != {"8000/tcp", "8080/tcp", "6650/tcp"},
+        "exposes other ports than 8000 8080 6650": set(image.ports) != {f"{port}/tcp" for port in DOORS},
         "has no entrypoint in exec form": image.entrypoint[:1] in ([], ["/bin/sh"]),
         "has no collected static files": not (image.root / "app/staticfiles/staticfiles.json").is_file(),
         "carries an installer": (image.root / "opt/vela/bin/pip").exists(),
@@ -62,9 +64,18 @@ def check_role_all(image: Image, net: Network, folder: Path) -> None:
             image, net, name=name, folder=folder, arguments=list(image.command), data=data
         ) as container:
             up_s = container.wait_healthy()
+            _check_doors(net, container.name)
             stop_s = container.stop()
             data = container.data
         say(f"role all ({name}): healthy after {up_s:.1f} s, stopped in {stop_s:.1f} s")
+
+
+def _check_doors(net: Network, name: str) -> None:
+    closed = [port for port in DOORS if not net.reaches(port)]
+    if closed or net.reaches(EMBEDDED_POSTGRES):
+        raise CheckFailed(
+            f"{name}: ports {closed} are closed to others, or the embedded PostgreSQL's is open"
+        )
 
 
 def check_refusals(image: Image, net: Network, folder: Path) -> None:

@@ -29,7 +29,7 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 MIB = 1024 * 1024
 LARGEST_MESSAGE = 5 * MIB
 COST_BYTES = 4 * LARGEST_MESSAGE  # what one bad client may cost when messages of this size are allowed
-TAIL_CACHE_BYTES = MIB
+TAIL_CACHE_BYTES = 16 * MIB
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +156,8 @@ def test_names_that_cannot_be_are_refused(vela: VelaProcess) -> None:
         bad = commands.subscribe("a/b", "s", type=SubType.SHARED, consumer_id=1, request_id=4)
         said = peer.ask("ERROR", bad)
         assert ServerError(said.error.error) == ServerError.INVALID_TOPIC_NAME
+        assert said.error.request_id == 4
+        peer.ask("PONG", commands.ping())
 
 
 def test_permits_of_zero_close_and_what_was_out_is_delivered_again(vela: VelaProcess) -> None:
@@ -286,7 +288,7 @@ def test_refused_handshakes_have_a_status_and_a_reason(vela: VelaProcess, path: 
     assert json.loads(refused.value.response.body)["reason"]
 
 
-# -- peers that do not read, and peers that flood ------------------------------------------------------------------------
+# -- peers that do not read, and peers that flood
 
 
 def publish(vela: VelaProcess, topic: str, *, messages: int, size_bytes: int) -> None:

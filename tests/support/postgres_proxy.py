@@ -207,6 +207,7 @@ class PostgresProxy:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # aborted transports end in the loop's next turn
 
     def trap(self, sql: str, moment: Moment, *, connection: str = "") -> Trap:
         """Catch the next statement whose text contains `sql`."""
@@ -247,14 +248,13 @@ class PostgresProxy:
         task.add_done_callback(self._tasks.discard)
         try:
             server = await asyncio.open_connection(self._upstream.hostname, self._upstream.port)
-        except OSError:
-            writer.transport.abort()
+            link = _Link(self, (reader, writer), server)
+            self._links.add(link)
+            try:
+                await link.run()
+            finally:
+                self._links.discard(link)
+        except (OSError, asyncio.CancelledError):
             return
-        link = _Link(self, (reader, writer), server)
-        self._links.add(link)
-        try:
-            await link.run()
-        except asyncio.CancelledError:
-            link.kill()
         finally:
-            self._links.discard(link)
+            writer.transport.abort()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from types import TracebackType
+from typing import Self
 from urllib.parse import urlsplit
 
 from vela.wire.binary import commands
@@ -31,7 +32,7 @@ class RawPulsar:
         if connect:
             self.ask("CONNECTED", commands.connect(client_version="raw", protocol_version=21))
 
-    def __enter__(self) -> RawPulsar:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -21,6 +21,6 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
             settings = broker_settings()
-            run_broker(lambda: Broker(settings, conninfo()))
+            run_broker(lambda: Broker(settings, conninfo(), read_role=settings.read_role))
         except (CannotStart, SettingInvalid) as error:
             raise CommandError(str(error)) from None

@@ -24,6 +24,9 @@ def variables(tmp_path: Path) -> dict[str, str]:
         ("migrate", [["-m", "config.run.prepare"]]),
         ("broker", [["runbroker"]]),
         ("console", [["runconsole"]]),
+        ("worker", [["tick"], ["work"]]),
+        ("beat", [["beat"]]),
+        ("pipeline-worker", [["pipeline"]]),
     ],
 )
 def test_a_role_is_the_command_that_make_run_starts(
@@ -31,16 +34,6 @@ def test_a_role_is_the_command_that_make_run_starts(
 ) -> None:
     lines = commands(role, environment_of(role, variables))
     assert [line[-len(ending) :] for line, ending in zip(lines, endings, strict=True)] == endings
-
-
-def test_the_worker_is_the_ticks_worker_and_the_other(variables: dict[str, str]) -> None:
-    lines = commands("worker", environment_of("worker", variables))
-    assert [line[line.index("-Q") + 1] for line in lines] == ["tick", "work"]
-
-
-def test_beat_keeps_its_schedule_in_the_data_folder(variables: dict[str, str]) -> None:
-    (line,) = commands("beat", environment_of("beat", variables))
-    assert line[line.index("--schedule") + 1].startswith(variables["VELA_DATA_DIR"])
 
 
 def test_the_spark_worker_goes_to_the_master_it_is_told(variables: dict[str, str]) -> None:

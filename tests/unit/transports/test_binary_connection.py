@@ -218,6 +218,16 @@ async def test_a_second_producer_of_the_same_id_answers_by_the_state_of_the_firs
     assert client.names() == ["PRODUCER_SUCCESS"]
 
 
+async def test_an_impossible_name_fails_that_request_only(client: WireClient) -> None:
+    client.tell(commands.subscribe("a/b", "s", type=SubType.SHARED, consumer_id=1, request_id=5))
+    client.tell(commands.producer("a/b", producer_id=1, request_id=6))
+    await settle()
+    answers = {command.error.request_id: ServerError(command.error.error) for command in client.heard()}
+    assert answers == dict.fromkeys((5, 6), ServerError.INVALID_TOPIC_NAME)
+    assert not client.is_closed()
+    await client.subscribe()
+
+
 async def test_what_is_not_available_is_refused_by_name(client: WireClient) -> None:
     client.tell(commands.producer("orders", producer_id=1, request_id=1, access_mode=AccessMode.EXCLUSIVE))
     await settle()

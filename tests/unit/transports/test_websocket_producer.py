@@ -233,6 +233,12 @@ async def test_a_name_in_use_is_a_conflict_and_the_holder_keeps_it(broker: FakeB
     await connect(broker, "?producerName=web").opened()
 
 
+async def test_a_broker_that_is_not_ready_answers_503(broker: FakeBroker) -> None:
+    broker.ready = (False, "waiting for the lock")
+    status, reason = await connect(broker).refused()
+    assert (status, "waiting for the lock" in reason) == (503, True)
+
+
 @pytest.mark.parametrize(("error", "status"), [(ProducerBusy("x"), 409), (TopicTerminated("x"), 503)])
 async def test_partitions_opened_before_a_refusal_are_let_go(
     error: Exception, status: int, monkeypatch: pytest.MonkeyPatch
