@@ -32,9 +32,8 @@ log = logging.getLogger(__name__)
 
 LANES = 2
 MAX_ENTRIES = 1000  # a statement of 1,000 rows of 1 KB takes about 15 ms; more only adds latency
-MAX_BYTES = (
-    2 * 1024 * 1024
-)  # half of what a connection may have unanswered: one half commits while the other gathers
+# Half of what one connection may have unanswered, so that one half is gathered while the other commits.
+MAX_BYTES = 2 * 1024 * 1024
 _RETRY_S = 0.05
 _RETRY_MOST_S = 1.0
 
