@@ -40,6 +40,9 @@ CLOSED_PRODUCER_MEMORY_S: Final = 30.0  # SENDs under way to a producer the brok
 CLOSED_PRODUCERS_REMEMBERED: Final = 10_000
 MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024
 JOIN_BYTES: Final = 256 * 1024  # written at once even while more commands of the same piece are being handled
+MAX_GREETING_BYTES: Final = (
+    64 * 1024
+)  # a CONNECT with its credentials is smaller; a larger frame fails by itself
 PIECE_BYTES: Final = 256 * 1024  # commands are decoded from so many bytes at a time
 
 
@@ -71,6 +74,9 @@ class BinaryConnection:
         self._closed_producers: dict[int, float] = {}  # producer id -> loop time when forgotten
         self._unread: deque[bytes] = deque()  # pieces that came while the gate was closed
         self._events: deque[events.Event] = deque()  # decoded, not handled yet
+        self._greeting: bytearray | None = (
+            bytearray()
+        )  # bytes of the first frame so far; None when it is past
         self._is_handling = False
         self._is_closing = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -128,13 +134,30 @@ class BinaryConnection:
                 if not self._events:
                     if not self._unread:
                         break
-                    failure = self._decode(self._unread.popleft())
+                    piece = self._unread.popleft()
+                    failure = self._decode(piece if self._greeting is None else self._greeting_in(piece))
                 self._handle_events()
         finally:
             self._is_handling = False
         if failure is not None:
             self.fail(ServerError.METADATA_ERROR, str(failure))
         self.written()
+
+    def _greeting_in(self, piece: bytes) -> bytes:
+        """The first frame alone, or b"" until it is whole: what comes after it in one piece is only legal once it has
+        been answered, and a client that does not wait for CONNECTED is served all the same.
+        """
+        greeting = self._greeting or bytearray()
+        greeting += piece
+        end = 4 + int.from_bytes(greeting[:4], "big")
+        if len(greeting) < 4 or (len(greeting) < end and end <= MAX_GREETING_BYTES):
+            self._greeting = greeting
+            return b""
+        self._greeting = None
+        end = min(end, MAX_GREETING_BYTES)
+        if len(greeting) > end:
+            self._unread.appendleft(bytes(greeting[end:]))
+        return bytes(greeting[:end])
 
     def _decode(self, piece: bytes) -> RemoteProtocolError | None:
         try:

@@ -516,3 +516,13 @@ async def test_delivery_names_the_partition(client: WireClient) -> None:
     await settle()
     assert client.heard()[-1].message.message_id.partition == 2
     assert client.broker.topic(name).entries[0].entry_id == Position(1, 0).entry_id
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 4, 5, 20])
+async def test_commands_sent_behind_connect_without_waiting_are_served(broker: FakeBroker, cut: int) -> None:
+    client = WireClient(broker, connect=False)
+    pieces = commands.connect(client_version="test", protocol_version=21) + commands.ping()
+    client.tell(pieces[:cut])
+    client.tell(pieces[cut:])
+    assert client.names() == ["CONNECTED", "PONG"]
+    assert not client.is_closed()
