@@ -172,6 +172,14 @@ def _metric(vela: VelaProcess, name: str) -> int:
     )
 
 
+def _logs(vela: VelaProcess) -> list[str]:
+    """The end of what each process wrote, for whoever has to find out."""
+    return [
+        f"== {log.name}\n{log.read_text(encoding='utf-8', errors='replace')[-6000:]}"
+        for log in sorted(vela.data_dir.glob("log/*.log"))
+    ]
+
+
 def main() -> int:
     """The long form."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -182,7 +190,11 @@ def main() -> int:
     seed = secrets.randbits(31) if options.seed is None else options.seed
     print(f"chaos: seed {seed}", flush=True)
     with started_vela() as vela:
-        findings = run_chaos(vela, kills=options.kills, messages=options.messages, seed=seed)
+        try:
+            findings = run_chaos(vela, kills=options.kills, messages=options.messages, seed=seed)
+        except AssertionError:
+            print(vela.text(), *_logs(vela), sep="\n")
+            raise
     print(findings)
     if not findings.unknown_outcomes:
         print("no commit's outcome was unknown in this run: run it again with another seed", file=sys.stderr)
