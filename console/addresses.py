@@ -38,8 +38,8 @@ class NameConverter:
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        """The name as it is stored."""
-        return _unescape(value)
+        """The name as it is stored. ValueError, which is a 404, for what no name can hold."""
+        return _storable(_unescape(value))
 
     def to_url(self, value: str) -> str:
         """The name as one path segment."""
@@ -54,7 +54,7 @@ class TopicConverter:
     def to_python(self, value: str) -> str:
         """domain/tenant/namespace/local to domain://tenant/namespace/local."""
         domain, *parts = value.split("/")
-        return f"{domain}://" + "/".join(_unescape(part) for part in parts)
+        return _storable(f"{domain}://" + "/".join(_unescape(part) for part in parts))
 
     def to_url(self, value: str) -> str:
         """The inverse. A local name keeps what comes after the third slash."""
@@ -80,3 +80,9 @@ def act_form_url(topic: str, subscription: str, kind: str) -> str:
 def short_name(topic: str) -> str:
     """The local part of a full topic name."""
     return topic.split("/", 4)[-1]
+
+
+def _storable(name: str) -> str:
+    if "\0" in name:
+        raise ValueError("PostgreSQL's text holds no NUL")
+    return name

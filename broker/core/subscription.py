@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from enum import Enum
 from typing import Final
 
@@ -32,8 +33,17 @@ def check_name(name: str) -> None:
     """Raises NotAllowed for an empty name and for those the broker keeps for itself."""
     if not name:
         raise NotAllowed("a subscription needs a name")
+    if name != name.strip():
+        raise NotAllowed(f"subscription name {name!r} begins or ends with blanks: leave them out")
+    check_printable("subscription", name)
     if name in RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
         raise NotAllowed(f"subscription name {name!r} is reserved; choose another")
+
+
+def check_printable(what: str, name: str) -> None:
+    """Raises NotAllowed for control characters: PostgreSQL's text holds no NUL, and nobody can type the others."""
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
+        raise NotAllowed(f"the {what} name {name!r} holds a control character: leave it out")
 
 
 def check_built(wanted: SubscriptionType) -> None:

@@ -103,12 +103,12 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None], *, is_
         backlog_after=moved.backlog_messages,
         replayed=either.totals.messages - moved.totals.messages,
         skipped=either.totals.messages - cursor.totals.messages,
-        partly_acked_forgotten=max(0, _partly(cursor) - _partly(moved)),
+        partly_acked_forgotten=sum(
+            1
+            for ledger_id, entry_id, _ in cursor.partly_acked()
+            if moved.remaining_of(Position(ledger_id, entry_id)) is None
+        ),
     )
-
-
-def _partly(cursor: Cursor) -> int:
-    return sum(1 for _ in cursor.partly_acked())
 
 
 async def find_target(subscription: Subscription, kind: str, parameters: Mapping[str, Any]) -> Target:

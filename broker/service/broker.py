@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from broker.core.errors import NotAllowed, ServiceNotReady, TopicNotFound
+from broker.core.subscription import check_printable
 from broker.core.topic_name import TopicName
 from broker.service.act_runner import ActRunner
 from broker.service.clock import Clock, SystemClock
@@ -149,6 +150,7 @@ class Broker:
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
         """Attach a producer. Raises BrokerError (protocol 3.5)."""
+        check_printable("producer", request.name or "")
         topic = await self.topic(request.topic, create=request.create_topic)
         return await topic.open_producer(request, identity, sink)
 
@@ -156,6 +158,7 @@ class Broker:
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
         """Attach a consumer. Raises BrokerError (protocol 3.7)."""
+        check_printable("consumer", request.consumer_name)
         topic = await self.topic(request.topic, create=request.create_topic)
         return await topic.subscribe(request, identity, sink)
 
@@ -182,7 +185,6 @@ class Broker:
         if row is None:
             if not create or not self.settings.auto_create_topics:
                 raise TopicNotFound(f"topic {name} does not exist; create it with `manage.py createtopic`")
-            await self._require_partition(name)
             await self._create(name)
             row = await repeat_until_done(pool, lambda c: store.find_topic(c, name), what="finding a topic")
         if row is None:
@@ -196,8 +198,10 @@ class Broker:
         self.topics[name.full] = topic
         return topic
 
-    async def _require_partition(self, name: TopicName) -> None:
-        """A partition beyond its topic's count would be made, and then read by nobody."""
+    async def _require_creatable(self, name: TopicName) -> None:
+        """No row for what cannot be served; a partition beyond its topic's count would be read by nobody."""
+        if name.domain != "persistent":
+            raise NotAllowed(f"{name}: non-persistent topics are not available; use persistent://")
         if name.partition is None:
             return
         base = TopicName.parse(name.base)
@@ -210,6 +214,7 @@ class Broker:
             )
 
     async def _create(self, name: TopicName) -> None:
+        await self._require_creatable(name)
         policies: dict[str, object] = {
             "retention_ms": self.settings.default_retention_ms,
             "retention_bytes": self.settings.default_retention_bytes,

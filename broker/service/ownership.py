@@ -173,7 +173,9 @@ class Ownership:
 
     async def _resume(self) -> None:
         """Reconnect, take the lock again, advance each epoch from the value known; give up what another took."""
+        attempts = 0
         while not self.is_held:
+            attempts += 1
             try:
                 if self._connection is None or self._connection.closed:
                     self._connection = await self._connect()
@@ -182,7 +184,12 @@ class Ownership:
                 elif not await store.end_own_holder(self._connection, sorted(self._backends)):
                     self._give_up()
             except psycopg.Error as error:
-                log.warning("waiting for the database to take the broker lock again: %s", first_line(error))
+                if attempts & (attempts - 1) == 0:  # a long outage must not fill the log
+                    log.warning(
+                        "waiting for the database to take the broker lock again (attempt %s): %s",
+                        attempts,
+                        first_line(error),
+                    )
                 if self._connection is not None:
                     await self._connection.close()
             if not self.is_held:

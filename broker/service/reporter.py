@@ -30,6 +30,7 @@ __all__ = ["Reporter"]
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
+_LONGEST_TEXT = 200  # characters of a client's free text
 
 
 class Reporter:
@@ -200,7 +201,7 @@ def _consumer_row(subscription: Subscription, consumer: Consumer, now_ms: int) -
         subscription_type=subscription.type.value,
         name=consumer.name,
         address=consumer.identity.address,
-        client_version=consumer.identity.client_version,
+        client_version=_storable(consumer.identity.client_version),
         face=consumer.identity.face,
         priority=consumer.dispatch.priority,
         connected_ms=consumer.connected_ms,
@@ -226,7 +227,7 @@ def _producer_row(topic: Topic, producer: Producer, now_ms: int) -> store.Produc
         topic_id=topic.topic_id,
         name=producer.name,
         address=producer.identity.address,
-        client_version=producer.identity.client_version,
+        client_version=_storable(producer.identity.client_version),
         face=producer.identity.face,
         connected_ms=producer.connected_ms,
         messages_in=producer.messages_in,
@@ -235,3 +236,8 @@ def _producer_row(topic: Topic, producer: Producer, now_ms: int) -> store.Produc
         last_send_ms=producer.last_send_ms,
         updated_ms=now_ms,
     )
+
+
+def _storable(text: str) -> str:
+    """A client's free text as PostgreSQL can hold it."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")[:_LONGEST_TEXT]

@@ -24,8 +24,8 @@ class Backoff:
     """How long to wait before the next start: doubles while starts fail, forgets after a while of health."""
 
     first_s: float = 0.5
-    most_s: float = 30.0
-    healthy_s: float = 30.0  # alive so long = the next death counts as the first
+    most_s: float = 5.0  # producers wait meanwhile: a start every 5 s costs less than 30 s without a broker
+    healthy_s: float = 10.0  # alive so long = the next death counts as the first
     _next_s: float = 0.0
 
     def after(self, lived_s: float) -> float:

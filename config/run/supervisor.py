@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from select import select
 from types import FrameType
 
@@ -122,7 +123,10 @@ class Supervisor:
         if self._postgres_restart_s is None:
             wait_s = self._postgres_backoff.after(now_s - self._postgres_started_s)
             self._postgres_restart_s = now_s + wait_s
-            say(f"postgresql {_ending(code)}; starting it again in {wait_s:.1f} s (log: {server.log})")
+            say(
+                f"postgresql {_ending(code)}{_last_words(server.log)}; "
+                f"starting it again in {wait_s:.1f} s (log: {server.log})"
+            )
         elif now_s >= self._postgres_restart_s:
             server.start()
             self._postgres_started_s = time.monotonic()
@@ -135,6 +139,20 @@ class Supervisor:
         """Sleep until a signal (a child's death among them) or the timeout."""
         if select([self._waker], [], [], timeout_s)[0]:
             self._waker.recv(4096)
+
+
+def _last_words(log: Path) -> str:
+    """Why PostgreSQL ended, by its own log: a full disk is the operator's to mend."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 4096))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    words = [
+        line.partition(level)[2].strip() for line in lines for level in ("PANIC:", "FATAL:") if level in line
+    ]
+    return f" ({words[-1]})" if words else ""
 
 
 def _ending(code: int) -> str:

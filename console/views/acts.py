@@ -19,7 +19,7 @@ def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
     """Search, kind, state and page are in the query string. Five queries."""
     before = request.GET.get("before", "")
     asked = ActsAsked(
-        search=request.GET.get("q", "").strip(),
+        search=request.GET.get("q", "").replace("\0", "").strip(),
         kind=request.GET.get("kind", ""),
         state=request.GET.get("state", ""),
         before=int(before) if before.isdecimal() and len(before) < 19 else None,

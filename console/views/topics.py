@@ -54,7 +54,7 @@ def _asked(query: QueryDict) -> TopicsAsked:
     except ValueError:
         after_value = 0.0
     return TopicsAsked(
-        search=query.get("q", "").strip(),
+        search=query.get("q", "").replace("\0", "").strip(),
         namespace=query.get("ns", ""),
         only_backlog=query.get("backlog") == "1",
         order=order if order in ORDERS else "name",

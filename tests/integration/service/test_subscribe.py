@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker.core.errors import ConsumerBusy, ProducerBusy, SubscriptionBusy
+from broker.core.errors import ConsumerBusy, NotAllowed, ProducerBusy, SubscriptionBusy
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription import SubscriptionType
 from broker.core.topic_name import TopicName
@@ -166,3 +166,20 @@ async def test_loading_a_topic_survives_lost_connections(broker_url: str) -> Non
         await consumer.has(3)
         assert [position.entry_id for position in consumer.positions] == [0, 1, 2]
         assert consumer.positions[0] >= Position(1, 0)
+
+
+async def test_names_that_nobody_can_type_or_store_are_refused(run: BrokerRun) -> None:
+    with pytest.raises(NotAllowed, match="control character"):
+        await run.consumer(subscription="new\nline")
+    with pytest.raises(NotAllowed, match="blanks"):
+        await run.consumer(subscription=" lead")
+    with pytest.raises(NotAllowed, match="control character"):
+        await run.broker.open_producer(
+            ProducerRequest(topic=TopicName.parse("t"), name="p\0q"), IDENTITY, ProducerProbe()
+        )
+
+
+async def test_what_cannot_be_served_leaves_no_topic(run: BrokerRun) -> None:
+    with pytest.raises(NotAllowed, match="non-persistent"):
+        await run.broker.partition_count(TopicName.parse("non-persistent://public/default/np"), create=True)
+    assert one_row(run.database_url, "SELECT count(*) FROM vela_topic WHERE name LIKE 'non-%%'") == (0,)
