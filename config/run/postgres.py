@@ -27,7 +27,7 @@ DURABLE: Mapping[str, str] = {
     "shared_buffers": "256MB",
     "max_wal_size": "4GB",  # appends are WAL: fewer checkpoints, fewer full-page images
     "min_wal_size": "512MB",
-    # Zeroing and syncing each new 16 MB of WAL stalled every commit: p99 at 1,000 msg/s was 25 to 745 ms, with this 8 to 14
+    # Zeroing each new 16 MB of WAL stalled every commit: p99 at 1,000 msg/s was 25 to 745 ms, so it is 8 to 9
     # (docs/decisions/0007).
     "wal_init_zero": "off",
     "wal_compression": "on",
