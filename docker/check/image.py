@@ -18,7 +18,6 @@ SUITE = "bookworm"
 _PACKAGES = (
     "python3,python3-venv,ca-certificates"  # what python:3.11-slim has, as far as Vela's image builds on it
 )
-_MIRROR = "http://deb.debian.org/debian"
 _BASE = "localhost/vela-check-base"
 _CACHE = Path("~/.cache/vela-docker-check").expanduser()
 
@@ -154,7 +153,9 @@ def _debian_mirror() -> str:
         uri, _, rest = line.partition(" ")
         if rest == f"{SUITE} Debian":
             return uri.rstrip("/")
-    return _MIRROR
+    raise CheckFailed(
+        f"apt knows no mirror of {SUITE}: name one in /etc/apt/sources.list and run apt-get update"
+    )
 
 
 def _image(name: str, root: Path, config: Mapping[str, object]) -> Image:
