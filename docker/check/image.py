@@ -146,7 +146,7 @@ def _pip_settings(python: Path) -> dict[str, str]:
 
 
 def _debian_mirror() -> str:
-    """The mirror that apt uses on this machine for the suite, else Debian's own."""
+    """The mirror that apt uses on this machine for the suite. Raises CheckFailed when it knows none."""
     form = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(LABEL)", "Created-By: Packages"]
     done = capture(form)
     for line in done.stdout.splitlines():
