@@ -45,13 +45,18 @@ class BrokerSettings:
     websocket_origins: frozenset[str]  # VELA_WEBSOCKET_ORIGINS: pages of other hosts that may open WebSockets
     lock_wait_s: float  # VELA_LOCK_WAIT_S: how long a second broker waits for the first to leave
 
+    @property
+    def local_host(self) -> str:
+        """Where this machine itself finds the doors."""
+        return _local_host(self.bind)
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> BrokerSettings:
         """Read and check every setting. Raises SettingInvalid naming the first one that cannot work."""
         read = _Reader(environment)
         bind = environment.get("VELA_BIND", "127.0.0.1")
         pulsar_port = read.integer("VELA_PULSAR_PORT", 6650, least=0, most=65535)
-        host = "127.0.0.1" if bind in ("0.0.0.0", "::") else bind  # noqa: S104 - compared, not bound
+        host = _local_host(bind)
         return cls(
             bind=bind,
             http_port=read.integer("VELA_HTTP_PORT", 8080, least=0, most=65535),
@@ -84,6 +89,10 @@ class BrokerSettings:
             ),
             lock_wait_s=read.integer("VELA_LOCK_WAIT_S", 20, least=0),
         )
+
+
+def _local_host(bind: str) -> str:
+    return "127.0.0.1" if bind in ("0.0.0.0", "::") else bind  # noqa: S104 - compared, not bound
 
 
 def _is_pulsar_url(text: str) -> bool:

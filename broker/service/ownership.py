@@ -232,12 +232,11 @@ class Ownership:
             log.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:
-        host = "127.0.0.1" if self._settings.bind in ("0.0.0.0", "::") else self._settings.bind  # noqa: S104
         await store.name_broker(
             connection,
             host=socket.gethostname(),
             pid=os.getpid(),
-            http_url=f"http://{host}:{self._settings.http_port}",
+            http_url=f"http://{self._settings.local_host}:{self._settings.http_port}",
             pulsar_url=self._settings.advertised_url,
         )
 

@@ -51,9 +51,7 @@ def _check(role: str) -> None:
 
 
 def _ready(role: str, port: int) -> None:
-    bind = broker_settings().bind
-    host = "127.0.0.1" if bind in ("0.0.0.0", "::") else bind  # noqa: S104 - compared, not bound
-    connection = http.client.HTTPConnection(host, port, timeout=3)
+    connection = http.client.HTTPConnection(broker_settings().local_host, port, timeout=3)
     try:
         connection.request("GET", "/readyz", headers={"Host": "localhost"})
         answer = connection.getresponse()

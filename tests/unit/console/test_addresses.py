@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from django.urls import resolve
+from django.urls import Resolver404, resolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,3 +42,16 @@ def test_usual_names_are_readable() -> None:
 def test_short_name_keeps_slashes_of_the_local_part() -> None:
     assert short_name("persistent://public/default/a/b") == "a/b"
     assert short_name("persistent://public/default/orders-partition-3") == "orders-partition-3"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/t/persistent/public/default/a\0b",
+        "/t/persistent/public/default/a~00b",
+        "/t/persistent/public/default/a/s/x\0",
+    ],
+)
+def test_what_no_name_can_hold_is_not_found(path: str) -> None:
+    with pytest.raises(Resolver404):
+        resolve(path)

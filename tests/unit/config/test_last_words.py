@@ -1,0 +1,23 @@
+"""What the supervisor says of a PostgreSQL that ended: its own last reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from config.run.supervisor import _last_words
+
+
+def test_the_reason_is_the_last_fatal_line(tmp_path: Path) -> None:
+    log = tmp_path / "postgresql.log"
+    log.write_text(
+        "LOG:  starting\nFATAL:  the database system is starting up\n"
+        'PANIC:  could not write to file "pg_wal/xlogtemp.7": No space left on device\nLOG:  aborting\n'
+    )
+    assert _last_words(log) == ' (could not write to file "pg_wal/xlogtemp.7": No space left on device)'
+
+
+def test_no_log_and_no_reason_say_nothing(tmp_path: Path) -> None:
+    assert _last_words(tmp_path / "none.log") == ""
+    quiet = tmp_path / "quiet.log"
+    quiet.write_text("LOG:  shutting down\n")
+    assert _last_words(quiet) == ""
