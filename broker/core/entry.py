@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["FLAG_BATCH", "StoredEntry"]
+__all__ = ["FLAG_BATCH", "FLAG_CHUNK", "FLAG_LAST_CHUNK", "FLAG_MARKER", "StoredEntry"]
 
+# Facts about an entry that its row keeps, so that dispatch need not parse its metadata again.
 FLAG_BATCH = 1  # the producer framed the payload as a batch, even of one message
+FLAG_MARKER = 2  # of the broker itself: no client gets it (S1.3)
+FLAG_CHUNK = 4  # one part of a large message; which one, its metadata says
+FLAG_LAST_CHUNK = 8  # the part that completes it
 
 
 class StoredEntry(NamedTuple):
@@ -18,7 +22,8 @@ class StoredEntry(NamedTuple):
     ledger_id: int
     entry_id: int
     messages: int  # messages inside, 1 when it is not a batch
-    flags: int  # FLAG_BATCH
+    flags: int  # FLAG_BATCH | FLAG_MARKER | …
+    key_hash: int | None  # Murmur3 slot of the sticky key, None when the entry has no key
     deliver_at_ms: int  # 0 = at once
     append_ms: int  # broker clock at append, monotone in a topic
     cumulative_messages: int  # messages of the topic up to and including this entry

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.core.entry import FLAG_BATCH, StoredEntry
+from broker.core.entry import StoredEntry
 from broker.core.ledger import LedgerInfo, LedgerMap, RolloverPolicy, must_roll
 from broker.core.message_index import MessageIndex
 from broker.core.position import Position
@@ -86,7 +86,8 @@ class TopicLog:
                     ledger.ledger_id,
                     entry_id,
                     request.messages,
-                    FLAG_BATCH if request.is_batch else 0,
+                    request.flags,
+                    request.key_hash,
                     request.deliver_at_ms,
                     append_ms,
                     messages,

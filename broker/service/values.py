@@ -66,7 +66,7 @@ class SendRequest(NamedTuple):
     sequence_id: int
     highest_sequence_id: int  # 0 = not given
     messages: int  # from the entry's metadata, not from the command
-    is_batch: bool
+    flags: int  # broker.core.entry.FLAG_BATCH | …
     deliver_at_ms: int  # 0 = at once
     key_hash: int | None  # Murmur3 slot of the sticky key, None when the entry has no key
     data: bytes

@@ -198,8 +198,8 @@ class Writer:
     async def _store(self, connection: Connection, batches: dict[Topic, AppendBatch]) -> None:
         rows = store.AppendColumns()
         for topic, batch in batches.items():
-            for (_, request), entry in zip(batch.sends, batch.entries, strict=True):
-                rows.add(topic.topic_id, entry, request.key_hash)
+            for entry in batch.entries:
+                rows.add(topic.topic_id, entry)
         epochs = {topic.topic_id: topic.owner_epoch for topic in batches}
         first = next(iter(batches))
         segment_id = first.log.segments[batches[first].entries[0].ledger_id]

@@ -37,14 +37,14 @@ class AppendColumns:
     cumulative_bytes: list[int] = field(default_factory=list)
     data: list[bytes] = field(default_factory=list)
 
-    def add(self, topic_id: int, entry: StoredEntry, key_hash: int | None) -> None:
+    def add(self, topic_id: int, entry: StoredEntry) -> None:
         """Append one row."""
         self.topic_ids.append(topic_id)
         self.ledger_ids.append(entry.ledger_id)
         self.entry_ids.append(entry.entry_id)
         self.messages.append(entry.messages)
         self.flags.append(entry.flags)
-        self.key_hashes.append(key_hash)
+        self.key_hashes.append(entry.key_hash)
         self.append_ms.append(entry.append_ms)
         self.deliver_at_ms.append(entry.deliver_at_ms)
         self.cumulative_messages.append(entry.cumulative_messages)
@@ -148,13 +148,24 @@ async def append_ms_at(
     return None if row is None else int(row[0])
 
 
-def _entry(ledger_id: int, row: tuple[int, int, int, int, int, int, int, bytes]) -> StoredEntry:
-    entry_id, messages, flags, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data = row
+def _entry(ledger_id: int, row: tuple[int, int, int, int | None, int, int, int, int, bytes]) -> StoredEntry:
+    (
+        entry_id,
+        messages,
+        flags,
+        key_hash,
+        deliver_at_ms,
+        append_ms,
+        cumulative_messages,
+        cumulative_bytes,
+        data,
+    ) = row
     return StoredEntry(
         ledger_id,
         entry_id,
         messages,
         flags,
+        key_hash,
         deliver_at_ms,
         append_ms,
         cumulative_messages,

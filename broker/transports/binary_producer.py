@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.errors import BrokerError, ChecksumFailed, MessageTooLarge, NotAllowed
 from broker.service.values import Receipt, SendRequest
+from broker.transports.entry_facts import entry_flags
 from broker.transports.key_hash import entry_slot
 from broker.transports.server_errors import server_error
 from vela.wire.checksum import MAGIC
@@ -85,7 +86,7 @@ class ProducerSlot:
             event.sequence_id,
             highest if highest is not None and highest >= event.sequence_id else 0,
             header.messages,
-            header.is_batch,
+            entry_flags(header),
             header.deliver_at_ms if header.deliver_at_ms is not None and header.deliver_at_ms > 0 else 0,
             entry_slot(header),
             entry,

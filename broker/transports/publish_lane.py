@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from broker.core.entry import FLAG_BATCH
 from broker.service.values import Receipt, SendRequest
 from broker.transports.key_hash import sticky_slot
 from vela.wire.entry import Compression, OutgoingMessage, encode_batch, encode_single
@@ -116,7 +117,7 @@ class PublishLane:
             compression=self._compression,
         )
         slot = None if message.key is None else sticky_slot(message.key.encode())
-        request = SendRequest(sequence_id, 0, 1, False, message.deliver_at_ms or 0, slot, data)
+        request = SendRequest(sequence_id, 0, 1, 0, message.deliver_at_ms or 0, slot, data)
         self._send(request, (reply,))
 
     def _add_to_batch(self, message: ProducerMessage, reply: Reply, size_bytes: int) -> None:
@@ -158,7 +159,7 @@ class PublishLane:
             publish_time_ms=self._handler.clock.now_ms(),
             compression=self._compression,
         )
-        request = SendRequest(first, self._next_sequence_id - 1, len(batch), True, 0, None, data)
+        request = SendRequest(first, self._next_sequence_id - 1, len(batch), FLAG_BATCH, 0, None, data)
         self._send(request, replies)
 
     def _send(self, request: SendRequest, replies: Sequence[Reply]) -> None:
@@ -166,7 +167,7 @@ class PublishLane:
             return
         now_s = self._loop.time()
         self._pending.append(
-            _Pending(request.sequence_id, replies, is_batch=request.is_batch, queued_s=now_s)
+            _Pending(request.sequence_id, replies, is_batch=bool(request.flags & FLAG_BATCH), queued_s=now_s)
         )
         self._pending_messages += len(replies)
         self._handler.gate.send_queued(len(request.data))

@@ -16,6 +16,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from broker.conf import BrokerSettings
+from broker.core.entry import FLAG_BATCH
 from broker.core.errors import BrokerError
 from broker.core.position import Position
 from broker.core.subscription import SubscriptionType
@@ -177,7 +178,7 @@ class ProducerProbe:
             sequence_id=self.next_sequence_id,
             highest_sequence_id=0,
             messages=messages,
-            is_batch=messages > 1,
+            flags=FLAG_BATCH if messages > 1 else 0,
             deliver_at_ms=deliver_at_ms,
             key_hash=None,
             data=data or b"%d" % self.next_sequence_id,

@@ -24,14 +24,14 @@ SELECT topic_id FROM o
 
 -- name: read
 -- A range by primary key, cut where its data would be more than so many bytes, though never before the first entry.
-SELECT entry_id, messages, flags, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
+SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
 FROM {entries} WHERE ledger_id = %b AND entry_id >= %b AND entry_id <= %b AND cumulative_bytes <= (
     SELECT cumulative_bytes FROM {entries} WHERE ledger_id = %b AND entry_id = %b
 ) + %b::bigint ORDER BY entry_id
 
 -- name: read_some
 -- Chosen entries of one ledger, for replay.
-SELECT entry_id, messages, flags, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
+SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
 FROM {entries} WHERE ledger_id = %b AND entry_id = ANY(%b::bigint[]) ORDER BY entry_id
 
 -- name: read_counts

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from broker.conf import BrokerSettings
-from broker.core.entry import FLAG_BATCH
 from broker.core.errors import BrokerError, ConsumerBusy, InvalidAck, InvalidFlow, ProducerBusy, TopicNotFound
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription import SubscriptionType
@@ -44,7 +43,8 @@ class FakeTopic:
             ledger_id=self.ledger_id,
             entry_id=len(self.entries),
             messages=request.messages,
-            flags=FLAG_BATCH if request.is_batch else 0,
+            flags=request.flags,
+            key_hash=request.key_hash,
             deliver_at_ms=request.deliver_at_ms,
             append_ms=len(self.entries),
             cumulative_messages=before + request.messages,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.core.entry import FLAG_BATCH
 from broker.core.position import Position
 from broker.service.values import SendRequest
 from broker.transports.websocket_router import WebSocketRouter
@@ -36,7 +37,7 @@ def store(broker: FakeBroker, *payloads: bytes, topic: str = "orders") -> FakeTo
         data = encode_single(
             producer_name="p", sequence_id=number, publish_time_ms=1000, payload=payload, key="k"
         )
-        found.append(SendRequest(number, 0, 1, False, 0, None, data))
+        found.append(SendRequest(number, 0, 1, 0, 0, None, data))
     pump(found)
     return found
 
@@ -49,7 +50,7 @@ def store_batch(broker: FakeBroker, payloads: Sequence[bytes]) -> FakeTopic:
         sequence_id=0,
         publish_time_ms=1000,
     )
-    topic.append(SendRequest(0, 0, len(payloads), True, 0, None, data))
+    topic.append(SendRequest(0, 0, len(payloads), FLAG_BATCH, 0, None, data))
     pump(topic)
     return topic
 
@@ -197,7 +198,7 @@ async def test_a_corrupt_entry_is_acked_with_its_reason_and_its_permits_come_bac
     good = encode_batch(
         [OutgoingMessage(payload=b"x")] * 3, producer_name="p", sequence_id=0, publish_time_ms=1
     )
-    topic.append(SendRequest(0, 2, 3, True, 0, None, good[:-1] + b"\x00"))
+    topic.append(SendRequest(0, 2, 3, FLAG_BATCH, 0, None, good[:-1] + b"\x00"))
     store(broker, b"after")
     peer = await connect(broker, "?receiverQueueSize=4").opened()
     assert [push["payload"] for push in peer.heard()] == ["YWZ0ZXI="]
@@ -215,9 +216,7 @@ async def test_what_this_face_cannot_read_is_left_unacked(broker: FakeBroker) ->
     metadata.encryption_keys.add(key="k", value=b"secret")
     head = metadata.SerializeToString()
     topic = broker.topic("orders")
-    topic.append(
-        SendRequest(0, 0, 1, False, 0, None, with_checksum(len(head).to_bytes(4, "big") + head + b"?"))
-    )
+    topic.append(SendRequest(0, 0, 1, 0, 0, None, with_checksum(len(head).to_bytes(4, "big") + head + b"?")))
     store(broker, b"after")
     peer = await connect(broker, "?receiverQueueSize=1").opened()
     assert [push["payload"] for push in peer.heard()] == ["YWZ0ZXI="]
