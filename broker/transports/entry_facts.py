@@ -1,0 +1,24 @@
+"""What an entry's metadata says that its row keeps as flags."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.entry import FLAG_BATCH, FLAG_CHUNK, FLAG_LAST_CHUNK, FLAG_MARKER
+
+if TYPE_CHECKING:
+    from vela.wire.entry import EntryHeader
+
+__all__ = ["entry_flags"]
+
+
+def entry_flags(header: EntryHeader) -> int:
+    """The flags of an entry with this header. Exactly one chunk of a message is the last one."""
+    flags = FLAG_BATCH if header.is_batch else 0
+    if header.marker_type is not None:
+        flags |= FLAG_MARKER
+    if header.chunk_uuid is not None and header.num_chunks > 1:
+        flags |= FLAG_CHUNK
+        if header.chunk_id == header.num_chunks - 1:
+            flags |= FLAG_LAST_CHUNK
+    return flags
