@@ -23,6 +23,7 @@ from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription import SubscriptionType, check_built, check_name
 from broker.service.connections import repeat_until_done
 from broker.service.consumer import Consumer
+from broker.service.effective_policies import rollover_policy
 from broker.service.producer import Producer
 from broker.service.subscription import Subscription
 from broker.service.topic_reader import TopicReader
@@ -32,6 +33,7 @@ from broker.storage import log as log_store
 from broker.storage import topics as store
 
 if TYPE_CHECKING:
+    from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
     from broker.service.services import Services
     from broker.service.topic_log import AppendBatch, TopicLog
@@ -59,6 +61,7 @@ class Topic:
         topic_id: int,
         owner_epoch: int,
         terminated: bool,
+        policies: Policies,
         log_: TopicLog,
         services: Services,
     ) -> None:
@@ -66,6 +69,7 @@ class Topic:
         self.topic_id = topic_id
         self.owner_epoch = owner_epoch
         self.is_terminated = terminated
+        self.policies = policies  # in force now; replaced by `set_policies` alone
         self.log = log_
         self.services = services
         self.reader = TopicReader(services.pool, log_)
@@ -377,6 +381,18 @@ class Topic:
 
     async def _rolled_back(self, rollback_s: int) -> Position:
         return await self.reader.position_at_time(self.services.clock.now_ms() - rollback_s * 1000)
+
+    # -- policies ------------------------------------------------------------------------------------------------
+
+    def set_policies(self, policies: Policies) -> None:
+        """An operator changed the namespace's document or the topic's. Costs nothing when the outcome is the same."""
+        if policies != self.policies:
+            self.policies = policies
+            self.policies_changed()
+
+    def policies_changed(self) -> None:
+        """Bring what was derived from `self.policies` up to date; what reads them at each use needs nothing here."""
+        self.log.policy = rollover_policy(self.policies)
 
     # -- the end -------------------------------------------------------------------------------------------------
 

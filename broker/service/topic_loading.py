@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from broker.core.cursor import Cursor
 from broker.core.errors import ServiceNotReady
-from broker.core.ledger import LedgerInfo, LedgerMap, RolloverPolicy
+from broker.core.ledger import LedgerInfo, LedgerMap
 from broker.core.subscription import SubscriptionType
 from broker.service.connections import repeat_until_done
+from broker.service.effective_policies import effective_policies, rollover_policy
 from broker.service.topic import Topic
 from broker.service.topic_log import TopicLog
 from broker.storage import cursors as cursor_store
@@ -18,7 +19,6 @@ from broker.storage import topics as store
 from broker.storage.connection import Connection
 
 if TYPE_CHECKING:
-    from broker.conf import BrokerSettings
     from broker.core.topic_name import TopicName
     from broker.service.services import Services
 
@@ -35,17 +35,21 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
         lambda connection: _take(connection, row.topic_id, services.ownership.token),
         what=f"loading {name}",
     )
+    policies = effective_policies(
+        services.settings, row.namespace_policies, row.topic_policies, where=name.full
+    )
     topic = Topic(
         name=name,
         topic_id=row.topic_id,
         owner_epoch=stored.owner_epoch,
         terminated=row.terminated,
+        policies=policies,
         log_=TopicLog(
             topic_id=row.topic_id,
             ledgers=LedgerMap(stored.ledgers),
             segments=stored.segments,
             cache=services.cache,
-            policy=_rollover_policy(services.settings),
+            policy=rollover_policy(policies),
         ),
         services=services,
     )
@@ -84,15 +88,6 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
         ledgers=ledgers,
         segments={each.ledger_id: each.segment_id for each in rows},
         subscriptions=await cursor_store.subscriptions_of(connection, topic_id),
-    )
-
-
-def _rollover_policy(settings: BrokerSettings) -> RolloverPolicy:
-    return RolloverPolicy(
-        max_entries=settings.ledger_max_entries,
-        max_bytes=settings.ledger_max_bytes,
-        min_age_ms=settings.ledger_min_age_ms,
-        max_age_ms=settings.ledger_max_age_ms,
     )
 
 

@@ -48,7 +48,7 @@ class TopicLog:
         self.queue: deque[tuple[Producer, SendRequest]] = deque()
         self.in_flight: AppendBatch | None = None
         self._cache = cache
-        self._policy = policy
+        self.policy = policy  # when the open ledger is full
         self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
 
     @property
@@ -62,7 +62,7 @@ class TopicLog:
         ledger = self.ledgers.open_ledger()
         if ledger is None:
             return True
-        return self.segments[ledger.ledger_id] != segment_id or must_roll(ledger, self._policy, now_ms)
+        return self.segments[ledger.ledger_id] != segment_id or must_roll(ledger, self.policy, now_ms)
 
     def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
         """Give the next sends their positions; the batch is in flight until `committed` or `give_back`."""

@@ -39,6 +39,8 @@ class TopicRow:
     partitions: int  # > 0: a partitioned parent, which holds no messages itself
     partition: int  # -1 when it is no partition
     terminated: bool
+    namespace_policies: Mapping[str, object]  # the stored documents, not checked
+    topic_policies: Mapping[str, object]  # of a partition: its parent's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,14 @@ async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None
     row = await cursor.fetchone()
     if row is None:
         return None
-    return TopicRow(topic_id=row[0], partitions=row[1], partition=row[2], terminated=row[3])
+    return TopicRow(
+        topic_id=row[0],
+        partitions=row[1],
+        partition=row[2],
+        terminated=row[3],
+        namespace_policies=row[4],
+        topic_policies=row[5],
+    )
 
 
 async def create_topic(

@@ -1,7 +1,10 @@
 -- Tenants, namespaces, topics, their owner epochs, ledgers and segments.
 
 -- name: find_topic
-SELECT id, partitions, partition, terminated_at IS NOT NULL FROM vela_topic WHERE name = %s
+-- A partition has its parent's policies.
+SELECT t.id, t.partitions, t.partition, t.terminated_at IS NOT NULL, n.policies, coalesce(p.policies, t.policies)
+FROM vela_topic t JOIN vela_namespace n ON n.id = t.namespace_id LEFT JOIN vela_topic p ON p.id = t.parent_id
+WHERE t.name = %s
 
 -- name: partitions_of
 SELECT partitions FROM vela_topic WHERE name = %s
@@ -17,8 +20,9 @@ INSERT INTO vela_namespace (tenant_id, name, policies, created_at)
 SELECT id, %s, %s, now() FROM vela_tenant WHERE name = %s ON CONFLICT DO NOTHING
 
 -- name: create_topic
-INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, created_at)
-SELECT n.id, %(name)s, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), %(partition)s, '{}', now()
+INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies, created_at)
+SELECT n.id, %(name)s, %(partitions)s, (SELECT id FROM vela_topic WHERE name = %(parent)s), %(partition)s, '{}', '{}',
+       now()
 FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id
 WHERE t.name = %(tenant)s AND n.name = %(namespace)s
 ON CONFLICT (name) DO NOTHING

@@ -146,8 +146,9 @@ def create_topic(
             " SELECT id, 'default', '{}', now() FROM vela_tenant WHERE name = 'public' ON CONFLICT DO NOTHING"
         )
         row = connection.execute(
-            "INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, created_at)"
-            " SELECT n.id, %s, %s, %s, %s, '{}', now() FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id"
+            "INSERT INTO vela_topic (namespace_id, name, partitions, parent_id, partition, properties, policies,"
+            " created_at) SELECT n.id, %s, %s, %s, %s, '{}', '{}', now()"
+            " FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id"
             " WHERE n.name = 'default' AND t.name = 'public' RETURNING id",
             (full, partitions, parent_id, partition),
         ).fetchone()

@@ -1,0 +1,249 @@
+"""What an operator may set on a namespace or a topic, with the checks of both JSON documents (semantics 2.6, 4).
+
+A document holds only what somebody set: `{"message_ttl_ms": 60000}`. What a topic does is the broker's defaults,
+changed by its namespace's document, changed by its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from broker.core.errors import BrokerError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "FIELDS",
+    "BacklogQuotaPolicy",
+    "InactiveTopicMode",
+    "Policies",
+    "PolicyField",
+    "PolicyInvalid",
+    "PolicyLevel",
+    "PolicyValue",
+    "SchemaCompatibility",
+    "checked",
+    "merged",
+    "readable",
+]
+
+PolicyValue = bool | int | str
+
+MOST: Final = 2**53 - 1  # the largest whole number that every JSON reader keeps exact
+_MIB: Final = 1024 * 1024
+
+
+class PolicyInvalid(BrokerError):
+    """A policy has an unknown name or a value it cannot take; the text names it and says what it takes."""
+
+    code = "MetadataError"
+
+
+class PolicyLevel(StrEnum):
+    """Where a document hangs."""
+
+    NAMESPACE = "namespace"
+    TOPIC = "topic"
+
+
+class BacklogQuotaPolicy(StrEnum):
+    """What happens when the slowest subscription's backlog exceeds the quota (semantics 2.6)."""
+
+    PRODUCER_REQUEST_HOLD = "producer_request_hold"  # producers wait until it drained
+    PRODUCER_EXCEPTION = "producer_exception"  # producers get an error
+    CONSUMER_BACKLOG_EVICTION = (
+        "consumer_backlog_eviction"  # the slowest subscription loses its oldest messages
+    )
+
+
+class InactiveTopicMode(StrEnum):
+    """When a topic without producers and consumers counts as inactive."""
+
+    NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
+    SUBSCRIPTIONS_CAUGHT_UP = "delete_when_subscriptions_caught_up"
+
+
+class SchemaCompatibility(StrEnum):
+    """Which schemas may follow which; the names are Pulsar's."""
+
+    UNDEFINED = "UNDEFINED"
+    ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
+    ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
+    BACKWARD = "BACKWARD"
+    FORWARD = "FORWARD"
+    FULL = "FULL"
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyField:
+    """What one policy takes."""
+
+    name: str
+    kind: type[bool | int | StrEnum]
+    least: int  # of a number; the most is MOST
+    levels: frozenset[PolicyLevel]  # where it may be set
+
+    @property
+    def takes(self) -> str:
+        """As a complaint or a help text says it."""
+        if self.kind is bool:
+            return "true or false"
+        if issubclass(self.kind, StrEnum):
+            return "one of " + ", ".join(self.kind)
+        return f"a whole number from {self.least} to {MOST}"
+
+    def check(self, value: object) -> PolicyValue:
+        """The value as it is stored. Raises PolicyInvalid."""
+        if self.kind is bool:
+            if isinstance(value, bool):
+                return value
+        elif issubclass(self.kind, StrEnum):
+            if isinstance(value, str) and value in list(self.kind):
+                return str(value)
+        elif isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= MOST:
+            return value
+        raise PolicyInvalid(f"policy {self.name} is {value!r}: it takes {self.takes}")
+
+    def parse(self, text: str) -> PolicyValue:
+        """A value written on a command line. Raises PolicyInvalid."""
+        if self.kind is bool:
+            return self.check({"true": True, "false": False}.get(text.strip().lower(), text))
+        if issubclass(self.kind, StrEnum):
+            return self.check(text.strip())
+        try:
+            return self.check(int(text))
+        except ValueError:
+            raise PolicyInvalid(f"policy {self.name} is {text!r}: it takes {self.takes}") from None
+
+
+_LEAST: Final = "least"
+_LEVELS: Final = "levels"
+_OR_UNLIMITED: Final = {_LEAST: -1}
+_AT_LEAST_ONE: Final = {_LEAST: 1}
+_NAMESPACE_ONLY: Final = {_LEVELS: frozenset({PolicyLevel.NAMESPACE})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """The policies in force on one topic. Sizes in bytes, times in milliseconds, rates a second."""
+
+    # -- lifetime of data
+    retention_ms: int = field(
+        default=24 * 3600 * 1000, metadata=_OR_UNLIMITED
+    )  # acked data; -1 = for ever, 0 = none
+    retention_bytes: int = field(
+        default=1024 * _MIB, metadata=_OR_UNLIMITED
+    )  # acked data; -1 = any size, 0 = none
+    message_ttl_ms: int = 0  # unacked messages older than this are acked by the broker; 0 = off
+    backlog_quota_bytes: int = field(
+        default=-1, metadata=_OR_UNLIMITED
+    )  # of the slowest subscription; -1 = off
+    backlog_quota_ms: int = field(
+        default=-1, metadata=_OR_UNLIMITED
+    )  # age of its oldest unacked message; -1 = off
+    backlog_quota_policy: BacklogQuotaPolicy = BacklogQuotaPolicy.PRODUCER_REQUEST_HOLD
+    subscription_expiry_ms: int = 0  # unused for so long: removed; 0 = never
+    delete_inactive_topics: bool = False
+    inactive_topic_ms: int = field(default=60_000, metadata=_AT_LEAST_ONE)  # without clients for so long
+    inactive_topic_mode: InactiveTopicMode = InactiveTopicMode.NO_SUBSCRIPTIONS
+    ledger_max_entries: int = field(default=50_000, metadata=_AT_LEAST_ONE)
+    ledger_max_bytes: int = field(default=2048 * _MIB, metadata=_AT_LEAST_ONE)
+    ledger_max_age_ms: int = field(default=14_400_000, metadata=_AT_LEAST_ONE)
+    ledger_min_age_ms: int = 600_000  # no rollover at all before this age
+    # -- delivery
+    delayed_delivery: bool = True  # false: a delivery time is ignored
+    delayed_strict: bool = True  # true: never early; false: up to a tick early
+    max_delay_ms: int = 0  # longest delay accepted; 0 = any
+    dispatch_rate_messages: int = 0  # of the topic; 0 = no limit, here and below
+    dispatch_rate_bytes: int = 0
+    subscription_dispatch_rate_messages: int = 0  # of each subscription
+    subscription_dispatch_rate_bytes: int = 0
+    max_unacked_per_consumer: int = field(
+        default=-1, metadata=_OR_UNLIMITED
+    )  # messages; -1 = the broker's setting
+    max_unacked_per_subscription: int = field(
+        default=-1, metadata=_OR_UNLIMITED
+    )  # messages; -1 = the broker's setting
+    # -- producers
+    deduplication: bool = False
+    max_message_bytes: int = 0  # 0 = the broker's setting
+    publish_rate_messages: int = 0
+    publish_rate_bytes: int = 0
+    schema_compatibility: SchemaCompatibility = SchemaCompatibility.FULL
+    schema_validation_enforced: bool = (
+        False  # true: producers without a schema are refused where there is one
+    )
+    # -- who may connect, and what connecting makes
+    max_producers: int = 0  # of a topic; 0 = no limit, here and below
+    max_consumers: int = 0  # of a topic, over its subscriptions
+    max_consumers_per_subscription: int = 0
+    max_subscriptions: int = 0  # durable ones of a topic
+    auto_create_subscriptions: bool = True  # false: subscribing to an unknown one is refused
+    auto_create_topics: bool = field(default=True, metadata=_NAMESPACE_ONLY)
+    auto_create_partitions: int = field(
+        default=0, metadata=_NAMESPACE_ONLY
+    )  # of a topic made so; 0 = not partitioned
+
+
+_KINDS: Final[dict[str, type[bool | int | StrEnum]]] = {
+    "bool": bool,
+    "int": int,
+    "BacklogQuotaPolicy": BacklogQuotaPolicy,
+    "InactiveTopicMode": InactiveTopicMode,
+    "SchemaCompatibility": SchemaCompatibility,
+}
+
+FIELDS: Final[dict[str, PolicyField]] = {
+    each.name: PolicyField(
+        name=each.name,
+        kind=_KINDS[str(each.type)],
+        least=each.metadata.get(_LEAST, 0),
+        levels=each.metadata.get(_LEVELS, frozenset(PolicyLevel)),
+    )
+    for each in fields(Policies)
+}
+
+
+def checked(document: Mapping[str, object], level: PolicyLevel) -> dict[str, PolicyValue]:
+    """A document somebody wants to store. Raises PolicyInvalid for the first name or value that cannot be."""
+    return {name: _field(name, level).check(value) for name, value in document.items()}
+
+
+def readable(document: Mapping[str, object], level: PolicyLevel) -> tuple[dict[str, PolicyValue], list[str]]:
+    """What of a stored document can be used, and the complaints about the rest: a topic loads all the same."""
+    usable: dict[str, PolicyValue] = {}
+    complaints: list[str] = []
+    for name, value in document.items():
+        try:
+            usable[name] = _field(name, level).check(value)
+        except PolicyInvalid as error:
+            complaints.append(str(error))
+    return usable, complaints
+
+
+def merged(base: Policies, *documents: Mapping[str, PolicyValue]) -> Policies:
+    """`base` changed by each checked document in turn, the last one wins."""
+    values: dict[str, Any] = {}
+    for document in documents:
+        values.update(document)
+    for name, value in values.items():
+        kind = FIELDS[name].kind
+        if issubclass(kind, StrEnum):
+            values[name] = kind(value)
+    return replace(base, **values)
+
+
+def _field(name: str, level: PolicyLevel) -> PolicyField:
+    found = FIELDS.get(name)
+    if found is None:
+        raise PolicyInvalid(f"there is no policy {name!r}: one of {', '.join(FIELDS)}")
+    if level not in found.levels:
+        raise PolicyInvalid(f"policy {name} is set on a {', '.join(found.levels)}, not on a {level}")
+    return found

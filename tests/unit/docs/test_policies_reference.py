@@ -1,0 +1,44 @@
+"""docs/reference/policies.md: every policy, what it takes and its default, and no other."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+
+import pytest
+
+from broker.core.policies import FIELDS, Policies, PolicyField, PolicyLevel
+from tests.unit.docs.pages import code_names, page, rows, section
+
+
+def documented() -> dict[str, list[str]]:
+    """Policy → the cells after its name."""
+    return {
+        name: cells[1:]
+        for cells in rows(section(page("reference/policies.md"), "Fields"))
+        for name in code_names(cells[0])
+    }
+
+
+def test_every_policy_and_no_other() -> None:
+    assert sorted(documented()) == sorted(FIELDS)
+
+
+@pytest.mark.parametrize("field", FIELDS.values(), ids=list(FIELDS))
+def test_what_it_takes(field: PolicyField) -> None:
+    takes = documented()[field.name][0]
+    if issubclass(field.kind, StrEnum):
+        assert code_names(takes) == list(field.kind)
+    elif field.kind is bool:
+        assert takes.startswith("true, false")
+    else:
+        assert takes.startswith(f"from {field.least}")
+    assert ("namespaces only" in takes) == (field.levels == {PolicyLevel.NAMESPACE})
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_its_default(name: str) -> None:
+    default = documented()[name][1]
+    if "VELA_" not in default:
+        value = asdict(Policies())[name]
+        assert default == f"`{str(value).lower() if isinstance(value, bool) else value}`"
