@@ -104,6 +104,13 @@ class PersistenceFailed(BrokerError):
     retriable = True
 
 
+class SendOutcomeUnknown(BrokerError):
+    """The topic went away before it answered: the entry may be stored or not, and sent again may be stored twice."""
+
+    code = "ServiceNotReady"
+    retriable = True
+
+
 class ServiceNotReady(BrokerError):
     code = "ServiceNotReady"
     retriable = True

@@ -39,7 +39,7 @@ class ClientIdentity:
 
     address: str  # "ip:port" of the peer
     client_version: str  # free text from the client, "" if it sent none
-    face: str  # "binary", "binary-websocket" or "websocket"
+    face: str  # "binary", "binary-websocket", "websocket", or "internal" for the broker itself
 
 
 class Delivery(NamedTuple):
