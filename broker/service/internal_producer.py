@@ -213,7 +213,8 @@ class _Lane:
                 self._queued -= 1
         made = request(self._next_sequence_id)
         self._next_sequence_id += made.messages
-        answer = self._waiting[made.sequence_id] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self._waiting[made.sequence_id] = answer
         producer.send(made)
         return await answer
 
