@@ -22,11 +22,14 @@ from broker.service.reporter import Reporter
 from broker.service.segments import Segments
 from broker.service.services import Services
 from broker.service.topic import Topic
+from broker.service.topic_gates import TopicGates
 from broker.service.topic_loading import load_topic
 from broker.service.writer import Writer
 from broker.storage import topics as store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from broker.conf import BrokerSettings
     from broker.service.consumer import Consumer
     from broker.service.producer import Producer
@@ -55,6 +58,7 @@ class Broker:
         clock = clock or SystemClock()
         self.settings = settings
         self.topics: dict[str, Topic] = {}
+        self.gates = TopicGates()
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._is_stopping = False
         services = self.services = Services()
@@ -167,6 +171,7 @@ class Broker:
 
         Raises TopicNotFound, NotAllowed (a partitioned parent holds no messages), ServiceNotReady.
         """
+        await self.gates.passed(name.full)
         self._require_ready()
         known = self.topics.get(name.full)
         if known is not None and known.is_open:
@@ -176,6 +181,11 @@ class Broker:
             loading = self._loading[name.full] = asyncio.create_task(self._load(name, create=create))
             loading.add_done_callback(lambda _: self._loading.pop(name.full, None))
         return await asyncio.shield(loading)
+
+    async def loaded(self, names: Iterable[TopicName]) -> None:
+        """Wait for the loads of these topics that are under way, whatever comes of them."""
+        under_way = [task for each in names if (task := self._loading.get(each.full)) is not None]
+        await asyncio.gather(*(asyncio.shield(task) for task in under_way), return_exceptions=True)
 
     async def _load(self, name: TopicName, *, create: bool) -> Topic:
         if name.domain != "persistent":

@@ -50,6 +50,7 @@ class Consumer:
         self.dispatch = dispatch
         self.connected_ms = now_ms
         self.is_open = True
+        self.was_told_end = False  # of the terminated topic's end
         self.messages_out = 0
         self.bytes_out = 0
         self.messages_acked = 0
@@ -142,6 +143,14 @@ class Consumer:
                 self.sink.on_consumer_closed(reason)
             except Exception:  # the others must be told too
                 log.exception("consumer %s: telling it that it is closed", self.name)
+
+    def reached_end(self) -> None:
+        """The topic is terminated and everything in it is acked: said once."""
+        self.was_told_end = True
+        try:
+            self.sink.on_end_of_topic()
+        except Exception:  # the others must be told too
+            log.exception("consumer %s: telling it that the topic has ended", self.name)
 
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand over what the dispatcher chose: one transport write."""

@@ -35,6 +35,7 @@ from broker.core.subscription import SubscriptionType, check_built
 from broker.core.timing_wheel import TimingWheel
 from broker.service.consumer import Consumer
 from broker.service.cursor_move import CursorMove
+from broker.service.end_of_topic import tell_end_of_topic
 from broker.service.topic_reader import GapInLog
 from broker.service.values import AckRequest, Delivery, LastMessage
 
@@ -268,6 +269,8 @@ class Subscription:
             return found
         if ledgers.contains(position):
             self._read(partial(self.topic.reader.read_ahead, position))
+        elif self.topic.is_terminated:
+            tell_end_of_topic(self)
         return None
 
     def _replay_from_memory(self, positions: Sequence[Position]) -> list[StoredEntry] | None:
@@ -439,6 +442,8 @@ class Subscription:
             on_durable(wrong)
         self.topic.services.reporter.changed(self)
         self.pump()
+        if self.topic.is_terminated:
+            tell_end_of_topic(self)
         return None
 
     async def _ack_later(
@@ -574,6 +579,8 @@ class Subscription:
         # Skip and clear keep consumers, and what these hold beyond the new mark-delete must not be read again.
         self.read_position = max(self.read_position, start) if self.consumers else start
         self.topic.services.reporter.changed(self)
+        if self.topic.is_terminated:
+            tell_end_of_topic(self)
 
     def _require(self, consumer: Consumer) -> None:
         if not consumer.is_open:

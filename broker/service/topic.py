@@ -124,6 +124,12 @@ class Topic:
             del self.producers[producer.name]
         self.services.reporter.producer_gone(self, producer)
 
+    def close_producers(self, error: BrokerError) -> None:
+        """Let every producer go; each opens again by itself and is told why not."""
+        for producer in list(self.producers.values()):
+            producer.closed_by_broker(error)
+            self.remove_producer(producer)
+
     def append(self, producer: Producer, request: SendRequest) -> None:
         """Queue an entry for the writer."""
         if not self.is_open:

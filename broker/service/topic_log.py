@@ -47,9 +47,14 @@ class TopicLog:
         self.cached: TopicEntries = {}
         self.queue: deque[tuple[Producer, SendRequest]] = deque()
         self.in_flight: AppendBatch | None = None
+        self.is_held = False  # what is queued waits: see append_hold.py
         self._cache = cache
         self.policy = policy  # when the open ledger is full
         self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
+
+    def has_sends(self) -> bool:
+        """Whether something is to be stored now."""
+        return bool(self.queue) and not self.is_held
 
     @property
     def open_segment_id(self) -> int | None:

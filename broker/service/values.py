@@ -147,6 +147,9 @@ class ConsumerSink(Protocol):
     def is_writable(self) -> bool:
         """False while the peer does not take what was written; the dispatcher then passes it over."""
 
+    def on_end_of_topic(self) -> None:
+        """The topic is terminated and everything in it is acked: nothing will ever come again."""
+
     def on_consumer_closed(self, reason: str) -> None:
         """The broker detached the consumer (seek, reset, unload); the client subscribes again."""
 

@@ -87,7 +87,7 @@ class Writer:
 
     def submit(self, topic: Topic) -> None:
         """A topic has sends waiting. Idempotent while it waits or is in flight."""
-        if topic.is_queued or topic.is_taken or topic.log.in_flight is not None:
+        if topic.is_queued or topic.is_taken or topic.log.in_flight is not None or topic.log.is_held:
             return
         topic.is_queued = True
         self._ready.append(topic)
@@ -117,7 +117,7 @@ class Writer:
         """Gather one statement's worth, store it, answer."""
         topic = self._ready.popleft()
         topic.is_queued = False
-        if not topic.is_open or not topic.log.queue:
+        if not topic.is_open or not topic.log.has_sends():
             return
         topic.is_taken = True
         try:
@@ -132,8 +132,8 @@ class Writer:
             return
         finally:
             topic.is_taken = False
-        if not topic.is_open or not topic.log.queue:
-            return  # given up, or emptied, while the ledger was being opened
+        if not topic.is_open or not topic.log.has_sends():
+            return  # given up, held, or emptied, while the ledger was being opened
         batches = self._gather(topic, now_ms)
         try:
             await self._store(connection, batches)
@@ -181,11 +181,11 @@ class Writer:
             if entries >= MAX_ENTRIES or size_bytes >= MAX_BYTES:
                 break
             topic = self._ready.popleft()
-            if topic.is_open and topic.log.queue and topic.log.needs_ledger(now_ms, segment_id):
+            if topic.is_open and topic.log.has_sends() and topic.log.needs_ledger(now_ms, segment_id):
                 self._ready.append(topic)
                 continue
             topic.is_queued = False
-            if not topic.is_open or not topic.log.queue:
+            if not topic.is_open or not topic.log.has_sends():
                 continue
             batch = topic.log.take_batch(
                 max_entries=MAX_ENTRIES - entries, max_bytes=MAX_BYTES - size_bytes, now_ms=now_ms

@@ -49,6 +49,11 @@ class ConsumerSlot:
         """Whether the peer takes what is written."""
         return self._connection.is_writable()
 
+    def on_end_of_topic(self) -> None:
+        """REACHED_END_OF_TOPIC, to clients that survive it."""
+        self._connection.engine.send_reached_end_of_topic(self.consumer_id)
+        self._connection.written()
+
     def on_consumer_closed(self, reason: str) -> None:
         """The broker detached the consumer; the client subscribes again by itself."""
         if not self.is_closed:

@@ -70,6 +70,7 @@ class DeliverySource:
         self.partition = partition  # -1 = not a partition
         self.consumer: ConsumerPort | None = None
         self.acks = BatchAcks()
+        self.is_ended = False  # the topic is terminated and everything in it is acked
         self.unreadable = 0  # entries passed over because this face cannot decode them
         self._owner = owner
         self._cache = cache
@@ -130,6 +131,10 @@ class DeliverySource:
     def is_writable(self) -> bool:
         """Whether the socket takes more."""
         return self._owner.is_writable()
+
+    def on_end_of_topic(self) -> None:
+        """The peer asks for it (`isEndOfTopic`); nothing is pushed."""
+        self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:
         """The broker detached the consumer (seek, reset, unload)."""

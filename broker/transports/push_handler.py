@@ -172,6 +172,11 @@ class PushHandler(Handler):
                 return source
         return self.sources[0]
 
+    @property
+    def is_end_of_topic(self) -> bool:
+        """Whether every topic and partition is terminated and wholly acked."""
+        return all(source.is_ended for source in self.sources)
+
     # -- the end -------------------------------------------------------------------------------------------------
 
     def source_closed(self, reason: str) -> None:

@@ -127,8 +127,7 @@ class ConsumerHandler(PushHandler):
             case Unsubscribe():
                 await self._unsubscribe()
             case IsEndOfTopic():
-                # No topic can be terminated yet, so no topic has an end.
-                self.socket.write_frames((end_of_topic_frame(False),), binary=False)
+                self.socket.write_frames((end_of_topic_frame(self.is_end_of_topic),), binary=False)
 
     async def _unsubscribe(self) -> None:
         self.is_letting_go = True

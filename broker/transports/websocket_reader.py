@@ -106,7 +106,7 @@ class ReaderHandler(PushHandler):
         """Each object is one message processed; the ids are not looked at."""
         frame = decode_reader_frame(text)
         if frame.end_of_topic_requests:
-            answer = end_of_topic_frame(False)  # no topic can be terminated yet
+            answer = end_of_topic_frame(self.is_end_of_topic)
             self.socket.write_frames((answer,) * frame.end_of_topic_requests, binary=False)
         if frame.processed:
             self.settled(self.sources[0], frame.processed)

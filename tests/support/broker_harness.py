@@ -207,6 +207,7 @@ class ConsumerProbe:
         self.consumer: Consumer | None = None
         self.deliveries: list[Delivery] = []
         self.closed: list[str] = []
+        self.ends = 0  # how often it was told that the topic has ended
         self.writable = True
         self.alive = True
         self.acks = acks  # at once, inside `deliver`, with permits back
@@ -221,6 +222,10 @@ class ConsumerProbe:
     def is_writable(self) -> bool:
         """What the test says."""
         return self.writable
+
+    def on_end_of_topic(self) -> None:
+        """Nothing will come any more."""
+        self.ends += 1
 
     def on_consumer_closed(self, reason: str) -> None:
         """The broker let it go."""

@@ -28,6 +28,7 @@ PROTOCOL_VERSION: Final = 21
 _ACTIVE_CHANGE_VERSION: Final = 12  # clients below it close on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # clients below it close on CLOSE_PRODUCER and CLOSE_CONSUMER
 _END_OF_TOPIC_CLIENT: Final = "Pulsar-Java"  # all others close on REACHED_END_OF_TOPIC
+_END_OF_TOPIC_VERSION: Final = 9  # older ones do not know it
 
 
 class ConnectionState(enum.Enum):
@@ -315,7 +316,10 @@ class ServerEngine:
 
     def send_reached_end_of_topic(self, consumer_id: int) -> None:
         """REACHED_END_OF_TOPIC; left out for all but Java clients, which alone survive it."""
-        if self.client_version.startswith(_END_OF_TOPIC_CLIENT):
+        if (
+            self.client_version.startswith(_END_OF_TOPIC_CLIENT)
+            and self.protocol_version >= _END_OF_TOPIC_VERSION
+        ):
             self._write(commands.reached_end_of_topic(consumer_id))
 
     def send_consumer_stats(

@@ -1,0 +1,61 @@
+-- The end of a topic, or of its log. A table that refers to topics or subscriptions has its line in `delete`.
+
+-- name: terminate
+-- Called while no append is in flight, so that the last entry stays the last. Safe to repeat.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+)
+UPDATE vela_topic t SET terminated_at = coalesce(t.terminated_at, now()) FROM o WHERE t.id = o.topic_id RETURNING t.id
+
+-- name: members
+-- What holds a topic's messages: the topic itself, or its partitions.
+SELECT t.id, t.name FROM vela_topic p JOIN vela_topic t ON t.id = p.id OR t.parent_id = p.id
+WHERE p.name = %s AND t.partitions = 0 ORDER BY t.partition
+
+-- name: subscriptions
+SELECT t.name, s.name FROM vela_subscription s JOIN vela_topic t ON t.id = s.topic_id
+WHERE t.id = ANY(%s::bigint[]) ORDER BY t.id, s.name
+
+-- name: stored_bytes
+SELECT coalesce(sum(s.stored_bytes), 0)::bigint FROM vela_topic_summary s WHERE s.topic_id = ANY(%s::bigint[])
+
+-- name: delete
+-- All of these topics or none: a topic with another owner by now is missing from `o`, and then nothing is deleted. Acts
+-- stay as the audit log, under the names they keep. Entries stay in their segments' tables, invisible, since the views
+-- join the ledgers; they go with the segment.
+WITH held AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner
+    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%(topic_ids)b::bigint[], %(owner_epochs)b::bigint[]))
+    ORDER BY topic_id FOR UPDATE
+), o AS MATERIALIZED (
+    SELECT topic_id FROM held WHERE (SELECT count(*) FROM held) = cardinality(%(topic_ids)b::bigint[])
+    UNION ALL SELECT %(parent_id)s::bigint WHERE %(parent_id)s::bigint IS NOT NULL
+          AND (SELECT count(*) FROM held) = cardinality(%(topic_ids)b::bigint[])
+), s AS MATERIALIZED (
+    SELECT s.id FROM vela_subscription s JOIN o ON s.topic_id = o.topic_id
+), chunks AS (
+    DELETE FROM vela_cursor_chunk k USING s WHERE k.cursor_id = s.id
+), cursors AS (
+    DELETE FROM vela_cursor c USING s WHERE c.subscription_id = s.id
+), subscription_summaries AS (
+    DELETE FROM vela_subscription_summary y USING s WHERE y.subscription_id = s.id
+), pending AS (
+    DELETE FROM vela_pending_ack p USING o WHERE p.topic_id = o.topic_id
+), consumers AS (
+    DELETE FROM vela_consumer_session c USING o WHERE c.topic_id = o.topic_id
+), producers AS (
+    DELETE FROM vela_producer_session p USING o WHERE p.topic_id = o.topic_id
+), topic_summaries AS (
+    DELETE FROM vela_topic_summary y USING o WHERE y.topic_id = o.topic_id
+), acts AS (
+    UPDATE vela_act a SET topic_id = NULL, subscription_id = NULL FROM o WHERE a.topic_id = o.topic_id
+), subscriptions AS (
+    DELETE FROM vela_subscription d USING s WHERE d.id = s.id
+), ledgers AS (
+    DELETE FROM vela_ledger l USING o WHERE l.topic_id = o.topic_id
+), owners AS (
+    DELETE FROM vela_topic_owner w USING o WHERE w.topic_id = o.topic_id
+), topics AS (
+    DELETE FROM vela_topic t USING o WHERE t.id = o.topic_id RETURNING t.id
+)
+SELECT count(*) FROM topics

@@ -1,0 +1,63 @@
+"""Terminating and deleting topics in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import psycopg
+
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = ["delete", "members", "stored_bytes", "subscription_names", "terminate"]
+
+_DELETE_ATTEMPTS = 5
+
+
+async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
+    """Fix the end of a topic's log; None when the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("topic_life", "terminate"), {"topic_id": topic_id, "owner_epoch": owner_epoch}
+    )
+    return True if await cursor.fetchone() is not None else None
+
+
+async def members(connection: Connection, name: str) -> dict[int, str]:
+    """Id → full name of what holds a topic's messages: itself, or its partitions in their order; none = no topic."""
+    cursor = await connection.execute(query("topic_life", "members"), (name,))
+    return {row[0]: row[1] for row in await cursor.fetchall()}
+
+
+async def subscription_names(connection: Connection, topic_ids: Sequence[int]) -> list[tuple[str, str]]:
+    """(topic, subscription) of every durable subscription of these topics."""
+    cursor = await connection.execute(query("topic_life", "subscriptions"), (list(topic_ids),))
+    return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+
+async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
+    """Bytes these topics hold, as they were last reported."""
+    cursor = await connection.execute(query("topic_life", "stored_bytes"), (list(topic_ids),))
+    row = await cursor.fetchone()
+    return 0 if row is None else int(row[0])
+
+
+async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:
+    """Remove topics (id → owner epoch), and the partitioned parent when one is named, with all their rows.
+
+    All or none; False when one of them has another owner by now, or when they are gone already.
+    """
+    parameters = {
+        "topic_ids": list(epochs.keys()),
+        "owner_epochs": list(epochs.values()),
+        "parent_id": parent_id,
+    }
+    for attempt in range(_DELETE_ATTEMPTS):
+        try:
+            cursor = await connection.execute(query("topic_life", "delete"), parameters)
+            row = await cursor.fetchone()
+            return row is not None and row[0] > 0
+        except psycopg.errors.ForeignKeyViolation:
+            # A summary or an act that refers to it was written while the statement ran: it goes with the next try.
+            if attempt == _DELETE_ATTEMPTS - 1:
+                raise
+    return False
