@@ -326,6 +326,9 @@ class TopicSummary(models.Model):
     byte_rate_in = models.FloatField()
     last_append_ms = models.BigIntegerField()  # 0 = never
     max_backlog_messages = models.BigIntegerField(db_index=True)  # of its worst subscription
+    last_used_ms = models.BigIntegerField(
+        db_default=0
+    )  # when its last client left; of use while some are connected
     updated_ms = models.BigIntegerField()
 
     class Meta:
@@ -349,6 +352,9 @@ class SubscriptionSummary(models.Model):
     message_rate_out = models.FloatField()
     message_rate_acked = models.FloatField()
     messages_redelivered = models.BigIntegerField()
+    last_used_ms = models.BigIntegerField(
+        db_default=0
+    )  # when its last consumer left; of use while some are attached
     updated_ms = models.BigIntegerField()
 
     class Meta:

@@ -19,6 +19,8 @@ KINDS = {
     "undo": "Undo",
     "seek": "Seek by a client",
     "unsubscribe": "Unsubscribe",
+    "evict": "Backlog quota: messages given up",
+    "expire_subscription": "Unused subscription removed",
 }
 STATES = {
     "plan_requested": ("waiting for a plan", "warn"),

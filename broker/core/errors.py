@@ -122,6 +122,13 @@ class QuotaExceeded(BrokerError):
     code = "ProducerBlockedQuotaExceededException"
 
 
+class QuotaHold(BrokerError):
+    """The backlog quota makes producers wait: clients keep trying; policy producer_request_hold."""
+
+    code = "ProducerBlockedQuotaExceededError"
+    retriable = True
+
+
 class TooManyRequests(BrokerError):
     code = "TooManyRequests"
     retriable = True

@@ -13,11 +13,13 @@ from broker.service.act_runner import ActRunner
 from broker.service.clock import Clock, SystemClock
 from broker.service.connections import ConnectionPool, repeat_until_done
 from broker.service.deadlines import Deadlines
+from broker.service.effective_policies import effective_policies
 from broker.service.entry_cache import EntryCache
 from broker.service.flusher import Flusher
 from broker.service.housekeeping import Housekeeping
 from broker.service.metrics import metrics_text
 from broker.service.ownership import Ownership
+from broker.service.policy_rounds import PolicyRounds
 from broker.service.reporter import Reporter
 from broker.service.segments import Segments
 from broker.service.services import Services
@@ -25,12 +27,12 @@ from broker.service.topic import Topic
 from broker.service.topic_gates import TopicGates
 from broker.service.topic_loading import load_topic
 from broker.service.writer import Writer
+from broker.storage import policies as policy_store
 from broker.storage import topics as store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from broker.conf import BrokerSettings
+    from broker.core.policies import Policies
     from broker.service.consumer import Consumer
     from broker.service.producer import Producer
     from broker.service.values import (
@@ -83,7 +85,10 @@ class Broker:
         services.forget_topic = self._forget_topic
         services.ownership.on_resumed = self._resumed
         self.acts = ActRunner(self, pool)
-        self._housekeeping = Housekeeping(services, lambda: list(self.topics.values()))
+        self.policy_rounds = PolicyRounds(self)
+        self._housekeeping = Housekeeping(
+            services, lambda: list(self.topics.values()), (self.policy_rounds.turn,)
+        )
 
     async def start(self) -> None:
         """Take the lock and begin. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
@@ -101,6 +106,7 @@ class Broker:
         self._is_stopping = True
         services = self.services
         await self._housekeeping.stop()
+        self.policy_rounds.stop()
         await self.acts.stop()
         services.deadlines.stop()
         try:
@@ -138,10 +144,9 @@ class Broker:
         )
         if row is not None:
             return row.partitions
-        if not create or not self.settings.auto_create_topics:
+        if not create:
             raise TopicNotFound(f"topic {topic} does not exist; create it with `manage.py createtopic`")
-        await self._create(topic)
-        return 0
+        return await self._create(topic)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Full names of the namespace's topics; a partitioned one appears as its partitions."""
@@ -182,9 +187,9 @@ class Broker:
             loading.add_done_callback(lambda _: self._loading.pop(name.full, None))
         return await asyncio.shield(loading)
 
-    async def loaded(self, names: Iterable[TopicName]) -> None:
-        """Wait for the loads of these topics that are under way, whatever comes of them."""
-        under_way = [task for each in names if (task := self._loading.get(each.full)) is not None]
+    async def loads_done(self) -> None:
+        """Wait for the loads that are under way now, whatever comes of them."""
+        under_way = list(self._loading.values())
         await asyncio.gather(*(asyncio.shield(task) for task in under_way), return_exceptions=True)
 
     async def _load(self, name: TopicName, *, create: bool) -> Topic:
@@ -193,7 +198,7 @@ class Broker:
         pool = self.services.pool
         row = await repeat_until_done(pool, lambda c: store.find_topic(c, name), what="finding a topic")
         if row is None:
-            if not create or not self.settings.auto_create_topics:
+            if not create:
                 raise TopicNotFound(f"topic {name} does not exist; create it with `manage.py createtopic`")
             await self._create(name)
             row = await repeat_until_done(pool, lambda c: store.find_topic(c, name), what="finding a topic")
@@ -223,17 +228,35 @@ class Broker:
                 f"topic {base} has {parent.partitions} partitions; there is no {name.partition}"
             )
 
-    async def _create(self, name: TopicName) -> None:
+    async def _create(self, name: TopicName) -> int:
+        """Make a topic that somebody connects to; how many partitions it has, 0 = it is not partitioned."""
+        in_force = await self._namespace_policies(name)
+        if not in_force.auto_create_topics:
+            raise TopicNotFound(
+                f"topic {name} does not exist, and connecting makes none (policy auto_create_topics);"
+                " create it with `manage.py createtopic`"
+            )
         await self._require_creatable(name)
+        partitions = in_force.auto_create_partitions if name.partition is None else 0
         policies: dict[str, object] = {
             "retention_ms": self.settings.default_retention_ms,
             "retention_bytes": self.settings.default_retention_bytes,
         }
         await repeat_until_done(
             self.services.pool,
-            lambda c: store.create_topic(c, name, partitions=0, policies=policies),
+            lambda c: store.create_topic(c, name, partitions=partitions, policies=policies),
             what="creating a topic",
         )
+        return partitions
+
+    async def _namespace_policies(self, name: TopicName) -> Policies:
+        stored = await repeat_until_done(
+            self.services.pool,
+            lambda c: policy_store.of_namespace(c, name.tenant, name.namespace),
+            what="reading policies",
+        )
+        document = {} if stored is None else stored.document
+        return effective_policies(self.settings, document, {}, where=name.namespace_name)
 
     def _forget_topic(self, topic: Topic) -> None:
         if self.topics.get(topic.name.full) is topic:
@@ -244,6 +267,8 @@ class Broker:
             self.acts.wake()
         elif channel == "vela_tick":
             self.services.deadlines.run_due()
+        elif channel == "vela_policies":
+            self.policy_rounds.ask()
 
     def _resumed(self) -> None:
         """The lock is held again: what could not be sent meanwhile goes out, deliveries are reported anew."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -28,8 +28,14 @@ INDEX_CHUNKS = 64  # of one topic; a full one is 512 KiB and holds the counts of
 class Housekeeping:
     """One task; an error of one round is logged and the next round comes."""
 
-    def __init__(self, services: Services, topics: Callable[[], list[Topic]]) -> None:
+    def __init__(
+        self,
+        services: Services,
+        topics: Callable[[], list[Topic]],
+        duties: Sequence[Callable[[], Awaitable[None]]],
+    ) -> None:
         self._services = services
+        self._duties = (self._show_life, services.segments.turn, self._tidy_memory, *duties)
         self._topics = topics
         self._task: asyncio.Task[None] | None = None
 
@@ -46,7 +52,7 @@ class Housekeeping:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            for duty in (self._show_life, self._services.segments.turn, self._tidy_memory):
+            for duty in self._duties:
                 try:
                     await duty()
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:

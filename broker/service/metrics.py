@@ -23,6 +23,7 @@ def metrics_text(broker: Broker) -> str:
     lines: list[str] = []
     _topic_series(lines, topics)
     _subscription_series(lines, subscriptions)
+    _quota_series(lines, topics)
     _series(
         lines, "vela_broker_ready", "gauge", "1 while clients are served", [("", float(broker.is_ready()[0]))]
     )
@@ -152,6 +153,56 @@ def _subscription_series(lines: list[str], subscriptions: list[Subscription]) ->
     )
 
 
+def _quota_series(lines: list[str], topics: list[Topic]) -> None:
+    _series(
+        lines,
+        "pulsar_storage_backlog_quota_limit",
+        "gauge",
+        "bytes, -1 = none",
+        [(_topic_labels(topic), topic.policies.backlog_quota_bytes) for topic in topics],
+    )
+    _series(
+        lines,
+        "pulsar_storage_backlog_quota_limit_time",
+        "gauge",
+        "seconds, -1 = none",
+        [
+            (
+                _topic_labels(topic),
+                -1 if (limit_ms := topic.policies.backlog_quota_ms) < 0 else limit_ms / 1000,
+            )
+            for topic in topics
+        ],
+    )
+    _series(
+        lines,
+        "vela_backlog_quota_exceeded",
+        "gauge",
+        "1 while this subscription's backlog keeps producers out",
+        [
+            (_labels_of(topic, "subscription", topic.quota.breach.subscription), 1)
+            for topic in topics
+            if topic.quota.breach is not None
+        ],
+    )
+    _series(
+        lines,
+        "pulsar_storage_backlog_quota_exceeded_evictions_total",
+        "counter",
+        "times that the slowest subscription gave up messages",
+        [
+            (_labels_of(topic, "quota_type", kind), count)
+            for topic in topics
+            for kind, count in topic.quota.evictions.items()
+            if topic.quota.is_set
+        ],
+    )
+
+
+def _labels_of(topic: Topic, name: str, value: str) -> str:
+    return f'{_topic_labels(topic)[:-1]},{name}="{_escaped(value)}"}}'
+
+
 def _series(lines: list[str], name: str, kind: str, text: str, samples: Iterable[Sample]) -> None:
     lines.append(f"# HELP {name} {text}")
     lines.append(f"# TYPE {name} {kind}")
@@ -164,7 +215,7 @@ def _topic_labels(topic: Topic) -> str:
 
 
 def _subscription_labels(subscription: Subscription) -> str:
-    return f'{_topic_labels(subscription.topic)[:-1]},subscription="{_escaped(subscription.name)}"}}'
+    return _labels_of(subscription.topic, "subscription", subscription.name)
 
 
 def _escaped(text: str) -> str:

@@ -49,7 +49,7 @@ class Reporter:
     async def start(self) -> None:
         """Forget whoever was connected to an earlier broker, then begin."""
         async with self._pool.use() as connection:
-            await store.forget_all(connection)
+            await store.forget_all(connection, self._clock.now_ms())
             await cursor_store.forget_pending(connection)
         self._task = asyncio.create_task(self._run(), name="reporter")
 
@@ -168,6 +168,7 @@ class Reporter:
             last_append_ms=topic.last_append_ms
             or max((i.last_append_ms for i in ledgers.infos()), default=0),
             max_backlog_messages=max(backlogs, default=0),
+            last_used_ms=topic.last_used_ms,
             updated_ms=now_ms,
         )
 
@@ -187,6 +188,7 @@ class Reporter:
             message_rate_out=rate_out,
             message_rate_acked=rate_acked,
             messages_redelivered=each.messages_redelivered,
+            last_used_ms=each.last_used_ms,
             updated_ms=now_ms,
         )
 

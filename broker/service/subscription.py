@@ -36,6 +36,7 @@ from broker.core.timing_wheel import TimingWheel
 from broker.service.consumer import Consumer
 from broker.service.cursor_move import CursorMove
 from broker.service.end_of_topic import tell_end_of_topic
+from broker.service.limits import require_consumer_room
 from broker.service.topic_reader import GapInLog
 from broker.service.values import AckRequest, Delivery, LastMessage
 
@@ -83,6 +84,7 @@ class Subscription:
         self.messages_redelivered = 0
         self.gap: str = ""
         self.undo_until_ms = 0  # acks at or below the last act's mark-delete are recorded until then
+        self.last_used_ms = topic.services.clock.now_ms()  # when the last consumer left
         self.is_deleted = False
         self._dispatcher = self._new_dispatcher(type_)
         self._just_read: dict[Position, StoredEntry] = {}  # between a read's end and the pump that follows it
@@ -120,6 +122,7 @@ class Subscription:
             await self._make_room(request)
             if not self.topic.is_open:
                 raise ServiceNotReady(f"{self.topic.name} is moving; subscribe again")
+            require_consumer_room(self)
             services = self.topic.services
             dispatch = DispatchConsumer(
                 key=services.next_key(),
@@ -147,6 +150,7 @@ class Subscription:
         """A consumer is gone; what it held goes to the others, or is read again by the next to come."""
         if self.consumers.pop(consumer.key, None) is None:
             return
+        self.last_used_ms = self.topic.last_used_ms = self.topic.services.clock.now_ms()
         self._forget_deadlines(self._dispatcher.detach(consumer.dispatch))
         if not self.consumers:
             self._forget_all_deadlines()

@@ -21,9 +21,11 @@ from broker.core.ledger import LedgerInfo
 from broker.core.message_index import IndexMissing
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription import SubscriptionType, check_built, check_name
+from broker.service.backlog_quota import BacklogQuota
 from broker.service.connections import repeat_until_done
 from broker.service.consumer import Consumer
 from broker.service.effective_policies import rollover_policy
+from broker.service.limits import require_new_subscription
 from broker.service.producer import Producer
 from broker.service.subscription import Subscription
 from broker.service.topic_reader import TopicReader
@@ -75,11 +77,13 @@ class Topic:
         self.reader = TopicReader(services.pool, log_)
         self.producers: dict[str, Producer] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.quota = BacklogQuota(self)
         self.is_open = True
         self.is_fenced = False  # closed because another broker has it: nothing of it may be stored any more
         self.is_queued = False  # waits for a writer lane
         self.is_taken = False  # a lane is opening a ledger for it
         self.last_append_ms = 0
+        self.last_used_ms = services.clock.now_ms()  # when the last client left
         self._creating = asyncio.Lock()
 
     # -- producers and appends -----------------------------------------------------------------------------------
@@ -91,6 +95,7 @@ class Topic:
         self._require_open()
         if self.is_terminated:
             raise TopicTerminated(f"{self.name} is terminated: it takes no more messages")
+        await self.quota.require_room()
         name = request.name or f"vela-{self.topic_id}-{secrets.token_hex(5)}"
         if request.initial_subscription:
             await self.find_or_create_subscription(
@@ -122,6 +127,7 @@ class Topic:
         """A producer is gone; its queued sends stay."""
         if self.producers.get(producer.name) is producer:
             del self.producers[producer.name]
+        self.last_used_ms = self.services.clock.now_ms()
         self.services.reporter.producer_gone(self, producer)
 
     def close_producers(self, error: BrokerError) -> None:
@@ -261,7 +267,11 @@ class Topic:
             if request.rollback_s:
                 start = await self._rolled_back(request.rollback_s)
             subscription = await self.find_or_create_subscription(
-                request.subscription, request.type, start, dict(request.subscription_properties)
+                request.subscription,
+                request.type,
+                start,
+                dict(request.subscription_properties),
+                by_attaching=True,
             )
         else:
             subscription = await self._reader_subscription(request)
@@ -275,16 +285,29 @@ class Topic:
                 self.forget_subscription(subscription)
 
     async def find_or_create_subscription(
-        self, name: str, type_: SubscriptionType, start: Position, properties: dict[str, str]
+        self,
+        name: str,
+        type_: SubscriptionType,
+        start: Position,
+        properties: dict[str, str],
+        *,
+        by_attaching: bool = False,
     ) -> Subscription:
-        """The durable subscription of this name. Raises NotAllowed when a reader uses the name.
+        """The durable subscription of this name; `by_attaching`: made only where connecting may make one.
+
+        Raises NotAllowed when a reader uses the name or there are too many, SubscriptionNotFound.
 
         Cancelling it does not stop it: what PostgreSQL stores, memory must know.
         """
-        return await self.services.finish(self._find_or_create(name, type_, start, properties))
+        return await self.services.finish(self._find_or_create(name, type_, start, properties, by_attaching))
 
     async def _find_or_create(
-        self, name: str, type_: SubscriptionType, start: Position, properties: dict[str, str]
+        self,
+        name: str,
+        type_: SubscriptionType,
+        start: Position,
+        properties: dict[str, str],
+        by_attaching: bool,
     ) -> Subscription:
         async with self._creating:
             known = self.subscriptions.get(name)
@@ -294,6 +317,7 @@ class Topic:
                         f"subscription {name} of {self.name} belongs to a reader; choose another name"
                     )
                 return known
+            require_new_subscription(self, name, by_attaching=by_attaching)
             state = await self._cursor_starting_at(start)
             subscription_id = await self.services.ownership.write(
                 self,

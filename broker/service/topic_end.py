@@ -96,7 +96,7 @@ async def delete(
     found = await _found(broker, name)
     names = [TopicName.parse(each) for each in found.members.values()]
     services = broker.services
-    async with _still(broker, [*names, name]) as topics:
+    async with _still(broker, list(dict.fromkeys([*names, name]))) as topics:
         if not force:
             _require_unused(topics)
         figures = await _figures(broker, found.members)
@@ -181,7 +181,7 @@ def _require_unused(topics: Sequence[Topic]) -> None:
 async def _still(broker: Broker, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
     """The loaded ones of these topics, with no append in flight; nobody loads one meanwhile."""
     async with broker.gates.closed([each.full for each in names]), AsyncExitStack() as held:
-        await broker.loaded(names)
+        await broker.loads_done()
         topics = [topic for each in names if (topic := broker.topics.get(each.full)) is not None]
         for topic in topics:
             topic.log.is_held = True  # all at once, then wait for each

@@ -22,7 +22,7 @@ class TopicGates:
 
     @asynccontextmanager
     async def closed(self, names: Sequence[str]) -> AsyncIterator[None]:
-        """Nobody loads these topics inside. Closing is all or nothing, so that two acts cannot wait for each other."""
+        """Nobody loads these topics (each named once) inside. All or nothing: two acts cannot wait for each other."""
         while (busy := next((name for name in names if name in self._closed), None)) is not None:
             await self.passed(busy)
         opened = asyncio.Event()

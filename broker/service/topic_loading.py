@@ -57,13 +57,15 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
         services.segments.open_id, services.clock.now_ms()
     ):
         raise ServiceNotReady(f"{name} moved to another broker while it was being opened; connect again")
+    topic.last_used_ms = row.last_used_ms or topic.last_used_ms
     for each in stored.subscriptions:
-        topic.add_subscription(
+        subscription = topic.add_subscription(
             each.subscription_id,
             each.name,
             SubscriptionType(each.type),
             Cursor(topic.log.ledgers, topic.log.index, each.cursor),
         )
+        subscription.last_used_ms = each.last_used_ms or subscription.last_used_ms
     services.reporter.topic_changed(topic)
     return topic
 

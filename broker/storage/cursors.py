@@ -40,6 +40,7 @@ class SubscriptionRow:
     type: str
     properties: Mapping[str, str]
     cursor: CursorState
+    last_used_ms: int  # when the last consumer left; 0 = not known
 
 
 class DirtyCursor(NamedTuple):
@@ -92,6 +93,7 @@ async def subscriptions_of(connection: Connection, topic_id: int) -> list[Subscr
                 version=row[9],
                 chunks=tuple(chunks.get(row[0], ())),
             ),
+            last_used_ms=row[10],
         )
         for row in await cursor.fetchall()
     ]

@@ -82,6 +82,7 @@ class TopicSummaryRow(NamedTuple):
     byte_rate_in: float
     last_append_ms: int
     max_backlog_messages: int
+    last_used_ms: int
     updated_ms: int
 
 
@@ -99,6 +100,7 @@ class SubscriptionSummaryRow(NamedTuple):
     message_rate_out: float
     message_rate_acked: float
     messages_redelivered: int
+    last_used_ms: int
     updated_ms: int
 
 
@@ -138,9 +140,9 @@ async def delete_sessions(
     await connection.execute(query("sessions", "delete_producers"), (list(producers),))
 
 
-async def forget_all(connection: Connection) -> None:
-    """At a broker's start: whoever was connected to an earlier one is not any more."""
-    await connection.execute(query("sessions", "forget_all"))
+async def forget_all(connection: Connection, now_ms: int) -> None:
+    """At a broker's start: whoever was connected to an earlier one is not any more, but was until now."""
+    await connection.execute(query("sessions", "forget_all"), {"now_ms": now_ms})
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:

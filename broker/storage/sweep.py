@@ -9,7 +9,7 @@ import psycopg
 from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
 
-__all__ = ["SweptSessions", "beat", "dead_sessions", "heartbeat_age_s", "tick"]
+__all__ = ["SweptSessions", "beat", "dead_sessions", "heartbeat_age_s", "policies", "tick"]
 
 
 class SweptSessions(NamedTuple):
@@ -29,6 +29,12 @@ def tick(now_ms: int) -> int:
     with _connect() as connection:
         row = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchone()
         return 0 if row is None else int(str(row[1]))
+
+
+def policies() -> None:
+    """Tell the owner that it is time to check quotas and expiry. Harmless to run twice."""
+    with _connect() as connection:
+        connection.execute(query("sweep", "policies"))
 
 
 def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:

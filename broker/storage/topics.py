@@ -41,6 +41,7 @@ class TopicRow:
     terminated: bool
     namespace_policies: Mapping[str, object]  # the stored documents, not checked
     topic_policies: Mapping[str, object]  # of a partition: its parent's
+    last_used_ms: int  # when its last client left; 0 = not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,7 @@ async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None
         terminated=row[3],
         namespace_policies=row[4],
         topic_policies=row[5],
+        last_used_ms=row[6],
     )
 
 

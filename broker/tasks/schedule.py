@@ -9,6 +9,7 @@ from broker.conf import broker_settings
 __all__ = ["beat_schedule"]
 
 _SWEEP_S = 5.0
+_POLICIES_S = 5.0
 
 
 def beat_schedule() -> dict[str, dict[str, Any]]:
@@ -19,6 +20,11 @@ def beat_schedule() -> dict[str, dict[str, Any]]:
             "task": "broker.tasks.tick",
             "schedule": period_s,
             "options": {"queue": "tick", "expires": 2 * period_s},
+        },
+        "policies": {
+            "task": "broker.tasks.check_policies",
+            "schedule": _POLICIES_S,
+            "options": {"queue": "work", "expires": 2 * _POLICIES_S},
         },
         "sweep dead sessions": {
             "task": "broker.tasks.sweep_dead_sessions",

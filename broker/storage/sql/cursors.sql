@@ -2,8 +2,9 @@
 
 -- name: of_topic
 SELECT s.id, s.name, s.type, s.properties, c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries,
-       c.acked_bytes, c.version
-FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id WHERE s.topic_id = %s ORDER BY s.id
+       c.acked_bytes, c.version, coalesce(y.last_used_ms, 0)
+FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id
+LEFT JOIN vela_subscription_summary y ON y.subscription_id = s.id WHERE s.topic_id = %s ORDER BY s.id
 
 -- name: chunks_of_topic
 SELECT k.cursor_id, k.ledger_id, k.chunk, k.bits, k.ack_sets

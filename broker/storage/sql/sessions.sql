@@ -30,32 +30,42 @@ DELETE FROM vela_consumer_session WHERE key = ANY(%b::bigint[])
 DELETE FROM vela_producer_session WHERE key = ANY(%b::bigint[])
 
 -- name: forget_all
--- At a broker's start: whoever was connected before is not any more.
-WITH c AS (DELETE FROM vela_consumer_session) DELETE FROM vela_producer_session
+-- At a broker's start: whoever was connected before is not any more. What they used was in use until now, as far as
+-- anybody knows.
+WITH c AS (
+    DELETE FROM vela_consumer_session
+), s AS (
+    UPDATE vela_subscription_summary SET consumers = 0, last_used_ms = %(now_ms)s WHERE consumers > 0
+), t AS (
+    UPDATE vela_topic_summary SET producers = 0, last_used_ms = %(now_ms)s WHERE producers > 0
+)
+DELETE FROM vela_producer_session
 
 -- name: upsert_topic_summaries
 INSERT INTO vela_topic_summary (topic_id, messages_in, bytes_in, stored_bytes, producers, message_rate_in, byte_rate_in,
-    last_append_ms, max_backlog_messages, updated_ms)
+    last_append_ms, max_backlog_messages, last_used_ms, updated_ms)
 SELECT u.* FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::float8[], %b::float8[],
-    %b::bigint[], %b::bigint[], %b::bigint[])
-    AS u(topic_id, a, b, c, d, e, f, g, h, i) JOIN vela_topic t ON t.id = u.topic_id
+    %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[])
+    AS u(topic_id, a, b, c, d, e, f, g, h, i, j) JOIN vela_topic t ON t.id = u.topic_id
 ON CONFLICT (topic_id) DO UPDATE SET messages_in = EXCLUDED.messages_in, bytes_in = EXCLUDED.bytes_in,
     stored_bytes = EXCLUDED.stored_bytes, producers = EXCLUDED.producers, message_rate_in = EXCLUDED.message_rate_in,
     byte_rate_in = EXCLUDED.byte_rate_in, last_append_ms = EXCLUDED.last_append_ms,
-    max_backlog_messages = EXCLUDED.max_backlog_messages, updated_ms = EXCLUDED.updated_ms
+    max_backlog_messages = EXCLUDED.max_backlog_messages, last_used_ms = EXCLUDED.last_used_ms,
+    updated_ms = EXCLUDED.updated_ms
 
 -- name: upsert_subscription_summaries
 INSERT INTO vela_subscription_summary (subscription_id, backlog_messages, backlog_bytes, read_ledger, read_entry,
-    consumers, unacked_messages, replay_entries, message_rate_out, message_rate_acked, messages_redelivered, updated_ms)
+    consumers, unacked_messages, replay_entries, message_rate_out, message_rate_acked, messages_redelivered, last_used_ms,
+    updated_ms)
 SELECT u.* FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::bigint[],
-    %b::bigint[], %b::float8[], %b::float8[], %b::bigint[], %b::bigint[])
-    AS u(subscription_id, a, b, c, d, e, f, g, h, i, j, k) JOIN vela_subscription s ON s.id = u.subscription_id
+    %b::bigint[], %b::float8[], %b::float8[], %b::bigint[], %b::bigint[], %b::bigint[])
+    AS u(subscription_id, a, b, c, d, e, f, g, h, i, j, k, l) JOIN vela_subscription s ON s.id = u.subscription_id
 ON CONFLICT (subscription_id) DO UPDATE SET backlog_messages = EXCLUDED.backlog_messages,
     backlog_bytes = EXCLUDED.backlog_bytes, read_ledger = EXCLUDED.read_ledger, read_entry = EXCLUDED.read_entry,
     consumers = EXCLUDED.consumers, unacked_messages = EXCLUDED.unacked_messages,
     replay_entries = EXCLUDED.replay_entries, message_rate_out = EXCLUDED.message_rate_out,
     message_rate_acked = EXCLUDED.message_rate_acked, messages_redelivered = EXCLUDED.messages_redelivered,
-    updated_ms = EXCLUDED.updated_ms
+    last_used_ms = EXCLUDED.last_used_ms, updated_ms = EXCLUDED.updated_ms
 
 -- name: notify_pages
 SELECT pg_notify('vela_page', %s)

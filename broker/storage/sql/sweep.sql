@@ -16,6 +16,10 @@ WITH mine AS (
 SELECT pg_notify('vela_tick', due.subscriptions::text), due.subscriptions
 FROM due, mine WHERE mine.taken AND due.subscriptions > 0
 
+-- name: policies
+-- Quotas and expiry are the owner's to check, from memory; it is only told that it is time.
+SELECT pg_notify('vela_policies', '')
+
 -- name: dead_sessions
 -- Who was connected to a broker that died without a word, or whose topic has another owner by now.
 WITH silent AS (

@@ -2,8 +2,10 @@
 
 -- name: find_topic
 -- A partition has its parent's policies.
-SELECT t.id, t.partitions, t.partition, t.terminated_at IS NOT NULL, n.policies, coalesce(p.policies, t.policies)
+SELECT t.id, t.partitions, t.partition, t.terminated_at IS NOT NULL, n.policies, coalesce(p.policies, t.policies),
+       coalesce(y.last_used_ms, 0)
 FROM vela_topic t JOIN vela_namespace n ON n.id = t.namespace_id LEFT JOIN vela_topic p ON p.id = t.parent_id
+LEFT JOIN vela_topic_summary y ON y.topic_id = t.id
 WHERE t.name = %s
 
 -- name: partitions_of

@@ -21,12 +21,12 @@ def test_every_table_and_no_other() -> None:
     }
     tables = {model._meta.db_table for model in apps.get_app_config("broker").get_models()}
     others = {"vela_delivery_id"} | {name for name in documented if name.endswith("_v1")}
-    assert documented - others - {"vela_act_done", "vela_tick", "vela_page"} == tables
+    assert documented - others - {"vela_act_done", "vela_tick", "vela_policies", "vela_page"} == tables
 
 
 def test_every_kind_of_act() -> None:
     documented = [code_names(cells[0])[0] for cells in rows(section(ACTS, "Kinds"))]
-    assert documented == [*KINDS, "seek", "unsubscribe"]
+    assert documented == [*KINDS, "seek", "unsubscribe", "evict", "expire_subscription"]
 
 
 def test_every_state_of_an_act() -> None:

@@ -1,0 +1,70 @@
+"""Documents of policies in PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from broker.core.topic_name import TopicName
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = ["StoredPolicies", "change", "in_force", "of_namespace", "of_topic", "overriding"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPolicies:
+    """A document as it is stored, not checked."""
+
+    row_id: int  # of the namespace or the topic
+    document: Mapping[str, object]
+    above: Mapping[str, object]  # of a topic: its namespace's document
+
+
+async def of_namespace(connection: Connection, tenant: str, namespace: str) -> StoredPolicies | None:
+    """The namespace's document, None when there is no such namespace."""
+    return await _read(connection, "of_namespace", {"tenant": tenant, "namespace": namespace})
+
+
+async def of_topic(connection: Connection, name: TopicName) -> StoredPolicies | None:
+    """The topic's own document and its namespace's, None when there is no such topic."""
+    return await _read(connection, "of_topic", {"name": name.full})
+
+
+async def _read(connection: Connection, name: str, parameters: Mapping[str, object]) -> StoredPolicies | None:
+    cursor = await connection.execute(query("policies", name), parameters)
+    row = await cursor.fetchone()
+    return None if row is None else StoredPolicies(row_id=row[0], document=row[1], above=row[2])
+
+
+async def change(
+    connection: Connection,
+    *,
+    is_topic: bool,
+    row_id: int,
+    before: Mapping[str, object],
+    after: Mapping[str, object],
+) -> bool:
+    """Replace a document; False, and nothing is changed, when it is not `before` any more."""
+    cursor = await connection.execute(
+        query("policies", "set_topic" if is_topic else "set_namespace"),
+        {"id": row_id, "before": json.dumps(dict(before)), "after": json.dumps(dict(after))},
+    )
+    return await cursor.fetchone() is not None
+
+
+async def overriding(connection: Connection, namespace_id: int, names: Sequence[str]) -> dict[str, int]:
+    """Policy → how many topics of the namespace set it themselves."""
+    cursor = await connection.execute(
+        query("policies", "overriding"), {"namespace_id": namespace_id, "names": list(names)}
+    )
+    return {row[0]: row[1] for row in await cursor.fetchall()}
+
+
+async def in_force(
+    connection: Connection, names: Sequence[str]
+) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
+    """(topic, its namespace's document, its own or its parent's) of these topics."""
+    cursor = await connection.execute(query("policies", "in_force"), (list(names),))
+    return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]

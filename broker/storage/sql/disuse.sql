@@ -1,0 +1,23 @@
+-- Topics that nobody loaded and that expiry by disuse may concern: the owner loads them and decides from memory.
+
+-- name: idle_topics
+-- A value in a document that is no number, as only a hand in the table can put it there, counts as not set.
+WITH d AS (
+    SELECT t.id, t.name, n.policies || coalesce(p.policies, t.policies) AS doc
+    FROM vela_topic t JOIN vela_namespace n ON n.id = t.namespace_id LEFT JOIN vela_topic p ON p.id = t.parent_id
+    WHERE t.partitions = 0 AND (n.policies || coalesce(p.policies, t.policies)) ?| ARRAY['subscription_expiry_ms',
+          'delete_inactive_topics'] AND t.id <> ALL(%(known)s::bigint[])
+), v AS (
+    SELECT d.id, d.name, d.doc -> 'delete_inactive_topics' = 'true'::jsonb AS is_deleted,
+           CASE WHEN jsonb_typeof(d.doc -> 'subscription_expiry_ms') = 'number'
+                THEN (d.doc ->> 'subscription_expiry_ms')::numeric ELSE 0 END AS expiry_ms,
+           CASE WHEN jsonb_typeof(d.doc -> 'inactive_topic_ms') = 'number'
+                THEN (d.doc ->> 'inactive_topic_ms')::numeric ELSE %(inactive_topic_ms)s END AS inactive_ms
+    FROM d
+)
+SELECT v.name FROM v LEFT JOIN vela_topic_summary y ON y.topic_id = v.id
+WHERE (v.is_deleted AND coalesce(y.last_used_ms, 0) < %(now_ms)s - v.inactive_ms)
+   OR (v.expiry_ms > 0 AND EXISTS (
+        SELECT FROM vela_subscription s LEFT JOIN vela_subscription_summary z ON z.subscription_id = s.id
+        WHERE s.topic_id = v.id AND coalesce(z.last_used_ms, 0) < %(now_ms)s - v.expiry_ms))
+ORDER BY v.id LIMIT %(limit)s

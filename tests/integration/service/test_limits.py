@@ -1,0 +1,73 @@
+"""How many may come, and what connecting makes."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionNotFound, TopicNotFound
+from broker.core.topic_name import TopicName
+from broker.service.policies import Holder, change, read
+from tests.support.broker_harness import BrokerRun, one_row, rows
+from tests.support.policies import set_policies
+
+
+async def test_consumers_of_a_subscription_and_of_a_topic(run: BrokerRun) -> None:
+    first = await run.consumer(subscription="a")
+    await set_policies(run, max_consumers_per_subscription=2, max_consumers=3)
+    await run.consumer(subscription="a")
+    with pytest.raises(ConsumerBusy, match="max_consumers_per_subscription"):
+        await run.consumer(subscription="a")
+    await run.consumer(subscription="b")
+    with pytest.raises(ConsumerBusy, match="policy max_consumers"):
+        await run.consumer(subscription="b")
+    assert first.consumer is not None
+    first.consumer.detach()
+    await run.consumer(subscription="b")
+
+
+async def test_subscriptions_of_a_topic(run: BrokerRun) -> None:
+    await run.consumer(subscription="a")
+    await set_policies(run, max_subscriptions=2)
+    await run.consumer(subscription="b")
+    with pytest.raises(NotAllowed, match="max_subscriptions"):
+        await run.consumer(subscription="c")
+    await run.consumer(subscription="r", durable=False)
+    await run.consumer(subscription="a")
+
+
+async def test_connecting_makes_no_subscription_where_it_may_not(run: BrokerRun) -> None:
+    await run.consumer(subscription="a")
+    await set_policies(run, auto_create_subscriptions=False)
+    with pytest.raises(SubscriptionNotFound, match="auto_create_subscriptions"):
+        await run.consumer(subscription="b")
+    await run.consumer(subscription="a")
+    assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (1,)
+
+
+async def set_namespace(run: BrokerRun, **values: object) -> None:
+    holder = Holder.of_namespace("public/default")
+    state = await read(run.broker.services.pool, run.broker.settings, holder)
+    await change(run.broker, holder, before=state.document, after={**state.document, **values})
+
+
+async def test_connecting_makes_no_topic_where_it_may_not(run: BrokerRun) -> None:
+    await run.producer("known")
+    await set_namespace(run, auto_create_topics=False)
+    for connect in (run.producer, run.consumer):
+        with pytest.raises(TopicNotFound, match="auto_create_topics"):
+            await connect("unknown")
+    with pytest.raises(TopicNotFound):
+        await run.broker.partition_count(TopicName.parse("unknown"), create=True)
+    await run.producer("known")
+    await run.producer("public/other/unknown")
+    assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (2,)
+
+
+async def test_topics_made_by_connecting_have_the_partitions_of_the_policy(run: BrokerRun) -> None:
+    await run.producer("known")
+    await set_namespace(run, auto_create_partitions=3)
+    assert await run.broker.partition_count(TopicName.parse("new"), create=True) == 3
+    await run.producer("new-partition-2")
+    with pytest.raises(NotAllowed, match="has 3 partitions"):
+        await run.producer("newer")
+    assert len(rows(run.database_url, "SELECT 1 FROM vela_topic WHERE name LIKE '%%newer-partition-%%'")) == 3

@@ -1,0 +1,16 @@
+"""Setting policies in tests: as an act would store them, then in force at once."""
+
+from __future__ import annotations
+
+from broker.core.topic_name import TopicName
+from broker.service.policies import Holder, change, read
+from tests.support.broker_harness import BrokerRun
+
+__all__ = ["set_policies"]
+
+
+async def set_policies(run: BrokerRun, topic: str = "t", /, **values: object) -> None:
+    """Set these on a topic that exists, beside what is set already."""
+    holder = Holder.of_topic(TopicName.parse(topic))
+    state = await read(run.broker.services.pool, run.broker.settings, holder)
+    await change(run.broker, holder, before=state.document, after={**state.document, **values})
