@@ -43,6 +43,10 @@ class BrokerSettings:
     max_unacked_per_subscription: int  # VELA_MAX_UNACKED_PER_SUBSCRIPTION, messages; 0 = no limit
     read_role: str  # VELA_READ_ROLE: a PostgreSQL role that may read what pages and jobs read; "" = none
     websocket_origins: frozenset[str]  # VELA_WEBSOCKET_ORIGINS: pages of other hosts that may open WebSockets
+    entry_filters: tuple[str, ...]  # VELA_ENTRY_FILTERS: dotted paths, asked before each delivery
+    interceptors: tuple[str, ...]  # VELA_INTERCEPTORS: dotted paths, told of each delivery
+    filter_reschedule_ms: int  # VELA_FILTER_RESCHEDULE_MS: when a filter is asked about an entry again
+    refuse_old_clients: bool  # VELA_REFUSE_OLD_CLIENTS: at subscribe, where a topic holds batches
     lock_wait_s: float  # VELA_LOCK_WAIT_S: how long a second broker waits for the first to leave
 
     @property
@@ -83,12 +87,19 @@ class BrokerSettings:
             max_unacked_per_subscription=read.integer("VELA_MAX_UNACKED_PER_SUBSCRIPTION", 200_000, least=0),
             read_role=environment.get("VELA_READ_ROLE", ""),
             websocket_origins=frozenset(
-                origin.strip().rstrip("/")
-                for origin in environment.get("VELA_WEBSOCKET_ORIGINS", "").split(",")
-                if origin.strip()
+                origin.rstrip("/") for origin in _listed(environment.get("VELA_WEBSOCKET_ORIGINS", ""))
             ),
+            entry_filters=_listed(environment.get("VELA_ENTRY_FILTERS", "")),
+            interceptors=_listed(environment.get("VELA_INTERCEPTORS", "")),
+            filter_reschedule_ms=read.integer("VELA_FILTER_RESCHEDULE_MS", 1000, least=1),
+            refuse_old_clients=read.flag("VELA_REFUSE_OLD_CLIENTS", default=True),
             lock_wait_s=read.integer("VELA_LOCK_WAIT_S", 20, least=0),
         )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """What stands between the commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _local_host(bind: str) -> str:

@@ -86,6 +86,12 @@ class InvalidFlow(BrokerError):
     fatal = True
 
 
+class UnsupportedVersion(BrokerError):
+    """The client's protocol version cannot carry what the topic holds."""
+
+    code = "UnsupportedVersionError"
+
+
 class MessageTooLarge(BrokerError):
     code = "NotAllowedError"
 

@@ -17,8 +17,10 @@ from broker.service.effective_policies import effective_policies
 from broker.service.entry_cache import EntryCache
 from broker.service.flusher import Flusher
 from broker.service.housekeeping import Housekeeping
+from broker.service.interception import Interception
 from broker.service.metrics import metrics_text
 from broker.service.ownership import Ownership
+from broker.service.plugins import load_plugins
 from broker.service.policy_rounds import PolicyRounds
 from broker.service.reporter import Reporter
 from broker.service.segments import Segments
@@ -82,6 +84,9 @@ class Broker:
         services.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), services.ownership)
         services.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
         services.reporter = Reporter(ConnectionPool(conninfo, name="reporter", size=1), clock)
+        services.entry_filters = load_plugins("VELA_ENTRY_FILTERS", settings.entry_filters, "verdict")
+        interceptors = load_plugins("VELA_INTERCEPTORS", settings.interceptors, "sending")
+        services.interception = Interception(interceptors) if interceptors else None
         services.forget_topic = self._forget_topic
         services.ownership.on_resumed = self._resumed
         self.acts = ActRunner(self, pool)

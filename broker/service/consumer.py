@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import ConsumerNotFound
+from broker.service.old_clients import splits_batches
 
 if TYPE_CHECKING:
     from broker.core.position import Position
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Consumer"]
 
 log = logging.getLogger(__name__)
+
+_DECRYPTION_ERROR = "DECRYPTION_ERROR"
 
 
 class Consumer:
@@ -59,6 +62,7 @@ class Consumer:
         self.last_delivery_ms = 0
         self.last_ack_ms = 0
         self._subscription = subscription
+        self._splits_batches = splits_batches(identity)
 
     @property
     def topic_name(self) -> TopicName:
@@ -82,14 +86,23 @@ class Consumer:
         cumulative: bool,
         on_durable: DurableCallback | None = None,
         validation_error: str | None = None,
+        permits_settled: bool = False,
     ) -> None:
         """Acknowledge; safe to repeat. `on_durable` is called once: when it is stored, or with what was wrong.
 
-        `validation_error` names why the client threw the message away; it is an ack all the same (protocol 3.9).
+        `validation_error` names why the client threw the message away; it is an ack all the same (protocol 3.9). Such
+        a client gives back one permit, whatever the entry cost, and the rest is granted here (semantics S0.19): but
+        not with `permits_settled`, where the caller grants all of it itself, nor for what it could not decrypt, for
+        which clients give back the whole batch (S0.16).
         """
         if self.is_open:
             self._subscription.ack(
-                self, acks, cumulative=cumulative, on_durable=on_durable, validation_error=validation_error
+                self,
+                acks,
+                cumulative=cumulative,
+                on_durable=on_durable,
+                validation_error=validation_error,
+                returns_permits=validation_error not in (None, _DECRYPTION_ERROR) and not permits_settled,
             )
         elif on_durable is not None:
             on_durable(ConsumerNotFound(f"consumer {self.name} is closed; what it held is delivered again"))
@@ -154,6 +167,10 @@ class Consumer:
 
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand over what the dispatcher chose: one transport write."""
+        batches: list[Delivery] = []
+        if not self._splits_batches:
+            batches = [each for each in deliveries if each.entry.is_batch]
+            deliveries = [each for each in deliveries if not each.entry.is_batch]
         messages = size_bytes = 0
         for entry, redelivery_count, remaining in deliveries:
             count = entry.messages if remaining is None else remaining.bit_count()
@@ -171,3 +188,16 @@ class Consumer:
             log.exception("consumer %s: delivery failed", self.name)
             self.closed_by_broker("delivery to it failed inside the broker; the broker's log says why")
             self._subscription.remove_consumer(self)
+        if batches:
+            self._end_connection(batches[0])
+
+    def _end_connection(self, batch: Delivery) -> None:
+        """S1.8: it cannot read this batch, which stays unacked for somebody who can."""
+        reason = (
+            f"consumer {self.name} speaks protocol version {self.identity.protocol_version} and cannot split the batch"
+            f" {batch.entry.ledger_id}:{batch.entry.entry_id} of {self.topic_name}; use a newer client"
+        )
+        log.warning("%s", reason)
+        self.is_open = False
+        self.sink.close_connection(reason)
+        self._subscription.remove_consumer(self)

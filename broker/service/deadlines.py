@@ -8,47 +8,54 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from broker.service.clock import Clock
 
-if TYPE_CHECKING:
-    from broker.service.subscription import Subscription
-
-__all__ = ["Deadlines"]
+__all__ = ["Deadlines", "Timed"]
 
 log = logging.getLogger(__name__)
 
 _SOONEST_S = 0.01
 
 
+class Timed(Protocol):
+    """What time drives: a subscription's deliveries, a topic's delayed messages."""
+
+    def run_due(self, now_ms: int) -> int:
+        """Do what is due; how many entries it concerned. Running it twice does no harm."""
+
+    def next_due_ms(self) -> int | None:
+        """When to run it next; None = it need not be watched any more."""
+
+
 class Deadlines:
-    """Subscriptions that have deadlines, and the timer for the nearest one."""
+    """Whoever has deadlines, and the timer for the nearest one."""
 
     def __init__(self, clock: Clock, *, wheel_enabled: bool) -> None:
         self._clock = clock
         self._wheel_enabled = wheel_enabled
-        self._watched: set[Subscription] = set()
+        self._watched: set[Timed] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
 
-    def watch(self, subscription: Subscription, due_ms: int) -> None:
-        """This subscription scheduled a deadline."""
-        self._watched.add(subscription)
+    def watch(self, timed: Timed, due_ms: int) -> None:
+        """This one scheduled a deadline."""
+        self._watched.add(timed)
         self._arm(due_ms)
 
     def run_due(self) -> int:
-        """Take back every overdue delivery of this process; how many."""
+        """Do everything that is due in this process; how many entries it concerned."""
         now_ms = self._clock.now_ms()
-        taken = 0
-        for subscription in list(self._watched):
+        done = 0
+        for timed in list(self._watched):
             try:
-                taken += subscription.redeliver_due(now_ms)
+                done += timed.run_due(now_ms)
             except Exception:  # the others' deadlines are due all the same
-                log.exception("deadlines of %s", subscription.name)
-            if not len(subscription.deadlines):
-                self._watched.discard(subscription)
-        return taken
+                log.exception("deadlines of %s", timed)
+            if timed.next_due_ms() is None:
+                self._watched.discard(timed)
+        return done
 
     def stop(self) -> None:
         """No timer fires from here on."""
@@ -70,6 +77,6 @@ class Deadlines:
     def _fire(self) -> None:
         self._timer = None
         self.run_due()
-        due = [due_ms for each in self._watched if (due_ms := each.deadlines.next_due_ms()) is not None]
+        due = [due_ms for each in self._watched if (due_ms := each.next_due_ms()) is not None]
         if due:
             self._arm(min(due))

@@ -151,6 +151,24 @@ def _subscription_series(lines: list[str], subscriptions: list[Subscription]) ->
         "messages thrown away by consumers as broken",
         labelled(sum(s.validation_errors.values()) for s in subscriptions),
     )
+    _series(
+        lines,
+        "vela_subscription_not_sent_total",
+        "counter",
+        "messages the broker acked instead of sending them, by reason",
+        [
+            (f'{_subscription_labels(s)[:-1]},reason="{reason.value}"}}', count)
+            for s in subscriptions
+            for reason, count in s.filter.discarded.items()
+        ],
+    )
+    _series(
+        lines,
+        "vela_subscription_filter_errors_total",
+        "counter",
+        "entries on which an entry filter failed",
+        labelled(s.filter.filter_errors for s in subscriptions),
+    )
 
 
 def _quota_series(lines: list[str], topics: list[Topic]) -> None:

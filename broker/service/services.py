@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.conf import BrokerSettings
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from broker.service.deadlines import Deadlines
     from broker.service.entry_cache import EntryCache
     from broker.service.flusher import Flusher
+    from broker.service.interception import Interception
     from broker.service.ownership import Ownership
+    from broker.service.plugins import EntryFilter
     from broker.service.reporter import Reporter
     from broker.service.segments import Segments
     from broker.service.topic import Topic
@@ -41,6 +43,8 @@ class Services:
     flusher: Flusher
     deadlines: Deadlines
     reporter: Reporter
+    entry_filters: Sequence[EntryFilter]
+    interception: Interception | None  # None = nobody is to be told
     forget_topic: Callable[[Topic], None]
 
     def __init__(self) -> None:

@@ -35,6 +35,7 @@ from broker.core.subscription import SubscriptionType, check_built
 from broker.core.timing_wheel import TimingWheel
 from broker.service.consumer import Consumer
 from broker.service.cursor_move import CursorMove
+from broker.service.dispatch_filter import SCREENED_FLAGS, DispatchFilter
 from broker.service.end_of_topic import tell_end_of_topic
 from broker.service.limits import require_consumer_room
 from broker.service.topic_reader import GapInLog
@@ -76,6 +77,7 @@ class Subscription:
         self.read_position = cursor.read_from()
         self.moves = CursorMove(self)
         self.deadlines: TimingWheel[Position] = TimingWheel(tick_ms=WHEEL_TICK_MS)
+        self.filter = DispatchFilter(self)
         self.validation_errors: dict[str, int] = {}
         self.invalid_acks = 0
         self.ignored_acks = 0
@@ -87,6 +89,7 @@ class Subscription:
         self.last_used_ms = topic.services.clock.now_ms()  # when the last consumer left
         self.is_deleted = False
         self._dispatcher = self._new_dispatcher(type_)
+        self._found_flags = 0  # of what was found for the plan under way
         self._just_read: dict[Position, StoredEntry] = {}  # between a read's end and the pump that follows it
         self._reading: asyncio.Task[None] | None = None
         self._is_pumping = False
@@ -216,7 +219,8 @@ class Subscription:
             found = self._from_memory(plan)
             if found is None:
                 break
-            self._dispatch(found, plan)
+            if not self._dispatch(found, plan):
+                break
             entries += len(found)
             size_bytes += sum(len(entry.data) for entry in found)
             if entries >= TURN_ENTRIES or size_bytes >= TURN_BYTES:
@@ -229,6 +233,7 @@ class Subscription:
             and self.topic.is_open
             and self.topic.services.may_send()
             and not self.moves.is_moving
+            and not self.filter.is_holding
             and not self.gap
         )
 
@@ -250,7 +255,7 @@ class Subscription:
         found: list[StoredEntry] = []
         position = self.cursor.next_unacked(self.read_position)
         has_holes = self.cursor.has_holes
-        size_bytes = 0
+        size_bytes = flags = 0
         while len(found) < plan.max_entries and size_bytes < WRITE_BYTES:
             ledger = ledgers.get(position.ledger_id)
             if ledger is None or position.entry_id >= ledger.entries:
@@ -261,6 +266,7 @@ class Subscription:
                 break
             found.append(entry)
             size_bytes += len(entry.data)
+            flags |= entry.flags
             position = (
                 Position(position.ledger_id, position.entry_id + 1)
                 if position.entry_id + 1 < ledger.entries
@@ -269,6 +275,7 @@ class Subscription:
             if has_holes:
                 position = self.cursor.next_unacked(position)
         self.read_position = position
+        self._found_flags = flags
         if found:
             return found
         if ledgers.contains(position):
@@ -279,14 +286,16 @@ class Subscription:
 
     def _replay_from_memory(self, positions: Sequence[Position]) -> list[StoredEntry] | None:
         found: list[StoredEntry] = []
-        size_bytes = 0
+        size_bytes = flags = 0
         for position in positions:
             entry = self.topic.log.cached_entry(position) or self._just_read.get(position)
             if entry is not None:
                 found.append(entry)
                 size_bytes += len(entry.data)
+                flags |= entry.flags
                 if size_bytes >= WRITE_BYTES:
                     break
+        self._found_flags = flags
         if found:
             return found
         self._read(partial(self.topic.reader.read_chosen, positions))
@@ -312,12 +321,27 @@ class Subscription:
         self.pump()
         self._just_read = {}
 
+    def load_counts_then_pump(self, missing: IndexMissing) -> None:
+        """What was found cannot be settled before these counts are in memory; it is read again then."""
+
+        async def load() -> list[StoredEntry]:
+            await self.topic.reader.load_index(missing.ranges)
+            return []
+
+        self._read(load)
+
     def stop_reading(self) -> None:
         """The topic goes away: a read would be repeated for as long as the database is."""
         if self._reading is not None:
             self._reading.cancel()
 
-    def _dispatch(self, found: list[StoredEntry], plan: ReadPlan) -> None:
+    def _dispatch(self, found: list[StoredEntry], plan: ReadPlan) -> bool:
+        """Send what is to be sent of this; False when nothing more is to be read now."""
+        if self._found_flags & SCREENED_FLAGS or self.filter.is_pluggable:
+            screened = self.filter.screen(found, plan)
+            if screened is None:
+                return False
+            found = screened
         cursor = self.cursor
         plain = not cursor.has_partial_acks
         wanted = [
@@ -335,6 +359,7 @@ class Subscription:
         if unassigned and not self._dispatcher.replays_unassigned:
             self.read_position = unassigned[0].position
         by_position = {Position(entry.ledger_id, entry.entry_id): entry for entry in found}
+        interception = self.topic.services.interception
         for assignment in assignments:
             consumer = self.consumers.get(assignment.consumer.key)
             if consumer is None:
@@ -348,11 +373,14 @@ class Subscription:
                 )
                 for each in assignment.entries
             ]
+            if interception is not None:
+                interception.sending(self, consumer, deliveries)
             out, redelivered = consumer.messages_out, consumer.messages_redelivered
             consumer.deliver(deliveries, now_ms)
             self.messages_out += consumer.messages_out - out
             self.messages_redelivered += consumer.messages_redelivered - redelivered
         self.topic.services.reporter.changed(self)
+        return not self.filter.is_holding
 
     # -- acks ----------------------------------------------------------------------------------------------------
 
@@ -364,8 +392,12 @@ class Subscription:
         cumulative: bool,
         on_durable: DurableCallback | None,
         validation_error: str | None,
+        returns_permits: bool = False,
     ) -> None:
-        """Acks of one command. Memory changes at once; the cursor is flushed behind."""
+        """Acks of one command. Memory changes at once; the cursor is flushed behind.
+
+        `returns_permits`: the client threw these entries away and gave back one permit each (S0.19).
+        """
         if validation_error is not None:
             count = self.validation_errors[validation_error] = (
                 self.validation_errors.get(validation_error, 0) + 1
@@ -382,7 +414,12 @@ class Subscription:
             if not self.moves.ignores_acks:
                 self.moves.defer(
                     lambda: self.ack(
-                        consumer, acks, cumulative=cumulative, on_durable=on_durable, validation_error=None
+                        consumer,
+                        acks,
+                        cumulative=cumulative,
+                        on_durable=on_durable,
+                        validation_error=None,
+                        returns_permits=returns_permits,
                     )
                 )
             elif on_durable is not None:
@@ -402,9 +439,11 @@ class Subscription:
             if on_durable is not None:
                 on_durable(None)
             return
-        missing = self._apply(consumer, acks, cumulative, on_durable)
+        missing = self._apply(consumer, acks, cumulative, on_durable, returns_permits)
         if missing is not None:
-            task = asyncio.create_task(self._ack_later(consumer, acks, cumulative, on_durable, missing))
+            task = asyncio.create_task(
+                self._ack_later(consumer, acks, cumulative, on_durable, returns_permits, missing)
+            )
             self.topic.services.keep(task)
 
     def _apply(
@@ -413,6 +452,7 @@ class Subscription:
         acks: Sequence[AckRequest],
         cumulative: bool,
         on_durable: DurableCallback | None,
+        returns_permits: bool,
     ) -> IndexMissing | None:
         cursor, dispatcher = self.cursor, self._dispatcher
         wrong: InvalidAck | None = None
@@ -434,6 +474,8 @@ class Subscription:
             if result.messages:
                 consumer.messages_acked += result.messages
                 self.messages_acked += result.messages
+            if returns_permits and result.messages > 1 and dispatcher.holds(consumer.dispatch, position):
+                consumer.dispatch.flow(result.messages - 1)
             dispatcher.acked(position, result.messages, result.completed, consumer.dispatch)
             if result.completed and len(self.deadlines):
                 self.deadlines.cancel(position)
@@ -456,6 +498,7 @@ class Subscription:
         acks: Sequence[AckRequest],
         cumulative: bool,
         on_durable: DurableCallback | None,
+        returns_permits: bool,
         missing: IndexMissing,
     ) -> None:
         """Acks of entries whose counts are not in memory, such as those of an earlier connection."""
@@ -469,7 +512,7 @@ class Subscription:
                 if on_durable is not None:
                     on_durable(error)
                 return
-            again = self._apply(consumer, acks, cumulative, on_durable)
+            again = self._apply(consumer, acks, cumulative, on_durable, returns_permits)
             if again is None:
                 return
             missing = again
@@ -507,6 +550,31 @@ class Subscription:
         self.topic.services.deadlines.watch(self, due_ms)
         self.topic.services.reporter.changed(self)
 
+    def run_due(self, now_ms: int) -> int:
+        """Everything of this subscription that time drives; how many entries. Running it twice does no harm."""
+        return self.redeliver_due(now_ms) + self.filter.release_due(now_ms)
+
+    def next_due_ms(self) -> int | None:
+        """The nearest deadline; None = nothing waits for time."""
+        dues = [due for due in (self.deadlines.next_due_ms(), self.filter.next_due_ms()) if due is not None]
+        return min(dues, default=None)
+
+    def replay(self, positions: Iterable[Position]) -> None:
+        """What was passed over is sent now, unless it is acked by now or is yet to be read."""
+        if self.consumers:
+            self._dispatcher.replay(
+                position
+                for position in positions
+                if position < self.read_position and not self.cursor.is_acked(position)
+            )
+        self.pump()
+
+    def forget(self, position: Position) -> None:
+        """The broker itself acked an entry."""
+        self._dispatcher.discard(position)
+        if len(self.deadlines):
+            self.deadlines.cancel(position)
+
     def redeliver_due(self, now_ms: int) -> int:
         """Take back every delivery whose deadline has passed; how many. Running it twice does no harm."""
         due = [position for position in self.deadlines.pop_due(now_ms) if not self.cursor.is_acked(position)]
@@ -529,6 +597,7 @@ class Subscription:
                 self.deadlines.cancel(position)
 
     def _forget_all_deadlines(self) -> None:
+        self.filter.forget()
         if len(self.deadlines):
             self.deadlines = TimingWheel(tick_ms=WHEEL_TICK_MS)
 

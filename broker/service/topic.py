@@ -26,6 +26,7 @@ from broker.service.connections import repeat_until_done
 from broker.service.consumer import Consumer
 from broker.service.effective_policies import rollover_policy
 from broker.service.limits import require_new_subscription
+from broker.service.old_clients import check_batches
 from broker.service.producer import Producer
 from broker.service.subscription import Subscription
 from broker.service.topic_reader import TopicReader
@@ -262,6 +263,7 @@ class Topic:
         self._require_open()
         check_name(request.subscription)
         check_built(request.type)  # before a row of that type is stored
+        check_batches(self, identity)
         if request.durable:
             start = EARLIEST if request.earliest else LATEST
             if request.rollback_s:

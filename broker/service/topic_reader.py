@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from broker.core.errors import PersistenceFailed
 from broker.core.position import Position
 from broker.service.connections import ConnectionPool, repeat_until_done
+from broker.service.entry_check import verified
 from broker.storage import log as store
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class TopicReader:
             ),
             what="reading entries",
         )
+        entries = verified(entries)
         whole = [entry for at, entry in enumerate(entries) if entry.entry_id == position.entry_id + at]
         self._log.remember(whole)
         if not whole:
@@ -84,6 +86,7 @@ class TopicReader:
                 ),
                 what="reading entries again",
             )
+            entries = verified(entries)
             self._log.remember(entries)
             found += entries
             stored = {entry.entry_id for entry in entries}

@@ -40,6 +40,7 @@ class ClientIdentity:
     address: str  # "ip:port" of the peer
     client_version: str  # free text from the client, "" if it sent none
     face: str  # "binary", "binary-websocket", "websocket", or "internal" for the broker itself
+    protocol_version: int = 21  # of Pulsar's binary protocol, as CONNECT said; other faces have no old clients
 
 
 class Delivery(NamedTuple):
@@ -152,6 +153,9 @@ class ConsumerSink(Protocol):
 
     def on_consumer_closed(self, reason: str) -> None:
         """The broker detached the consumer (seek, reset, unload); the client subscribes again."""
+
+    def close_connection(self, reason: str) -> None:
+        """The peer cannot take what it would be sent (S1.8): its whole connection ends. No further call follows."""
 
     async def is_alive(self) -> bool:
         """Ask the peer (a ping, 5 s at most): somebody else wants its place (protocol 3.2, liveness probe)."""

@@ -289,7 +289,10 @@ class BinaryConnection:
             self.fail(ServerError.SERVICE_NOT_READY, why)
             return
         self.identity = ClientIdentity(
-            address=self.address, client_version=event.client_version, face=self._face
+            address=self.address,
+            client_version=event.client_version,
+            face=self._face,
+            protocol_version=event.protocol_version,
         )
         self.engine.send_connected()
 

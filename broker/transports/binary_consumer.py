@@ -60,6 +60,11 @@ class ConsumerSlot:
             self.is_closed = True
             self._connection.consumers.closed_by_broker(self, reason)
 
+    def close_connection(self, reason: str) -> None:
+        """The client is too old for what it would be sent."""
+        self.is_closed = True
+        self._connection.close(reason)
+
     async def is_alive(self) -> bool:
         """Ask the peer: somebody else wants this consumer's place."""
         return await self._connection.is_alive()

@@ -114,7 +114,12 @@ class DeliverySource:
             # Not inside the broker's own loop over this delivery.
             reason = _reason(error)
             self._loop.call_soon(
-                lambda: consumer.ack([AckRequest(position)], cumulative=False, validation_error=reason)
+                lambda: consumer.ack(
+                    [AckRequest(position)],
+                    cumulative=False,
+                    validation_error=reason,
+                    permits_settled=True,
+                )
             )
         self.credit(charged)
 
@@ -140,6 +145,10 @@ class DeliverySource:
         """The broker detached the consumer (seek, reset, unload)."""
         self.consumer = None
         self._owner.source_closed(reason)
+
+    def close_connection(self, reason: str) -> None:
+        """As `on_consumer_closed`: the socket ends with its consumers."""
+        self.on_consumer_closed(reason)
 
     async def is_alive(self) -> bool:
         """Ask the peer."""

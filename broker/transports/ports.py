@@ -75,8 +75,9 @@ class ConsumerPort(Protocol):
         cumulative: bool,
         on_durable: DurableCallback | None = None,
         validation_error: str | None = None,
+        permits_settled: bool = False,
     ) -> None:
-        """Acknowledge; safe to repeat."""
+        """Acknowledge; safe to repeat. `permits_settled`: the face returns a discarded entry's permits itself."""
 
     def redeliver(self, positions: Sequence[Position] | None) -> None:
         """Take these back, or with None everything unacked."""

@@ -29,6 +29,7 @@ _SERVER_ERRORS: Final[dict[str, ServerError]] = {
     "InvalidTopicName": ServerError.INVALID_TOPIC_NAME,
     "NotAllowedError": ServerError.NOT_ALLOWED_ERROR,
     "ProducerFenced": ServerError.PRODUCER_FENCED,
+    "UnsupportedVersionError": ServerError.UNSUPPORTED_VERSION_ERROR,
 }
 # WebSocket reference A3; what is not named there is 500.
 _HTTP_STATUSES: Final[dict[str, int]] = {

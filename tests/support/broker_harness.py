@@ -38,8 +38,10 @@ from broker.service.values import (
 )
 from tests.support.postgres import migrate
 from tests.support.postgres_proxy import PostgresProxy
+from vela.wire.entry import decode_messages, encode_single
 
 __all__ = [
+    "IDENTITY",
     "BrokerRun",
     "ConsumerProbe",
     "ManualClock",
@@ -49,6 +51,7 @@ __all__ = [
     "migrated_database",
     "new_run",
     "one_row",
+    "payload_of",
     "rows",
     "running",
 ]
@@ -144,6 +147,11 @@ class ManualClock:
         self._now_ms += by_ms
 
 
+def payload_of(data: bytes | memoryview) -> bytes:
+    """What a test sent, from an entry as it is stored and delivered."""
+    return decode_messages(bytes(data), max_message_bytes=1 << 30)[0].payload
+
+
 class ProducerProbe:
     """A producer's sink that remembers, and the client's half of a producer."""
 
@@ -171,17 +179,24 @@ class ProducerProbe:
         """What the test says."""
         return self.alive
 
-    def send(self, data: bytes = b"", *, messages: int = 1, deliver_at_ms: int = 0) -> SendRequest:
-        """Send one entry; without `data` its payload is its sequence id."""
+    def send(
+        self, payload: bytes = b"", *, messages: int = 1, deliver_at_ms: int = 0, flags: int = 0
+    ) -> SendRequest:
+        """Send one entry; without `payload` its payload is its sequence id."""
         assert self.producer is not None
         request = SendRequest(
             sequence_id=self.next_sequence_id,
             highest_sequence_id=0,
             messages=messages,
-            flags=FLAG_BATCH if messages > 1 else 0,
+            flags=flags | (FLAG_BATCH if messages > 1 else 0),
             deliver_at_ms=deliver_at_ms,
             key_hash=None,
-            data=data or b"%d" % self.next_sequence_id,
+            data=encode_single(
+                producer_name=self.producer.name,
+                sequence_id=self.next_sequence_id,
+                publish_time_ms=0,
+                payload=payload or b"%d" % self.next_sequence_id,
+            ),
         )
         self.next_sequence_id += 1
         self.producer.send(request)
@@ -208,6 +223,7 @@ class ConsumerProbe:
         self.deliveries: list[Delivery] = []
         self.closed: list[str] = []
         self.ends = 0  # how often it was told that the topic has ended
+        self.connection_closed: list[str] = []
         self.writable = True
         self.alive = True
         self.acks = acks  # at once, inside `deliver`, with permits back
@@ -231,6 +247,10 @@ class ConsumerProbe:
         """The broker let it go."""
         self.closed.append(reason)
 
+    def close_connection(self, reason: str) -> None:
+        """The broker ends the connection, and with it the consumer."""
+        self.connection_closed.append(reason)
+
     async def is_alive(self) -> bool:
         """What the test says."""
         return self.alive
@@ -243,7 +263,7 @@ class ConsumerProbe:
     @property
     def payloads(self) -> list[bytes]:
         """Of all deliveries, in their order."""
-        return [each.entry.data for each in self.deliveries]
+        return [payload_of(each.entry.data) for each in self.deliveries]
 
     def flow(self, permits: int) -> None:
         """Grant permits."""
@@ -354,6 +374,7 @@ class BrokerRun:
         type_: SubscriptionType = SubscriptionType.SHARED,
         *,
         name: str = "c",
+        identity: ClientIdentity = IDENTITY,
         **request: Any,
     ) -> Consumer:
         """Subscribe with a sink of the test's own."""
@@ -366,7 +387,7 @@ class BrokerRun:
                 consumer_name=name,
                 **request,
             ),
-            IDENTITY,
+            identity,
             probe,
         )
         return probe.consumer

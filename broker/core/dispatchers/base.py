@@ -207,6 +207,12 @@ class Dispatcher(Protocol):
     def discard(self, position: Position) -> None:
         """The broker itself acked an entry that nobody shall get (S1.2, S1.3): forget it, credit nobody."""
 
+    def postpone(self, position: Position) -> None:
+        """What was read is not to be sent now (S1.4, S1.7): it waits outside, its count kept, until `replay`."""
+
+    def replay(self, positions: Iterable[Position]) -> None:
+        """Send these before normal reads; what is pending or being read stays as it is. Not where order is kept."""
+
     def redelivery_count(self, position: Position) -> int: ...
 
     def moved(self, mark_delete: Position) -> None:

@@ -207,6 +207,16 @@ class SharedDispatcher:
         if self._reading:
             self._reading.discard(position)
 
+    def postpone(self, position: Position) -> None:
+        self._replay.discard(position)
+        if self._reading:
+            self._reading.discard(position)
+
+    def replay(self, positions: Iterable[Position]) -> None:
+        for position in positions:
+            if position not in self._reading and not self.is_pending(position):
+                self._replay.add(position)
+
     def redelivery_count(self, position: Position) -> int:
         return self._counts.get(position)
 

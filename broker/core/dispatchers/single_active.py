@@ -130,6 +130,12 @@ class SingleActiveDispatcher:
     def discard(self, position: Position) -> None:
         """Nothing is kept by entry."""
 
+    def postpone(self, position: Position) -> None:
+        """Nothing is kept by entry: who reads holds the line instead."""
+
+    def replay(self, positions: Iterable[Position]) -> None:
+        """Nothing is passed over here."""
+
     def redelivery_count(self, position: Position) -> int:
         """Always 0 (semantics 3.7)."""
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.broker_harness import BrokerRun, eventually, one_row, rows
+from tests.support.broker_harness import BrokerRun, eventually, one_row, payload_of, rows
 from tests.support.postgres_proxy import Moment
 
 APPEND = 'INSERT INTO "vela_entry_1"'
@@ -42,7 +42,8 @@ async def test_an_unknown_outcome_is_found_out_and_never_doubled(run: BrokerRun,
     await producer.has_receipts(9)
     assert [each.sequence_id for each in producer.receipts] == list(range(9))
     stored = rows(run.database_url, "SELECT data FROM vela_entry ORDER BY ledger_id, entry_id")
-    assert [bytes(row[0]) for row in stored] == [
+    payloads = [payload_of(row[0]) for row in stored]
+    assert payloads == [
         b"0",
         b"1",
         b"2",
@@ -50,7 +51,7 @@ async def test_an_unknown_outcome_is_found_out_and_never_doubled(run: BrokerRun,
         *(b"%d" % n for n in range(4, 9)),
     ]
     await consumer.has(9)
-    assert consumer.payloads == [bytes(row[0]) for row in stored]
+    assert consumer.payloads == payloads
     assert not producer.failed
     assert not producer.closed
     assert run.broker.services.writer.unknown_outcomes == 1

@@ -192,6 +192,7 @@ class FakeConsumer:
         cumulative: bool,
         on_durable: DurableCallback | None = None,
         validation_error: str | None = None,
+        permits_settled: bool = False,
     ) -> None:
         subscription = self.subscription
         error: BrokerError | None = None
