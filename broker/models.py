@@ -14,6 +14,7 @@ __all__ = [
     "ConsumerSession",
     "Cursor",
     "CursorChunk",
+    "DelayedEntry",
     "Entry",
     "Heartbeat",
     "Ledger",
@@ -167,6 +168,22 @@ class Entry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.ledger_id}:{self.entry_id}"
+
+
+class DelayedEntry(models.Model):
+    """When an entry is due that was not when it was appended; the row goes when it is."""
+
+    pk = models.CompositePrimaryKey("topic_id", "deliver_at_ms", "ledger_id", "entry_id")
+    topic_id = models.BigIntegerField()  # no foreign key: written by every append of a delayed message
+    deliver_at_ms = models.BigIntegerField()
+    ledger_id = models.BigIntegerField()
+    entry_id = models.BigIntegerField()
+
+    class Meta:
+        db_table = "vela_delayed_entry"
+
+    def __str__(self) -> str:
+        return f"{self.ledger_id}:{self.entry_id} at {self.deliver_at_ms}"
 
 
 class Subscription(models.Model):

@@ -20,6 +20,7 @@ from broker.core.message_index import (
     chunk_of,
 )
 from broker.core.position import LATEST, Position
+from broker.core.position_set import BLOCK_ENTRIES
 
 _BYTES: Final = CHUNK_ENTRIES // 8
 _ONES = re.compile("1+")
@@ -60,6 +61,14 @@ class AckChunks:
     def has(self, ledger_id: int, entry_id: int) -> bool:
         bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
         return bits is not None and bool(bits[(entry_id & CHUNK_MASK) >> 3] >> (entry_id & 7) & 1)
+
+    def block(self, ledger_id: int, entry_id: int) -> int:
+        """The bits of the 1,024 entries around one (of position_set), bit i the i-th."""
+        bits = self.bits.get(chunk_key(ledger_id, entry_id))
+        if bits is None:
+            return 0
+        start = (entry_id & CHUNK_MASK & ~(BLOCK_ENTRIES - 1)) >> 3
+        return int.from_bytes(bits[start : start + (BLOCK_ENTRIES >> 3)], "little")
 
     def remaining(self, ledger_id: int, entry_id: int) -> int | None:
         """Unacked members of a partly acked entry; None when it has no ack set."""

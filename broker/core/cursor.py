@@ -103,6 +103,10 @@ class Cursor:
         """First unacked entry; the end of the log when there is none."""
         return self._ledgers.next_after(self._mark_delete)
 
+    def acked_block(self, ledger_id: int, entry_id: int) -> int:
+        """Bits of the wholly acked entries beyond mark-delete in the block (of position_set) around an entry."""
+        return self._acked.block(ledger_id, entry_id)
+
     def next_unacked(self, position: Position) -> Position:
         """`position` if it is stored and not wholly acked, else the next such entry, else the end of the
         log.

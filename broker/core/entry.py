@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["FLAG_BATCH", "FLAG_CHUNK", "FLAG_CORRUPT", "FLAG_LAST_CHUNK", "FLAG_MARKER", "StoredEntry"]
+__all__ = [
+    "FLAG_BATCH",
+    "FLAG_CHUNK",
+    "FLAG_CORRUPT",
+    "FLAG_DELAYED",
+    "FLAG_LAST_CHUNK",
+    "FLAG_MARKER",
+    "StoredEntry",
+]
 
 # Facts about an entry that its row keeps, so that dispatch need not parse its metadata again.
 FLAG_BATCH = 1  # the producer framed the payload as a batch, even of one message
 FLAG_MARKER = 2  # of the broker itself: no client gets it (S1.3)
 FLAG_CHUNK = 4  # one part of a large message; which one, its metadata says
 FLAG_LAST_CHUNK = 8  # the part that completes it
+FLAG_DELAYED = 16  # its delivery time was to come when it was appended
 # Never stored: found out when the entry was read.
 FLAG_CORRUPT = 1 << 14  # its checksum or its metadata is wrong (S1.2)
 

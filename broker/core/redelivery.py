@@ -1,80 +1,65 @@
-"""What must be delivered again, and how often it was asked for. Positions are packed into ints."""
+"""What must be delivered again, and how often it was asked for. Positions are bits, or packed into ints."""
 
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Final
 
 from broker.core.position import Position
+from broker.core.position_set import PositionSet, positions_of
 
 _ENTRY_BITS: Final = 48
 _ENTRY_MASK: Final = (1 << _ENTRY_BITS) - 1
 _SLACK: Final = 64  # stale heap items tolerated before the heap is rebuilt
 
 
-class ReplaySet:
+class ReplaySet(PositionSet):
     """Positions that go before normal reads, lowest first (semantics 3.3).
 
-    A heap with lazy deletion: `add` and each position of `pop_first` cost O(log n), `discard` O(1) amortised.
+    Beside the bits a heap of the blocks that hold any, with lazy deletion: a million delayed messages that fall due
+    together wait here.
     """
 
-    __slots__ = ("_heap", "_members")
+    __slots__ = ("_heap",)
 
     def __init__(self) -> None:
+        super().__init__()
         self._heap: list[int] = []
-        self._members: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __contains__(self, position: Position) -> bool:
-        return position[0] << _ENTRY_BITS | position[1] in self._members
-
-    def add(self, position: Position) -> None:
-        """Safe to repeat."""
-        key = position[0] << _ENTRY_BITS | position[1]
-        if key not in self._members:
-            self._members.add(key)
-            heappush(self._heap, key)
 
     def first(self) -> Position | None:
         """The lowest position, None when empty."""
-        while self._heap:
-            key = self._heap[0]
-            if key in self._members:
-                return Position(key >> _ENTRY_BITS, key & _ENTRY_MASK)
-            heappop(self._heap)
-        return None
+        key = self._first_block()
+        return None if key is None else next(positions_of(key, self._blocks[key]))
 
     def pop_first(self, limit: int) -> list[Position]:
         """Take out at most `limit` positions, ascending."""
         popped: list[Position] = []
-        while self._heap and len(popped) < limit:
-            key = heappop(self._heap)
-            if key in self._members:
-                self._members.remove(key)
-                popped.append(Position(key >> _ENTRY_BITS, key & _ENTRY_MASK))
+        while len(popped) < limit and (key := self._first_block()) is not None:
+            popped += islice(positions_of(key, self._blocks[key]), limit - len(popped))
+            self._take_through(key, popped[-1])
         return popped
-
-    def discard(self, position: Position) -> bool:
-        """Take one position out; False when it was not in."""
-        key = position[0] << _ENTRY_BITS | position[1]
-        if key not in self._members:
-            return False
-        self._members.remove(key)
-        if len(self._heap) > 2 * len(self._members) + _SLACK:
-            self._heap = list(self._members)
-            heapify(self._heap)
-        return True
 
     def discard_through(self, mark_delete: Position) -> None:
         """Take out everything at or before `mark_delete`."""
-        while (first := self.first()) is not None and first <= mark_delete:
-            self.discard(first)
+        self.discard_before(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
 
     def clear(self) -> None:
+        super().clear()
         self._heap.clear()
-        self._members.clear()
+
+    def _first_block(self) -> int | None:
+        while self._heap:
+            if self._heap[0] in self._blocks:
+                return self._heap[0]
+            heappop(self._heap)
+        return None
+
+    def _new_block(self, key: int) -> None:
+        if len(self._heap) > 2 * len(self._blocks) + _SLACK:
+            self._heap = list(self._blocks)
+            heapify(self._heap)
+        heappush(self._heap, key)
 
 
 class RedeliveryCounts:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from broker.core.entry import FLAG_CORRUPT, FLAG_MARKER
+from broker.core.entry import FLAG_CORRUPT, FLAG_DELAYED, FLAG_MARKER
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
 from broker.core.timing_wheel import TimingWheel
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
     from broker.service.subscription import Subscription
 
-__all__ = ["SCREENED_FLAGS", "DispatchFilter", "Discard"]
+__all__ = ["SCREENED_FLAGS", "Discard", "DispatchFilter"]
 
 log = logging.getLogger(__name__)
 
-SCREENED_FLAGS: Final = FLAG_CORRUPT | FLAG_MARKER
+SCREENED_FLAGS: Final = FLAG_CORRUPT | FLAG_DELAYED | FLAG_MARKER
 MAX_RESCHEDULED: Final = 10_000  # entries waiting for a filter; beyond it the subscription waits with them
 _WHEEL_TICK_MS: Final = 32
 
@@ -37,6 +37,12 @@ class Discard(Enum):
     CORRUPT = "corrupt"
     MARKER = "marker"
     FILTER = "filter"
+
+
+class _Early(Enum):
+    """What waits for its time is passed over by the read position; this one was met all the same."""
+
+    NOT_DUE = "not due"
 
 
 class DispatchFilter:
@@ -64,26 +70,35 @@ class DispatchFilter:
         kept: list[StoredEntry] = []
         discarded: list[tuple[StoredEntry, Discard]] = []
         later: list[StoredEntry] = []
+        early: list[StoredEntry] = []
         for entry in found:
             fate = self._fate(entry)
             if fate is Verdict.ACCEPT:
                 kept.append(entry)
-            elif fate is Verdict.RESCHEDULE:
+            elif isinstance(fate, Discard):
+                discarded.append((entry, fate))
+            elif fate is _Early.NOT_DUE:
+                early.append(entry)
+            else:
                 later.append(entry)
                 if self._holds_the_line(len(later)):
                     break
-            else:
-                discarded.append((entry, fate))
         if not self._ack(discarded, found[0], plan):
             return None
+        for entry in early:
+            self._subscription.dispatcher.postpone(Position(entry.ledger_id, entry.entry_id))
+            self._subscription.topic.delayed.keep_back(entry)
         self._reschedule(later, plan)
         return kept
 
-    def _fate(self, entry: StoredEntry) -> Verdict | Discard:
+    def _fate(self, entry: StoredEntry) -> Verdict | Discard | _Early:
+        subscription = self._subscription
         if entry.flags & FLAG_CORRUPT:
             return Discard.CORRUPT
         if entry.flags & FLAG_MARKER:
             return Discard.MARKER
+        if entry.flags & FLAG_DELAYED and subscription.topic.delayed.is_early(entry, subscription.type):
+            return _Early.NOT_DUE
         return self._ask(entry) if self._filters else Verdict.ACCEPT
 
     def _ask(self, entry: StoredEntry) -> Verdict | Discard:
@@ -108,7 +123,7 @@ class DispatchFilter:
                 self.filter_errors += 1
                 if _is_worth_a_line(self.filter_errors):
                     log.exception(
-                        "%s, subscription %s: filter %s failed on %s:%s, which is asked about again (%s failures so far)",
+                        "%s, subscription %s: filter %s failed on %s:%s and is asked again (%s failures so far)",
                         subscription.topic.name,
                         subscription.name,
                         type(each).__name__,

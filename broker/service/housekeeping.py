@@ -35,7 +35,13 @@ class Housekeeping:
         duties: Sequence[Callable[[], Awaitable[None]]],
     ) -> None:
         self._services = services
-        self._duties = (self._show_life, services.segments.turn, self._tidy_memory, *duties)
+        self._duties = (
+            self._show_life,
+            services.segments.turn,
+            self._tidy_memory,
+            self._forget_due_times,
+            *duties,
+        )
         self._topics = topics
         self._task: asyncio.Task[None] | None = None
 
@@ -64,6 +70,11 @@ class Housekeeping:
         if self._services.may_send():
             async with self._services.pool.use() as connection:
                 await store.seen(connection)
+
+    async def _forget_due_times(self) -> None:
+        for topic in self._topics():
+            if topic.delayed.needs_pruning and self._services.may_send():
+                await topic.delayed.prune()
 
     async def _tidy_memory(self) -> None:
         """Counts nobody needs soon can be read again; acks need not be recorded for an undo that came too late."""

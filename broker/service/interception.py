@@ -26,9 +26,7 @@ class Interception:
         self._complained: set[DispatchInterceptor] = set()
         self.failures = 0
 
-    def sending(
-        self, subscription: Subscription, consumer: Consumer, deliveries: Sequence[Delivery]
-    ) -> None:
+    def sending(self, subscription: Subscription, consumer: Consumer, deliveries: Sequence[Delivery]) -> None:
         """These go to this consumer now. Raises nothing."""
         for entry, redelivery_count, remaining in deliveries:
             sent = SentEntry(

@@ -74,6 +74,12 @@ def _topic_series(lines: list[str], topics: list[Topic]) -> None:
             {t: t.log.ledgers.total_bytes for t in topics},
         ),
         (
+            "vela_topic_delayed_entries",
+            "gauge",
+            "entries that are not due",
+            {t: len(t.delayed) for t in topics},
+        ),
+        (
             "pulsar_storage_size",
             "gauge",
             "bytes of the ledgers kept",

@@ -253,8 +253,10 @@ class Subscription:
         log_ = self.topic.log
         ledgers, cached = log_.ledgers, log_.cached
         found: list[StoredEntry] = []
-        position = self.cursor.next_unacked(self.read_position)
-        has_holes = self.cursor.has_holes
+        holds_back = self.topic.delayed.holds_back(self.type)
+        next_wanted = partial(self.topic.delayed.next_ready, self) if holds_back else self.cursor.next_unacked
+        position = next_wanted(self.read_position)
+        has_holes = holds_back or self.cursor.has_holes
         size_bytes = flags = 0
         while len(found) < plan.max_entries and size_bytes < WRITE_BYTES:
             ledger = ledgers.get(position.ledger_id)
@@ -273,7 +275,7 @@ class Subscription:
                 else ledgers.next_after(position)
             )
             if has_holes:
-                position = self.cursor.next_unacked(position)
+                position = next_wanted(position)
         self.read_position = position
         self._found_flags = flags
         if found:

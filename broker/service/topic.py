@@ -24,6 +24,7 @@ from broker.core.subscription import SubscriptionType, check_built, check_name
 from broker.service.backlog_quota import BacklogQuota
 from broker.service.connections import repeat_until_done
 from broker.service.consumer import Consumer
+from broker.service.delayed_messages import DelayedMessages
 from broker.service.effective_policies import rollover_policy
 from broker.service.limits import require_new_subscription
 from broker.service.old_clients import check_batches
@@ -76,6 +77,7 @@ class Topic:
         self.log = log_
         self.services = services
         self.reader = TopicReader(services.pool, log_)
+        self.delayed = DelayedMessages(self)
         self.producers: dict[str, Producer] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.quota = BacklogQuota(self)
@@ -145,6 +147,9 @@ class Topic:
         if self.is_terminated:
             producer.failed(request, TopicTerminated(f"{self.name} is terminated: it takes no more messages"))
             return
+        if request.deliver_at_ms and (refusal := self.delayed.refusal(request)) is not None:
+            producer.failed(request, refusal)
+            return
         self.log.queue.append((producer, request))
         self.services.writer.submit(self)
 
@@ -172,6 +177,8 @@ class Topic:
             producer.answered(receipts, messages, size_bytes, now_ms)
         self.last_append_ms = now_ms
         self.services.reporter.topic_changed(self)
+        if batch.delayed:
+            self.delayed.appended(batch.delayed)
         for subscription in list(self.subscriptions.values()):
             subscription.pump()
 
@@ -425,6 +432,7 @@ class Topic:
     def policies_changed(self) -> None:
         """Bring what was derived from `self.policies` up to date; what reads them at each use needs nothing here."""
         self.log.policy = rollover_policy(self.policies)
+        self.delayed.policies_changed()
 
     # -- the end -------------------------------------------------------------------------------------------------
 

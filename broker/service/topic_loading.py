@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from broker.service.effective_policies import effective_policies, rollover_polic
 from broker.service.topic import Topic
 from broker.service.topic_log import TopicLog
 from broker.storage import cursors as cursor_store
+from broker.storage import delayed as delayed_store
 from broker.storage import log as log_store
 from broker.storage import topics as store
 from broker.storage.connection import Connection
@@ -66,6 +68,7 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
             Cursor(topic.log.ledgers, topic.log.index, each.cursor),
         )
         subscription.last_used_ms = each.last_used_ms or subscription.last_used_ms
+    topic.delayed.load(stored.delayed)
     services.reporter.topic_changed(topic)
     return topic
 
@@ -78,6 +81,7 @@ class _Stored:
     ledgers: list[LedgerInfo]
     segments: dict[int, int]  # ledger → segment
     subscriptions: list[cursor_store.SubscriptionRow]
+    delayed: list[tuple[int, Sequence[int]]]  # (ledger, entries) that have a due time
 
 
 async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
@@ -90,6 +94,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
         ledgers=ledgers,
         segments={each.ledger_id: each.segment_id for each in rows},
         subscriptions=await cursor_store.subscriptions_of(connection, topic_id),
+        delayed=await delayed_store.waiting(connection, topic_id),
     )
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.core.entry import StoredEntry
+from broker.core.entry import FLAG_DELAYED, StoredEntry
 from broker.core.ledger import LedgerInfo, LedgerMap, RolloverPolicy, must_roll
 from broker.core.message_index import MessageIndex
 from broker.core.position import Position
@@ -25,6 +25,7 @@ class AppendBatch:
 
     sends: list[tuple[Producer, SendRequest]] = field(default_factory=list)
     entries: list[StoredEntry] = field(default_factory=list)
+    delayed: list[StoredEntry] = field(default_factory=list)  # those of them that are not due
     size_bytes: int = 0
 
 
@@ -86,20 +87,22 @@ class TopicLog:
             size_bytes += len(request.data)
             batch.size_bytes += len(request.data)
             batch.sends.append(send)
-            batch.entries.append(
-                StoredEntry(
-                    ledger.ledger_id,
-                    entry_id,
-                    request.messages,
-                    request.flags,
-                    request.key_hash,
-                    request.deliver_at_ms,
-                    append_ms,
-                    messages,
-                    size_bytes,
-                    request.data,
-                )
+            is_delayed = request.deliver_at_ms > append_ms
+            entry = StoredEntry(
+                ledger.ledger_id,
+                entry_id,
+                request.messages,
+                request.flags | FLAG_DELAYED if is_delayed else request.flags,
+                request.key_hash,
+                request.deliver_at_ms,
+                append_ms,
+                messages,
+                size_bytes,
+                request.data,
             )
+            batch.entries.append(entry)
+            if is_delayed:
+                batch.delayed.append(entry)
             entry_id += 1
         self.in_flight = batch
         return batch

@@ -40,7 +40,7 @@ class ClientIdentity:
     address: str  # "ip:port" of the peer
     client_version: str  # free text from the client, "" if it sent none
     face: str  # "binary", "binary-websocket", "websocket", or "internal" for the broker itself
-    protocol_version: int = 21  # of Pulsar's binary protocol, as CONNECT said; other faces have no old clients
+    protocol_version: int = 21  # of Pulsar's binary protocol, as CONNECT said
 
 
 class Delivery(NamedTuple):

@@ -200,6 +200,8 @@ class Writer:
         for topic, batch in batches.items():
             for entry in batch.entries:
                 rows.add(topic.topic_id, entry)
+            for entry in batch.delayed:
+                rows.add_delayed(topic.topic_id, entry)
         epochs = {topic.topic_id: topic.owner_epoch for topic in batches}
         first = next(iter(batches))
         segment_id = first.log.segments[batches[first].entries[0].ledger_id]

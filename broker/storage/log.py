@@ -36,6 +36,10 @@ class AppendColumns:
     cumulative_messages: list[int] = field(default_factory=list)
     cumulative_bytes: list[int] = field(default_factory=list)
     data: list[bytes] = field(default_factory=list)
+    delayed_topic_ids: list[int] = field(default_factory=list)  # from here: of the entries that are not due
+    delayed_ms: list[int] = field(default_factory=list)
+    delayed_ledger_ids: list[int] = field(default_factory=list)
+    delayed_entry_ids: list[int] = field(default_factory=list)
 
     def add(self, topic_id: int, entry: StoredEntry) -> None:
         """Append one row."""
@@ -50,6 +54,13 @@ class AppendColumns:
         self.cumulative_messages.append(entry.cumulative_messages)
         self.cumulative_bytes.append(entry.cumulative_bytes)
         self.data.append(entry.data)
+
+    def add_delayed(self, topic_id: int, entry: StoredEntry) -> None:
+        """Append the row of a due time; the entry's own is added too."""
+        self.delayed_topic_ids.append(topic_id)
+        self.delayed_ms.append(entry.deliver_at_ms)
+        self.delayed_ledger_ids.append(entry.ledger_id)
+        self.delayed_entry_ids.append(entry.entry_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +82,16 @@ async def append(
     Returns the topics stored; the rows of the others are not there and never will be. Raises psycopg.Error; whether
     the rows may be there all the same says `is_outcome_unknown`. Not safe to cancel: the outcome would be unknown.
     """
+    delayed: tuple[list[int], ...] = ()
+    if rows.delayed_ms:
+        delayed = (
+            rows.delayed_topic_ids,
+            rows.delayed_ms,
+            rows.delayed_ledger_ids,
+            rows.delayed_entry_ids,
+        )
     cursor = await connection.execute(
-        for_segment("append", segment_id),
+        for_segment("append_delayed" if delayed else "append", segment_id),
         (
             list(epochs.keys()),
             list(epochs.values()),
@@ -87,6 +106,7 @@ async def append(
             rows.cumulative_messages,
             rows.cumulative_bytes,
             rows.data,
+            *delayed,
         ),
     )
     return {topic_id for (topic_id,) in await cursor.fetchall()}

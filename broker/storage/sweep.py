@@ -25,7 +25,7 @@ def _connect() -> psycopg.Connection[tuple[object, ...]]:
 
 
 def tick(now_ms: int) -> int:
-    """Notify the owner when deliveries are overdue; how many subscriptions have some. Harmless to run twice."""
+    """Notify the owner when time has come for something; in how many subscriptions and topics. Harmless to repeat."""
     with _connect() as connection:
         row = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchone()
         return 0 if row is None else int(str(row[1]))

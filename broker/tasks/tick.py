@@ -13,8 +13,8 @@ __all__ = ["tick"]
 
 @shared_task(name="broker.tasks.tick")
 def tick() -> int:
-    """One beat: overdue deliveries are the owner's to take back, it is only told that it is time.
+    """One beat: overdue deliveries and delayed messages are the owner's to see to, it is only told that it is time.
 
-    Returns how many subscriptions have some. Running it twice, late or never costs at most a tick of delay.
+    Returns how many subscriptions and topics have some. Running it twice, late or never costs at most a tick of delay.
     """
     return sweep.tick(time.time_ns() // 1_000_000)

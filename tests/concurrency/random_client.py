@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from broker.core.errors import BrokerError
 from broker.core.position import Position
 from broker.core.subscription import SubscriptionType
+from broker.service.clock import SystemClock
 from broker.service.values import AckRequest, Delivery
 from tests.support.broker_harness import ConsumerProbe
 
@@ -68,6 +69,8 @@ class CheckingConsumer(ConsumerProbe):
             complain(f"{what}: sent without permits")
         members = (1 << entry.messages) - 1 if delivery.remaining is None else delivery.remaining
         self.permits -= members.bit_count()
+        if model.type is SubscriptionType.SHARED and entry.deliver_at_ms > SystemClock().now_ms():
+            complain(f"{what}: sent before it was due")
         if position in model.done:
             complain(f"{what}: acked with a receipt before")
         if position in model.left and members & ~model.left[position]:

@@ -19,12 +19,21 @@ from broker.core.errors import BrokerError
 from broker.core.subscription import SubscriptionType
 from broker.service.subscription import Subscription
 from tests.concurrency.random_client import CheckingConsumer, SubscriptionModel
-from tests.support.broker_harness import BrokerRun, ProducerProbe, eventually, new_run, one_row, rows
+from tests.support.broker_harness import (
+    BrokerRun,
+    ProducerProbe,
+    eventually,
+    new_run,
+    one_row,
+    payload_of,
+    rows,
+)
 from tests.support.postgres_proxy import Moment
 
 SOAK_SEEDS = int(os.environ.get("VELA_SOAK_SEEDS", "0"))
 STEPS = 600 if SOAK_SEEDS else 150
 PATIENCE_S = 15.0
+LONGEST_DELAY_MS = 400  # of the one message in four that is delayed
 T = TypeVar("T")
 STATEMENTS = (
     'INSERT INTO "vela_entry_',
@@ -110,7 +119,11 @@ class World:
             self.producer = await self.patiently(self.run.producer, "a producer")
         self.producer.next_sequence_id = self.sent
         for _ in range(self.chance.randint(1, 12)):
-            self.producer.send(messages=self.chance.choice((1, 1, 1, 5)))
+            delay_ms = self.chance.choice((0, 0, 0, self.chance.randint(1, LONGEST_DELAY_MS)))
+            self.producer.send(
+                messages=self.chance.choice((1, 1, 1, 5)),
+                deliver_at_ms=self.run.clock.now_ms() + delay_ms if delay_ms else 0,
+            )
         self.sent = self.producer.next_sequence_id
 
     def pick(self) -> CheckingConsumer | None:
@@ -199,7 +212,7 @@ class World:
         """A last broker without trouble: everything that is not acked arrives and is acked."""
         await self.do_crash()
         stored = {
-            (ledger, entry): bytes(data)
+            (ledger, entry): payload_of(data)
             for ledger, entry, data in rows(self.url, "SELECT ledger_id, entry_id, data FROM vela_entry")
         }
         assert len(set(stored.values())) == len(stored), "an entry was stored twice"

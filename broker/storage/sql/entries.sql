@@ -22,6 +22,31 @@ WITH o AS MATERIALIZED (
 )
 SELECT topic_id FROM o
 
+-- name: append_delayed
+-- The same, with the due times of what is not due yet: an entry and its due time are stored together or not at all.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner
+    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
+    ORDER BY topic_id FOR SHARE
+), i AS (
+    INSERT INTO {entries} (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
+                           cumulative_messages, cumulative_bytes, data)
+    SELECT e.ledger_id, e.entry_id, e.messages, e.flags, e.key_hash, e.append_ms, e.deliver_at_ms,
+           e.cumulative_messages, e.cumulative_bytes, e.data
+    FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::smallint[], %b::integer[], %b::bigint[],
+                %b::bigint[], %b::bigint[], %b::bigint[], %b::bytea[])
+         AS e(topic_id, ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
+              cumulative_messages, cumulative_bytes, data)
+    JOIN o USING (topic_id)
+), d AS (
+    INSERT INTO vela_delayed_entry (topic_id, deliver_at_ms, ledger_id, entry_id)
+    SELECT d.topic_id, d.deliver_at_ms, d.ledger_id, d.entry_id
+    FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[])
+         AS d(topic_id, deliver_at_ms, ledger_id, entry_id)
+    JOIN o USING (topic_id)
+)
+SELECT topic_id FROM o
+
 -- name: read
 -- A range by primary key, cut where its data would be more than so many bytes, though never before the first entry.
 SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data

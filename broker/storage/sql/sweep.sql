@@ -2,8 +2,8 @@
 
 -- name: tick
 -- One at a time, however many workers run: the second finds the lock taken and leaves. A deadline of an older epoch is
--- of a delivery that is gone.
-WITH mine AS (
+-- of a delivery that is gone. A delayed entry that is due has its row until the owner has let it go.
+WITH RECURSIVE mine AS (
     SELECT pg_try_advisory_xact_lock(hashtextextended('vela tick ' || current_database(), 0)) AS taken
 ), alive AS (
     INSERT INTO vela_heartbeat (name, at) SELECT 'worker', now() FROM mine WHERE taken
@@ -12,9 +12,20 @@ WITH mine AS (
     SELECT count(DISTINCT p.subscription_id) AS subscriptions
     FROM vela_pending_ack p JOIN vela_topic_owner o ON o.topic_id = p.topic_id AND o.owner_epoch = p.owner_epoch
     WHERE p.deadline_ms <= %(now_ms)s
+), delaying AS (
+    -- One probe of the primary key a topic that has delayed entries, however many these are.
+    (SELECT topic_id FROM vela_delayed_entry ORDER BY topic_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT d.topic_id FROM vela_delayed_entry d WHERE d.topic_id > delaying.topic_id ORDER BY d.topic_id LIMIT 1)
+    FROM delaying WHERE delaying.topic_id IS NOT NULL
+), released AS (
+    SELECT count(*) AS topics FROM delaying t
+    WHERE EXISTS (SELECT FROM vela_delayed_entry d WHERE d.topic_id = t.topic_id AND d.deliver_at_ms <= %(now_ms)s)
+), work AS (
+    SELECT due.subscriptions + released.topics AS places FROM due, released
 )
-SELECT pg_notify('vela_tick', due.subscriptions::text), due.subscriptions
-FROM due, mine WHERE mine.taken AND due.subscriptions > 0
+SELECT pg_notify('vela_tick', work.places::text), work.places
+FROM work, mine WHERE mine.taken AND work.places > 0
 
 -- name: policies
 -- Quotas and expiry are the owner's to check, from memory; it is only told that it is time.

@@ -47,6 +47,8 @@ WITH held AS MATERIALIZED (
     DELETE FROM vela_producer_session p USING o WHERE p.topic_id = o.topic_id
 ), topic_summaries AS (
     DELETE FROM vela_topic_summary y USING o WHERE y.topic_id = o.topic_id
+), delayed AS (
+    DELETE FROM vela_delayed_entry d USING o WHERE d.topic_id = o.topic_id
 ), acts AS (
     UPDATE vela_act a SET topic_id = NULL, subscription_id = NULL FROM o WHERE a.topic_id = o.topic_id
 ), subscriptions AS (

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from broker.conf import SettingInvalid
+from broker.conf import BrokerSettings, SettingInvalid
 from broker.core.entry import FLAG_MARKER
 from broker.core.errors import UnsupportedVersion
 from broker.core.position import Position
 from broker.core.subscription import SubscriptionType
+from broker.service.broker import Broker
 from broker.service.dispatch_filter import Discard
 from tests.support.broker_harness import (
     IDENTITY,
@@ -21,7 +22,6 @@ from tests.support.broker_harness import (
     ConsumerProbe,
     ManualClock,
     eventually,
-    new_run,
     one_row,
     rows,
     running,
@@ -30,17 +30,16 @@ from tests.support.plugins import ByPayload, Recording
 from vela.wire.entry import with_checksum
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
-NO_CACHE = {"tail_cache_bytes": 0}
+NO_CACHE: dict[str, Any] = {"tail_cache_bytes": 0}
 BAD_METADATA = with_checksum(b"\x00\x00\x00\x02\xff\xff")  # the checksum is right, the metadata is none
 FILTER = ("tests.support.plugins.ByPayload",)
 
 
 @pytest.fixture(autouse=True)
-def _fresh_plugins() -> Iterator[None]:
+def _fresh_plugins() -> None:
     ByPayload.is_later = True
     ByPayload.asked.clear()
     Recording.seen.clear()
-    yield
 
 
 def damage_payload(url: str, position: Position) -> None:
@@ -56,7 +55,10 @@ def damage_payload(url: str, position: Position) -> None:
 def damage_metadata(url: str, position: Position) -> None:
     """A row that no producer of ours can have sent."""
     rows(
-        url, "UPDATE vela_entry_1 SET data = %s WHERE ledger_id = %s AND entry_id = %s", BAD_METADATA, *position
+        url,
+        "UPDATE vela_entry_1 SET data = %s WHERE ledger_id = %s AND entry_id = %s",
+        BAD_METADATA,
+        *position,
     )
 
 
@@ -134,7 +136,10 @@ async def test_s1_5_sizes_and_ack_sets_stay_with_their_entries(broker_url: str) 
         damage_payload(broker_url, positions[4])
         again = await run.consumer(permits=100)
         await again.has(4)
-        got = [(p, each.entry.messages, each.remaining) for p, each in zip(again.positions, again.deliveries)]
+        got = [
+            (Position(each.entry.ledger_id, each.entry.entry_id), each.entry.messages, each.remaining)
+            for each in again.deliveries
+        ]
         assert got == [
             (positions[1], 5, None),
             (positions[2], 3, 0b101),
@@ -164,10 +169,13 @@ async def test_i20_damaged_entries_end_in_one_ack_and_permits_are_conserved(brok
             for number, each in enumerate(consumers):
                 each.flow(7)
                 await eventually(
-                    lambda: all(
-                        c.consumer is not None and c.consumer.dispatch.permits.balance <= 0 for c in consumers
-                    )
-                    or sum(len(c.deliveries) for c in consumers) == len(good),
+                    lambda: (
+                        all(
+                            c.consumer is not None and c.consumer.dispatch.permits.balance <= 0
+                            for c in consumers
+                        )
+                        or sum(len(c.deliveries) for c in consumers) == len(good)
+                    ),
                     "permits to be spent",
                 )
                 each.ack(*each.positions[taken[number] :])
@@ -180,7 +188,7 @@ async def test_i20_damaged_entries_end_in_one_ack_and_permits_are_conserved(brok
             assert each.consumer.dispatch.unacked_messages == 0
         subscription = run.subscription()
         assert subscription.cursor.backlog_messages == 0
-        expected = sum(size for size, position in zip(sizes, positions) if position in damaged)
+        expected = sum(size for size, position in zip(sizes, positions, strict=True) if position in damaged)
         assert subscription.filter.discarded[Discard.CORRUPT] == expected
 
 
@@ -235,7 +243,7 @@ async def test_s1_7_order_is_kept_where_it_must_be(broker_url: str) -> None:
 
 
 async def test_s1_7_what_a_filter_puts_off_is_kept_through_a_reconnect_and_a_restart(broker_url: str) -> None:
-    settings = {"entry_filters": FILTER, "filter_reschedule_ms": 20}
+    settings: dict[str, Any] = {"entry_filters": FILTER, "filter_reschedule_ms": 20}
     async with running(broker_url, **settings) as run:
         producer = await run.producer()
         consumer = await run.consumer(permits=10)
@@ -287,11 +295,13 @@ async def test_s1_7_a_nacked_entry_keeps_its_count_while_a_filter_puts_it_off(br
         ("interceptors", FILTER, r"VELA_INTERCEPTORS: .* has no method sending\(entry\)"),
     ],
 )
-async def test_a_plugin_that_cannot_work_ends_the_start(
-    broker_url: str, setting: str, paths: tuple[str, ...], complaint: str
+def test_a_plugin_that_cannot_work_ends_the_start(
+    setting: str, paths: tuple[str, ...], complaint: str
 ) -> None:
+    chosen: dict[str, Any] = {setting: paths}
+    settings = replace(BrokerSettings.from_environment({}), **chosen)
     with pytest.raises(SettingInvalid, match=complaint):
-        await new_run(broker_url, **{setting: paths})
+        Broker(settings, "dbname=never_connected_to")
 
 
 async def test_s1_19_an_interceptor_sees_each_entry_and_its_failure_disturbs_nothing(

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from broker.core.errors import PersistenceFailed
-from tests.support.broker_harness import BrokerRun, ProducerProbe, eventually, one_row, rows, running
+from tests.support.broker_harness import (
+    BrokerRun,
+    ProducerProbe,
+    eventually,
+    one_row,
+    payload_of,
+    rows,
+    running,
+)
 from tests.support.postgres_proxy import Moment
 
 BAD = 77  # messages of an entry that the table below does not take

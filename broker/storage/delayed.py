@@ -1,0 +1,59 @@
+"""Due times of delayed entries in PostgreSQL. One statement a call, no state."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = ["due_after", "prune", "prune_trimmed", "waiting"]
+
+_RUN_SHIFT = 15
+
+
+async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequence[int]]]:
+    """The entries of a topic that have a row: (ledger, entry ids), any number of times for each ledger."""
+    cursor = connection.cursor(binary=True)
+    await cursor.execute(query("delayed", "waiting"), (topic_id,))
+    found: list[tuple[int, Sequence[int]]] = []
+    for ledger_id, run, slots in await cursor.fetchall():
+        numbers = array("h", bytes(slots))
+        if sys.byteorder == "little":
+            numbers.byteswap()
+        base = run << _RUN_SHIFT
+        found.append((ledger_id, [base + number for number in numbers]))
+    return found
+
+
+async def due_after(
+    connection: Connection, topic_id: int, *, after: tuple[int, int, int], most: int
+) -> list[tuple[int, int, int]]:
+    """The next `most` rows after the key `after`: (due time, ledger, entry), in that order."""
+    cursor = connection.cursor(binary=True)
+    await cursor.execute(query("delayed", "due_after"), (topic_id, *after, most))
+    return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
+
+
+async def prune(
+    connection: Connection, *, topic_id: int, owner_epoch: int, due_through_ms: int
+) -> bool | None:
+    """Delete the rows due by then; None when the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("delayed", "prune"),
+        {"topic_id": topic_id, "owner_epoch": owner_epoch, "due_through_ms": due_through_ms},
+    )
+    return await cursor.fetchone() is not None or None
+
+
+async def prune_trimmed(
+    connection: Connection, *, topic_id: int, owner_epoch: int, first_ledger: int
+) -> bool | None:
+    """Delete the rows of ledgers that are gone; None when the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("delayed", "prune_trimmed"),
+        {"topic_id": topic_id, "owner_epoch": owner_epoch, "first_ledger": first_ledger},
+    )
+    return await cursor.fetchone() is not None or None
