@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos soak bench check docker-check format lock proto
+.PHONY: help run test demo chaos soak matrix mutate bench check docker-check format lock proto
 .SILENT:
 
 help: ## what there is
@@ -25,8 +25,15 @@ demo: python ## give a running Vela's console something to show
 chaos: development ## kill -9 everything N=10 times each under MESSAGES=100000; SEED=… repeats a run
 	$(RUN) -m tests.chaos.run --kills $(or $(N),10) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
 
-soak: development ## long form of the random test: SEEDS=100 brokers losing connections and crashing
+soak: development ## long form of the random tests: SEEDS=100 brokers that crash, EXAMPLES=2000 of each model
 	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)
+	VELA_SOAK_EXAMPLES=$(or $(EXAMPLES),2000) $(RUN) -m pytest tests/unit/core $(PYTEST)
+
+matrix: development ## rows of behaviour, their tests and results; RESULTS=junit.xml instead of running them
+	$(RUN) -m tests.matrix $(RESULTS)
+
+mutate: development ## COUNT=30 patches that must make tests fail, drawn by SEED=…; PATCHES="s1_4 i7" names some
+	$(RUN) -m tests.matrix.mutate --count $(or $(COUNT),30) $(if $(SEED),--seed $(SEED)) $(PATCHES)
 
 check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) -m ruff format --check --quiet .

@@ -251,7 +251,7 @@ def has_something(consumer: CheckingConsumer, subscription: Subscription) -> boo
 # What a crash drops half-open is the collector's to close, here as in a killed process the system's.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("seed", range(SOAK_SEEDS or 3))
-async def test_random_clients_lost_connections_and_crashes(broker_url: str, seed: int) -> None:
+async def test_i1_i3_random_clients_lost_connections_and_crashes(broker_url: str, seed: int) -> None:
     world = World(broker_url, random.Random(seed))
     await world.begin()
     try:

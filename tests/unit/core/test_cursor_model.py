@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -12,6 +11,7 @@ from broker.core.ack_set import full
 from broker.core.cursor import Cursor
 from broker.core.cursor_state import AckChunk, CursorFlush, CursorState
 from broker.core.position import EARLIEST, LATEST, Position
+from tests.support.examples import model_settings
 from tests.unit.core.logs import ENTRY_BYTES, Log
 
 Message = tuple[Position, int]
@@ -302,7 +302,7 @@ class SmallChunkMachine(CursorMachine):
             self.ack_in_model(self.messages_of(position))
 
 
-SmallChunkMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+SmallChunkMachine.TestCase.settings = model_settings(examples=100)
 TestSmallChunks = SmallChunkMachine.TestCase
-CursorMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+CursorMachine.TestCase.settings = model_settings(examples=150)
 TestCursorMachine = CursorMachine.TestCase

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -18,6 +17,7 @@ from broker.core.dispatchers.base import (
 from broker.core.dispatchers.choice import dispatcher_for
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription import SubscriptionType
+from tests.support.examples import model_settings
 from tests.unit.core.logs import Log
 
 MAX_BATCH = 3
@@ -307,6 +307,6 @@ class ExclusiveMachine(DispatchMachine):
 
 
 for machine in (SharedMachine, ExclusiveMachine):
-    machine.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+    machine.TestCase.settings = model_settings(examples=150)
 TestShared = SharedMachine.TestCase
 TestExclusive = ExclusiveMachine.TestCase

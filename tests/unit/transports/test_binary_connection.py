@@ -464,7 +464,7 @@ async def test_garbage_closes_after_what_came_before_it_was_answered(client: Wir
     assert client.is_closed()
 
 
-async def test_a_frame_that_announces_too_much_closes_before_it_is_buffered(client: WireClient) -> None:
+async def test_s0_10_a_frame_that_announces_too_much_closes_before_it_is_buffered(client: WireClient) -> None:
     client.tell(b"\x7f\xff\xff\xff\x00\x00\x00\x02")
     assert client.names() == ["ERROR"]
     assert client.is_closed()

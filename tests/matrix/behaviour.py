@@ -1,0 +1,50 @@
+"""docs/reference/behaviour.md as values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from config.environment import PROJECT_DIR
+
+__all__ = ["BEHAVIOUR", "SIDES", "BadPage", "Row", "read_rows", "rows_in"]
+
+BEHAVIOUR: Final = PROJECT_DIR / "docs" / "reference" / "behaviour.md"
+SIDES: Final = ("broker", "both", "client")
+_LINE = re.compile(r"^\| ([SI]\d[\d.]*) \| ([^|]*) \| (.*) \|$", re.MULTILINE)
+
+
+class BadPage(Exception):
+    """The page has a row that cannot be meant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of the page."""
+
+    name: str  # "S1.4", "I9"
+    side: str  # one of SIDES
+    statement: str
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the broker has a part in it, which a test must show."""
+        return self.side != "client"
+
+
+def rows_in(page: str) -> dict[str, Row]:
+    """The rows of a page's text by name, in its order. Raises BadPage for a row twice or an unknown side."""
+    found: dict[str, Row] = {}
+    for name, side, statement in _LINE.findall(page):
+        if name in found:
+            raise BadPage(f"row {name} is there twice")
+        if side not in SIDES:
+            raise BadPage(f"row {name}: its side is {side!r}, and must be one of {', '.join(SIDES)}")
+        found[name] = Row(name=name, side=side, statement=statement)
+    return found
+
+
+def read_rows() -> dict[str, Row]:
+    """The rows of docs/reference/behaviour.md. Raises BadPage."""
+    return rows_in(BEHAVIOUR.read_text(encoding="utf-8"))

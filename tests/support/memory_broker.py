@@ -1,0 +1,89 @@
+"""A broker without PostgreSQL: the real service over rows in memory. What tests/unit needs of it takes milliseconds.
+
+Lost connections, fencing and everything that is SQL's are tests/support/broker_harness.py's, over the real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from broker.conf import BrokerSettings
+from broker.service.broker import Broker
+from broker.service.clock import Clock
+from broker.storage.sessions import ConsumerRow
+from tests.support.broker_harness import BrokerRun, ManualClock
+from tests.support.memory_storage import MemoryStorage
+
+__all__ = ["MemoryRun", "memory_broker", "memory_run"]
+
+_ENVIRONMENT = {"VELA_LEDGER_MIN_AGE_S": "0", "VELA_WHEEL": "0"}
+
+
+class _NoProxy:
+    """There is nothing to pass."""
+
+    url = "memory"
+
+    async def stop(self) -> None:
+        """Nothing to close."""
+
+
+@dataclass(kw_only=True)
+class MemoryRun(BrokerRun):
+    """One life of a broker over a storage that outlives it. Without `flushes`, cursors are stored when the test says
+    so.
+    """
+
+    storage: MemoryStorage
+    flushes: bool = True
+
+    async def start(self) -> None:
+        """Begin to serve."""
+        self.tasks_before = asyncio.all_tasks()
+        services = self.broker.services
+        services.ownership.is_held = True
+        services.segments.open_id = 1
+        services.writer.start()
+        if self.flushes:
+            services.flusher.start()
+
+    async def reported_consumers(self) -> list[ConsumerRow]:
+        """The consumers as the console sees them, by key; what changed is reported first."""
+        await self.broker.services.reporter._report()
+        return [row for _, row in sorted(self.storage.consumers.items())]
+
+
+def memory_run(
+    storage: MemoryStorage, *, clock: Clock | None = None, flushes: bool = True, **settings: Any
+) -> MemoryRun:
+    """A broker that is not started yet. Call it and everything else inside `storage.installed()`."""
+    clock = clock or ManualClock()
+    chosen = replace(BrokerSettings.from_environment(_ENVIRONMENT), **settings)
+    return MemoryRun(
+        database_url="memory",
+        proxy=_NoProxy(),  # type: ignore[arg-type]
+        clock=clock,
+        settings=chosen,
+        broker=Broker(chosen, "memory", clock=clock),
+        storage=storage,
+        flushes=flushes,
+    )
+
+
+@asynccontextmanager
+async def memory_broker(
+    storage: MemoryStorage | None = None, *, clock: Clock | None = None, **settings: Any
+) -> AsyncIterator[MemoryRun]:
+    """A started broker over a storage of its own, or over one that an earlier broker left; crashed at the end."""
+    storage = storage or MemoryStorage()
+    with storage.installed():
+        run = memory_run(storage, clock=clock, **settings)
+        await run.start()
+        try:
+            yield run
+        finally:
+            await run.crash()

@@ -1,0 +1,388 @@
+"""What broker.storage does, without PostgreSQL: rows in dicts, for tests of the service that need no server.
+
+Only what publishing, delivery, acks and moves of one broker need, without fencing and without lost connections; those
+are tested with the real one. What is not here finds nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest.mock import patch
+
+from broker.core.cursor_state import AckChunk, CursorFlush, CursorState
+from broker.core.entry import StoredEntry
+from broker.core.position import Position
+from broker.core.topic_name import TopicName
+from broker.service import writer as writer_module
+from broker.service.connections import ConnectionPool
+from broker.storage import acts, cursors, log, sessions, topics
+
+__all__ = ["MemoryStorage", "StoredCursor"]
+
+
+@dataclass(kw_only=True)
+class StoredCursor:
+    """A subscription's rows."""
+
+    row: cursors.SubscriptionRow
+    bits: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    ack_sets: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
+
+    def set(self, state: CursorState) -> None:
+        """The whole state anew."""
+        self.row = replace(self.row, cursor=state)
+        self.bits = {(each.ledger_id, each.chunk): each.bits for each in state.chunks}
+        self.ack_sets = {(each.ledger_id, each.chunk): dict(each.ack_sets) for each in state.chunks}
+
+    def apply(self, flush: CursorFlush) -> None:
+        """What a flush changes."""
+        for key in flush.dropped:
+            self.bits.pop(key, None)
+            self.ack_sets.pop(key, None)
+        self.bits.update(flush.bitmaps)
+        self.ack_sets.update({key: dict(sets) for key, sets in flush.ack_sets.items()})
+        state = CursorState(
+            mark_delete=flush.mark_delete,
+            acked_messages=flush.acked_messages,
+            acked_entries=flush.acked_entries,
+            acked_bytes=flush.acked_bytes,
+            version=flush.version,
+            chunks=tuple(
+                AckChunk(
+                    ledger_id=key[0],
+                    chunk=key[1],
+                    bits=self.bits.get(key, b""),
+                    ack_sets=self.ack_sets.get(key, {}),
+                )
+                for key in sorted(self.bits.keys() | self.ack_sets.keys())
+            ),
+        )
+        self.row = replace(self.row, cursor=state)
+
+
+@dataclass(kw_only=True)
+class _Act:
+    kind: str
+    state: str
+    subscription_id: int
+    before: CursorState | None = None
+    result: dict[str, Any] = field(default_factory=dict)
+    plan: dict[str, Any] | None = None
+    cursor_version: int | None = None
+    error: str = ""
+
+
+class _Connection:
+    """Finds nothing and stores nothing: for queries that are not here."""
+
+    closed = False
+    broken = False
+
+    async def execute(self, *_: object, **__: object) -> _Connection:
+        return self
+
+    async def fetchone(self) -> None:
+        return None
+
+    async def fetchall(self) -> list[Any]:
+        return []
+
+    async def close(self) -> None:
+        pass
+
+    def cursor(self, **_: object) -> _Connection:
+        return self
+
+
+class MemoryStorage:
+    """The rows of one database. `installed()` puts it in place of broker.storage."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Position, StoredEntry] = {}
+        self.topics: dict[str, int] = {}
+        self.ledgers: dict[int, tuple[int, topics.LedgerRow]] = {}  # ledger → topic, row
+        self.cursors: dict[int, tuple[int, StoredCursor]] = {}  # subscription → topic, rows
+        self.acts: dict[int, _Act] = {}
+        self.consumers: dict[int, sessions.ConsumerRow] = {}  # sessions, by key
+        self.is_answering = asyncio.Event()  # cleared, reads wait
+        self.is_answering.set()
+        self._last_id = 0
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """The broker's calls of the storage come here."""
+        with ExitStack() as stack:
+            for module, names in (
+                (log, ("append", "read", "read_some", "read_counts", "last_entry", "append_ms_at")),
+                (topics, ("find_topic", "create_topic", "take_topic", "ledgers_of", "roll_ledger")),
+                (
+                    cursors,
+                    ("subscriptions_of", "create_subscription", "set_type", "delete_subscription", "flush"),
+                ),
+                (sessions, ("upsert_consumers", "delete_sessions")),
+                (acts, ("finish", "apply_to_cursor", "record_client_act", "undo_source", "latest_applied")),
+            ):
+                for name in names:
+                    stack.enter_context(patch.object(module, name, getattr(self, f"_{name}")))
+            stack.enter_context(patch.object(writer_module, "connect", _connect))
+            stack.enter_context(patch.object(ConnectionPool, "use", _use))
+            yield
+
+    def cursor_of(self, name: str) -> StoredCursor:
+        """The rows of the subscription of this name."""
+        return next(stored for _, stored in self.cursors.values() if stored.row.name == name)
+
+    def _next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    # -- the log
+
+    async def _append(
+        self, _: object, *, segment_id: int, epochs: Mapping[int, int], rows: log.AppendColumns
+    ) -> set[int]:
+        for row in zip(
+            rows.ledger_ids,
+            rows.entry_ids,
+            rows.messages,
+            rows.flags,
+            rows.key_hashes,
+            rows.deliver_at_ms,
+            rows.append_ms,
+            rows.cumulative_messages,
+            rows.cumulative_bytes,
+            rows.data,
+            strict=True,
+        ):
+            entry = StoredEntry(*row)
+            self.entries[Position(entry.ledger_id, entry.entry_id)] = entry
+        return set(epochs)
+
+    async def _read(
+        self, _: object, *, segment_id: int, ledger_id: int, first: int, last: int, more_bytes: int
+    ) -> list[StoredEntry]:
+        return await self._read_some(
+            None, segment_id=segment_id, ledger_id=ledger_id, entry_ids=range(first, last + 1)
+        )
+
+    async def _read_some(
+        self, _: object, *, segment_id: int, ledger_id: int, entry_ids: Sequence[int]
+    ) -> list[StoredEntry]:
+        await self.is_answering.wait()
+        wanted = (Position(ledger_id, entry_id) for entry_id in entry_ids)
+        return [self.entries[position] for position in wanted if position in self.entries]
+
+    async def _read_counts(
+        self, _: object, *, segment_id: int, ledger_id: int, first: int, last: int
+    ) -> list[tuple[int, int, int]]:
+        found = await self._read_some(
+            None, segment_id=segment_id, ledger_id=ledger_id, entry_ids=range(first, last + 1)
+        )
+        return [(each.entry_id, each.cumulative_messages, each.cumulative_bytes) for each in found]
+
+    async def _last_entry(self, _: object, *, segment_id: int, ledger_id: int) -> log.LastEntry | None:
+        mine = [each for each in self.entries.values() if each.ledger_id == ledger_id]
+        if not mine:
+            return None
+        last = mine[-1]
+        return log.LastEntry(
+            entry_id=last.entry_id,
+            messages=last.messages,
+            append_ms=last.append_ms,
+            cumulative_messages=last.cumulative_messages,
+            cumulative_bytes=last.cumulative_bytes,
+        )
+
+    async def _append_ms_at(self, _: object, *, segment_id: int, ledger_id: int, entry_id: int) -> int | None:
+        found = self.entries.get(Position(ledger_id, entry_id))
+        return None if found is None else found.append_ms
+
+    # -- topics
+
+    async def _find_topic(self, _: object, name: TopicName) -> topics.TopicRow | None:
+        topic_id = self.topics.get(name.full)
+        if topic_id is None:
+            return None
+        return topics.TopicRow(topic_id=topic_id, partitions=0, partition=-1, terminated=False)
+
+    async def _create_topic(self, _: object, name: TopicName, **__: object) -> None:
+        self.topics.setdefault(name.full, self._next_id())
+
+    async def _take_topic(self, _: object, topic_id: int, *, token: int) -> int:
+        return self._next_id()
+
+    async def _ledgers_of(self, _: object, topic_id: int) -> list[topics.LedgerRow]:
+        return [row for owner, row in self.ledgers.values() if owner == topic_id]
+
+    async def _roll_ledger(
+        self,
+        _: object,
+        *,
+        topic_id: int,
+        owner_epoch: int,
+        sealing: topics.LedgerRow | None,
+        segment_id: int,
+        entries_before: int,
+        messages_before: int,
+        bytes_before: int,
+        now_ms: int,
+    ) -> int:
+        if sealing is not None:
+            self.ledgers[sealing.ledger_id] = (topic_id, sealing)
+        ledger_id = self._next_id()
+        self.ledgers[ledger_id] = (
+            topic_id,
+            topics.LedgerRow(
+                ledger_id=ledger_id,
+                segment_id=segment_id,
+                sealed=False,
+                entries=0,
+                messages=0,
+                size_bytes=0,
+                entries_before=entries_before,
+                messages_before=messages_before,
+                bytes_before=bytes_before,
+                opened_ms=now_ms,
+                first_append_ms=0,
+                last_append_ms=0,
+            ),
+        )
+        return ledger_id
+
+    # -- cursors
+
+    async def _subscriptions_of(self, _: object, topic_id: int) -> list[cursors.SubscriptionRow]:
+        return [stored.row for owner, stored in self.cursors.values() if owner == topic_id]
+
+    async def _create_subscription(
+        self,
+        _: object,
+        *,
+        topic_id: int,
+        owner_epoch: int,
+        name: str,
+        type_name: str,
+        properties: Mapping[str, str],
+        state: CursorState,
+    ) -> int:
+        subscription_id = self._next_id()
+        stored = StoredCursor(
+            row=cursors.SubscriptionRow(
+                subscription_id=subscription_id,
+                name=name,
+                type=type_name,
+                properties=properties,
+                cursor=state,
+            )
+        )
+        stored.set(state)
+        self.cursors[subscription_id] = (topic_id, stored)
+        return subscription_id
+
+    async def _set_type(self, _: object, *, subscription_id: int, owner_epoch: int, type_name: str) -> None:
+        stored = self.cursors[subscription_id][1]
+        stored.row = replace(stored.row, type=type_name)
+
+    async def _delete_subscription(
+        self, _: object, *, topic_id: int, subscription_id: int, owner_epoch: int
+    ) -> bool:
+        return self.cursors.pop(subscription_id, None) is not None
+
+    async def _flush(
+        self, _: object, *, epochs: Mapping[int, int], dirty: Sequence[cursors.DirtyCursor]
+    ) -> set[int]:
+        for each in dirty:
+            self.cursors[each.subscription_id][1].apply(each.flush)
+        return set(epochs)
+
+    # -- sessions
+
+    async def _upsert_consumers(self, _: object, rows: Sequence[sessions.ConsumerRow]) -> None:
+        self.consumers.update({row.key: row for row in rows})
+
+    async def _delete_sessions(
+        self, _: object, *, consumers: Sequence[int], producers: Sequence[int]
+    ) -> None:
+        for key in consumers:
+            self.consumers.pop(key, None)
+
+    # -- acts
+
+    def plan_act(self, kind: str, subscription_id: int) -> int:
+        """A new act; the runner is given the rest by the test."""
+        act_id = self._next_id()
+        self.acts[act_id] = _Act(kind=kind, state="plan_requested", subscription_id=subscription_id)
+        return act_id
+
+    async def _finish(
+        self,
+        _: object,
+        *,
+        act_id: int,
+        state: str,
+        plan: str | None = None,
+        result: str | None = None,
+        error: str = "",
+        cursor_version: int | None = None,
+    ) -> None:
+        act = self.acts[act_id]
+        act.state, act.error = state, error
+        if plan is not None:
+            act.plan = json.loads(plan)
+        if cursor_version is not None:
+            act.cursor_version = cursor_version
+
+    async def _apply_to_cursor(
+        self,
+        _: object,
+        *,
+        subscription_id: int,
+        state: CursorState,
+        before: CursorState,
+        act_id: int,
+        result: str,
+        **__: object,
+    ) -> bool:
+        self.cursors[subscription_id][1].set(state)
+        act = self.acts[act_id]
+        act.state, act.before, act.result = "applied", before, json.loads(result)
+        return True
+
+    async def _record_client_act(self, _: object, *, kind: str, subscription_id: int, **__: object) -> int:
+        return self.plan_act(kind, subscription_id)
+
+    async def _undo_source(self, _: object, act_id: int) -> acts.UndoSource | None:
+        act = self.acts.get(act_id)
+        if act is None:
+            return None
+        return acts.UndoSource(
+            act_id=act_id,
+            kind=act.kind,
+            state=act.state,
+            subscription_id=act.subscription_id,
+            before=act.before,
+            result=act.result,
+            is_open=True,
+        )
+
+    async def _latest_applied(self, _: object, subscription_id: int) -> int | None:
+        mine = [
+            act_id
+            for act_id, act in self.acts.items()
+            if act.subscription_id == subscription_id and act.state == "applied" and act.before is not None
+        ]
+        return max(mine, default=None)
+
+
+async def _connect(*_: object, **__: object) -> Any:
+    return _Connection()
+
+
+@asynccontextmanager
+async def _use(_: ConnectionPool) -> AsyncIterator[Any]:
+    yield _Connection()

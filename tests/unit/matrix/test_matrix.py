@@ -1,0 +1,111 @@
+"""The page of behaviour, tests by name, results, and what `make matrix` says about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.matrix.__main__ import report
+from tests.matrix.behaviour import BadPage, Row, read_rows, rows_in
+from tests.matrix.collecting import find_tests, row_tests, rows_of
+from tests.matrix.results import FAILED, NOT_RUN, PASSED, SKIPPED, read_results, result_of
+
+ROWS = {
+    "S1.1": Row(name="S1.1", side="broker", statement="A."),
+    "S1.2": Row(name="S1.2", side="both", statement="B."),
+    "S2.1": Row(name="S2.1", side="client", statement="C."),
+}
+JUNIT = """<testsuites><testsuite>
+<testcase classname="tests.unit.test_a" name="test_s1_1_a[0]"/>
+<testcase classname="tests.unit.test_a" name="test_s1_1_a[1]"><failure message="no"/></testcase>
+<testcase classname="tests.unit.test_a.TestB" name="test_s1_2_b"/>
+<testcase classname="tests.unit.test_a" name="test_c[0]"><skipped/></testcase>
+<testcase classname="tests.unit.test_a" name="test_c[1]"/>
+<testcase classname="tests.unit.test_a" name="test_d"><skipped/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_no_row_is_missing() -> None:
+    counts = {"S0": 51, "S1": 19, "S2": 18, "S3": 21, "S4": 32}
+    expected = [f"{part}.{number}" for part, most in counts.items() for number in range(1, most + 1)]
+    expected += [f"I{number}" for number in range(1, 26)]
+    assert list(read_rows()) == expected
+
+
+def test_every_test_named_by_a_row_names_one_that_there_is() -> None:
+    assert [row for row in row_tests() if row not in read_rows()] == []
+
+
+@pytest.mark.parametrize(
+    "line", ["| S1.1 | broker | A. |\n| S1.1 | broker | B. |", "| S1.1 | server | A. |", "| S1.1 |  | A. |"]
+)
+def test_a_page_that_cannot_be_meant(line: str) -> None:
+    with pytest.raises(BadPage, match=r"S1\.1"):
+        rows_in(line)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("test_s1_4_held", ["S1.4"]),
+        ("test_s1_10_i13_counts", ["S1.10", "I13"]),
+        ("test_i9_s3_keys", ["I9"]),
+        ("test_s1_held", []),
+        ("test_i18n", []),
+        ("test_held_s1_4", []),
+    ],
+)
+def test_rows_of_a_name(name: str, rows: list[str]) -> None:
+    assert rows_of(name) == rows
+
+
+def test_tests_are_found_without_importing_them(tmp_path: Path) -> None:
+    source = "import nothing\ndef test_s1_1_a(): ...\nclass TestB:\n  async def test_s1_1_i2_b(self): ...\n"
+    source += "  def help(self): ...\n"
+    assert list(find_tests(source)) == ["test_s1_1_a", "TestB::test_s1_1_i2_b"]
+    folder = tmp_path / "tests"
+    (folder / "unit").mkdir(parents=True)
+    (folder / "unit" / "test_x.py").write_text(source)
+    assert row_tests(folder) == {
+        "S1.1": ["tests/unit/test_x.py::test_s1_1_a", "tests/unit/test_x.py::TestB::test_s1_1_i2_b"],
+        "I2": ["tests/unit/test_x.py::TestB::test_s1_1_i2_b"],
+    }
+
+
+def test_results_out_of_junit(tmp_path: Path) -> None:
+    file = tmp_path / "junit.xml"
+    file.write_text(JUNIT)
+    results = read_results([file])
+    found = {
+        test: result_of(f"tests/unit/test_a.py::{test}", results)
+        for test in ("test_s1_1_a", "TestB::test_s1_2_b", "test_c", "test_d", "test_e")
+    }
+    assert list(found.values()) == [FAILED, PASSED, PASSED, SKIPPED, NOT_RUN]
+
+
+def outcome(**tests: str) -> list[str]:
+    """What is wrong when rows S1.1 and S1.2 have one test each, with these results."""
+    known = {"S1.1": ["tests/a.py::test_one"], "S1.2": ["tests/a.py::test_two"]}
+    results = {("tests.a", name): result for name, result in tests.items()}
+    return report(ROWS, known, results, {"S1.1": 1, "S1.2": 1}).wrong
+
+
+def test_everything_passed() -> None:
+    assert outcome(test_one=PASSED, test_two=PASSED) == []
+
+
+@pytest.mark.parametrize("result", [FAILED, SKIPPED, NOT_RUN])
+def test_a_row_whose_only_test_did_not_pass(result: str) -> None:
+    assert outcome(test_one=PASSED, test_two=result)[-1] == "S1.2: no test passed"
+
+
+def test_rows_without_test_or_patch_are_wrong_unless_the_clients() -> None:
+    answer = report(ROWS, {"S1.1": ["tests/a.py::test_one"]}, {("tests.a", "test_one"): PASSED}, {"S1.2": 1})
+    assert answer.wrong == ["S1.1: no patch", "S1.2: no test"]
+    assert [line.split()[0] for line in answer.lines if not line.startswith(" ")] == list(ROWS)
+    assert "SDK" in answer.lines[-1]
+
+
+def test_a_test_of_no_row_is_wrong() -> None:
+    assert report({}, {"S9.9": ["tests/a.py::test_s9_9_x"]}, {}, {}).wrong == ["S9.9 has tests and no row"]
