@@ -105,6 +105,7 @@ class MemoryStorage:
     def __init__(self) -> None:
         self.entries: dict[Position, StoredEntry] = {}
         self.topics: dict[str, int] = {}
+        self.policies: dict[str, object] = {}  # of every topic, when it is loaded
         self.ledgers: dict[int, tuple[int, topics.LedgerRow]] = {}  # ledger → topic, row
         self.cursors: dict[int, tuple[int, StoredCursor]] = {}  # subscription → topic, rows
         self.acts: dict[int, _Act] = {}
@@ -208,7 +209,15 @@ class MemoryStorage:
         topic_id = self.topics.get(name.full)
         if topic_id is None:
             return None
-        return topics.TopicRow(topic_id=topic_id, partitions=0, partition=-1, terminated=False)
+        return topics.TopicRow(
+            topic_id=topic_id,
+            partitions=0,
+            partition=-1,
+            terminated=False,
+            namespace_policies={},
+            topic_policies=self.policies,
+            last_used_ms=0,
+        )
 
     async def _create_topic(self, _: object, name: TopicName, **__: object) -> None:
         self.topics.setdefault(name.full, self._next_id())
@@ -278,6 +287,7 @@ class MemoryStorage:
                 type=type_name,
                 properties=properties,
                 cursor=state,
+                last_used_ms=0,
             )
         )
         stored.set(state)
