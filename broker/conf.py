@@ -38,6 +38,8 @@ class BrokerSettings:
     ledger_max_age_ms: int  # VELA_LEDGER_MAX_AGE_S
     segment_max_bytes: int  # VELA_SEGMENT_MAX_BYTES
     segment_max_age_ms: int  # VELA_SEGMENT_MAX_AGE_S
+    lifetime_check_ms: int  # VELA_LIFETIME_CHECK_S: every topic is looked at once in this time
+    topic_idle_ms: int  # VELA_TOPIC_IDLE_S: a topic without clients for so long leaves memory
     tail_cache_bytes: int  # VELA_TAIL_CACHE_BYTES: newest entries kept in memory, over all topics
     max_unacked_per_consumer: int  # VELA_MAX_UNACKED_PER_CONSUMER, messages; 0 = no limit
     max_unacked_per_subscription: int  # VELA_MAX_UNACKED_PER_SUBSCRIPTION, messages; 0 = no limit
@@ -82,6 +84,8 @@ class BrokerSettings:
             ledger_max_age_ms=1000 * read.integer("VELA_LEDGER_MAX_AGE_S", 14_400, least=1),
             segment_max_bytes=read.integer("VELA_SEGMENT_MAX_BYTES", 1024 * MIB, least=MIB),
             segment_max_age_ms=1000 * read.integer("VELA_SEGMENT_MAX_AGE_S", 24 * 3600, least=1),
+            lifetime_check_ms=1000 * read.integer("VELA_LIFETIME_CHECK_S", 10, least=1),
+            topic_idle_ms=1000 * read.integer("VELA_TOPIC_IDLE_S", 300, least=1),
             tail_cache_bytes=read.integer("VELA_TAIL_CACHE_BYTES", 64 * MIB, least=0),
             max_unacked_per_consumer=read.integer("VELA_MAX_UNACKED_PER_CONSUMER", 50_000, least=0),
             max_unacked_per_subscription=read.integer("VELA_MAX_UNACKED_PER_SUBSCRIPTION", 200_000, least=0),

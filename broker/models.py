@@ -10,6 +10,7 @@ from django.db import models
 
 __all__ = [
     "Act",
+    "Bookmark",
     "BrokerProcess",
     "ConsumerSession",
     "Cursor",
@@ -108,6 +109,7 @@ class Segment(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     opened_ms = models.BigIntegerField()
     closed_ms = models.BigIntegerField(null=True, blank=True)
+    long_lived = models.BooleanField(db_default=False)  # holds copies of the last ledgers of dropped segments
 
     class Meta:
         db_table = "vela_segment"
@@ -117,16 +119,18 @@ class Segment(models.Model):
 
 
 class Ledger(models.Model):
-    """An append-only run of entries of one topic; totals are filled in at seal."""
+    """An append-only run of entries of one topic; totals are filled in at seal.
+
+    A trimmed ledger's row goes with it, but for the topic's last: that one stays, empty, and the next continues its
+    counts.
+    """
 
     class State(models.TextChoices):
         OPEN = "open"
         SEALED = "sealed"
-        TRIMMING = "trimming"
-        GONE = "gone"
 
     topic = models.ForeignKey(Topic, models.CASCADE)
-    segment = models.ForeignKey(Segment, models.PROTECT)
+    segment = models.ForeignKey(Segment, models.PROTECT, null=True, blank=True)  # NULL = sealed and empty
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     entries = models.BigIntegerField(default=0)
     messages = models.BigIntegerField(default=0)
@@ -428,6 +432,27 @@ class Act(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.topic_name}/{self.subscription_name} ({self.state})"
+
+
+class Bookmark(models.Model):
+    """A named position of a topic to which cursors can be reset; what it names and what follows is kept until then."""
+
+    topic = models.ForeignKey(Topic, models.CASCADE)
+    name = models.TextField()
+    ledger_id = models.BigIntegerField()
+    entry_id = models.BigIntegerField()
+    until = models.DateTimeField(
+        null=True, blank=True
+    )  # keeps data no longer than this; NULL = until removed
+    who = models.TextField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_bookmark"
+        constraints = [models.UniqueConstraint(fields=["topic", "name"], name="vela_bookmark_name")]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.ledger_id}:{self.entry_id} of {self.topic_id}"
 
 
 class BrokerProcess(models.Model):

@@ -153,6 +153,11 @@ class AckChunks:
         for key in self.keys():
             self._drop(key)
 
+    def drop_ledgers_before(self, ledger_id: int) -> None:
+        """Forget what was acked in ledgers that have been trimmed: it counts as acked without."""
+        for key in [key for key in self.keys() if key < chunk_key(ledger_id, 0)]:
+            self._drop(key)
+
     def forget(self, ledger_id: int, entry_id: int) -> None:
         """Forget the ack set of one entry, if it has one."""
         self.forget_set(chunk_key(ledger_id, entry_id), entry_id)

@@ -76,6 +76,7 @@ def merge_undo(
     for ledger_id, entry_id, left in acked.partials(max(mark_delete, act_mark_delete), LATEST):
         if inside != Position(ledger_id, entry_id):
             merge.partial(ledger_id, entry_id, left)
+    merged.drop_ledgers_before(ledgers.first_position().ledger_id)
     settled = settle(ledgers, merged, floor)
     stored = ledgers.get(settled.ledger_id)
     merged.drop_through(snapshot.mark_delete, settled, stored.entries - 1 if stored is not None else 0)
@@ -122,5 +123,7 @@ class _Merge:
             left_now = known if known is not None else left_by_act
         messages = self._index.messages_in(position)
         if messages is None:
-            raise IndexMissing(self._index.unknown(position))
+            if not (unknown := self._index.unknown(position)):
+                return  # trimmed: nothing of it is left to be acked
+            raise IndexMissing(unknown)
         self.partial(*position, full(messages) & ~(left_by_act & ~left_now))

@@ -23,7 +23,7 @@ class LedgerInfo:
     sealed: bool = False
     opened_ms: int = 0  # Unix time
     first_append_ms: int = 0  # Unix time, 0 while empty
-    last_append_ms: int = 0  # Unix time, 0 while empty
+    last_append_ms: int = 0  # Unix time, 0 while nothing was ever stored in it
 
 
 class Ledger:
@@ -55,6 +55,13 @@ class Ledger:
         self.opened_ms = info.opened_ms
         self.first_append_ms = info.first_append_ms
         self.last_append_ms = info.last_append_ms
+
+    def empty(self) -> None:
+        """Its entries are gone and count as before it."""
+        self.entries_before += self.entries
+        self.messages_before += self.messages
+        self.bytes_before += self.size_bytes
+        self.entries = self.messages = self.size_bytes = self.first_append_ms = 0
 
     def info(self) -> LedgerInfo:
         return LedgerInfo(
@@ -141,12 +148,17 @@ class LedgerMap:
         return ledger.info()
 
     def drop_first(self, count: int = 1) -> list[LedgerInfo]:
-        """Forget the oldest `count` ledgers (trimmed). The last one stays: raises ValueError instead."""
-        if not 0 <= count < len(self._ledgers):
-            raise ValueError(f"cannot drop {count} of {len(self._ledgers)} ledgers; the last must stay")
+        """Forget the oldest `count` ledgers (trimmed); returns them as they were. A sealed last one stays as an
+        empty one, on which the topic's counts go on. Raises ValueError for an open one.
+        """
+        if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
+            raise ValueError(f"cannot drop {count} of {len(self._ledgers)} ledgers; an open one must stay")
         dropped = [ledger.info() for ledger in self._ledgers[:count]]
-        for info in dropped:
-            del self._by_id[info.ledger_id]
+        if count == len(self._ledgers) and count:
+            self._ledgers[-1].empty()
+            count -= 1
+        for ledger_id in self._ids[:count]:
+            del self._by_id[ledger_id]
         del self._ids[:count]
         del self._ledgers[:count]
         return dropped

@@ -204,6 +204,14 @@ class MessageIndex:
             del self._messages[key], self._bytes[key]
         return len(doomed)
 
+    def forget_before(self, ledger_id: int) -> None:
+        """Drop every chunk of the ledgers below one: they have been trimmed."""
+        floor = chunk_key(ledger_id, 0)
+        for key in [key for key in self._messages if key < floor]:
+            del self._messages[key], self._bytes[key]
+        if self._newest < floor:
+            self._newest = -1
+
     def _refresh(self, key: int) -> None:
         """Make `key` the most recently recorded chunk: dict order is the order of eviction."""
         self._messages[key] = self._messages.pop(key, array("q"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.backlog_quota import Backlog, Breach, QuotaKind, breach_of, eviction_target, kept_of
@@ -18,7 +17,6 @@ from broker.core.policies import BacklogQuotaPolicy
 from broker.core.position import Position
 from broker.service.connections import repeat_until_done
 from broker.storage import acts as act_store
-from broker.storage import log as log_store
 
 if TYPE_CHECKING:
     from broker.service.subscription import Subscription
@@ -108,16 +106,7 @@ class BacklogQuota:
             return now_ms - ledger.first_append_ms
         known = self._oldest.get(subscription.name)
         if known is None or known[0] != position:
-            appended_ms = await repeat_until_done(
-                topic.services.pool,
-                partial(
-                    log_store.append_ms_at,
-                    segment_id=topic.log.segments[position.ledger_id],
-                    ledger_id=position.ledger_id,
-                    entry_id=position.entry_id,
-                ),
-                what="reading a time",
-            )
+            appended_ms = await topic.reader.append_ms(position)
             if appended_ms is None:
                 return 0  # trimmed meanwhile
             known = self._oldest[subscription.name] = (position, appended_ms)

@@ -18,6 +18,7 @@ from broker.service.entry_cache import EntryCache
 from broker.service.flusher import Flusher
 from broker.service.housekeeping import Housekeeping
 from broker.service.interception import Interception
+from broker.service.lifetime import Lifetime
 from broker.service.metrics import metrics_text
 from broker.service.ownership import Ownership
 from broker.service.plugins import load_plugins
@@ -94,6 +95,7 @@ class Broker:
         self._housekeeping = Housekeeping(
             services, lambda: list(self.topics.values()), (self.policy_rounds.turn,)
         )
+        self.lifetime = Lifetime(services, lambda: list(self.topics.values()), self._open_by_name)
 
     async def start(self) -> None:
         """Take the lock and begin. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
@@ -105,6 +107,7 @@ class Broker:
         services.flusher.start()
         self.acts.start()
         self._housekeeping.start()
+        self.lifetime.start()
 
     async def stop(self) -> None:
         """Let clients go in order: receipts first, then cursors, then connections. Within about 5 s."""
@@ -112,6 +115,7 @@ class Broker:
         services = self.services
         await self._housekeeping.stop()
         self.policy_rounds.stop()
+        await self.lifetime.stop()
         await self.acts.stop()
         services.deadlines.stop()
         try:
@@ -185,6 +189,7 @@ class Broker:
         self._require_ready()
         known = self.topics.get(name.full)
         if known is not None and known.is_open:
+            known.asked_ms = self.services.clock.now_ms()
             return known
         loading = self._loading.get(name.full)
         if loading is None:
@@ -196,6 +201,9 @@ class Broker:
         """Wait for the loads that are under way now, whatever comes of them."""
         under_way = list(self._loading.values())
         await asyncio.gather(*(asyncio.shield(task) for task in under_way), return_exceptions=True)
+
+    async def _open_by_name(self, full_name: str) -> Topic:
+        return await self.topic(TopicName.parse(full_name), create=False)
 
     async def _load(self, name: TopicName, *, create: bool) -> Topic:
         if name.domain != "persistent":
@@ -274,6 +282,8 @@ class Broker:
             self.services.deadlines.run_due()
         elif channel == "vela_policies":
             self.policy_rounds.ask()
+        elif channel == "vela_lifetime":
+            self.lifetime.wake()
 
     def _resumed(self) -> None:
         """The lock is held again: what could not be sent meanwhile goes out, deliveries are reported anew."""

@@ -43,6 +43,11 @@ class CursorMove:
         self.ignores_acks = False  # a reset forgets them anyway; skip and clear keep consumers and their acks
         self._deferred: list[Callable[[], None]] = []
 
+    @property
+    def is_busy(self) -> bool:
+        """A move or an attach is under way."""
+        return self._gate.locked()
+
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
         """Wait until no move is under way, and keep new ones out meanwhile (semantics 2.2: a subscribe waits)."""
@@ -134,6 +139,7 @@ class CursorMove:
             if not stored:
                 cursor.restore(before)
                 raise TopicFenced(_MOVED)
+        subscription.stored_mark_delete = after.mark_delete
         subscription.after_move()
         return before
 

@@ -70,6 +70,10 @@ class Flusher:
         self._work.set()
         self._urgent.set()
 
+    def is_settled(self, subscription: Subscription) -> bool:
+        """Whether everything of this subscription's cursor is stored."""
+        return subscription not in self._dirty and not self._flushing.locked()
+
     async def flush_now(self) -> None:
         """Flush everything dirty, repeating while the database is away. Safe to cancel."""
         while True:
@@ -183,6 +187,7 @@ class Flusher:
             topic = subscription.topic
             callbacks = [each for each in waiting if each[0] is subscription]
             if topic.topic_id in stored:
+                subscription.stored_mark_delete = flush.mark_delete
                 _answer(callbacks, None)
             elif await self._ownership.has_advanced(topic, epochs[topic]):
                 # This process itself advanced the epoch while the statement was on its way: the same again.

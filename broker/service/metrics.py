@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from broker.service.broker import Broker
     from broker.service.subscription import Subscription
     from broker.service.topic import Topic
+    from broker.storage.lifetime import OldestPin
 
 __all__ = ["metrics_text"]
 
@@ -36,6 +37,33 @@ def metrics_text(broker: Broker) -> str:
         "counter",
         "commits whose connection died and whose outcome was looked up",
         [("", services.writer.unknown_outcomes)],
+    )
+    lifetime = broker.lifetime
+    stragglers = lifetime.stragglers
+    _series(
+        lines, "vela_trimmed_bytes_total", "counter", "of ledgers trimmed", [("", lifetime.trimmed_bytes)]
+    )
+    _series(lines, "vela_segments_count", "gauge", "tables of entries", [("", stragglers.segments)])
+    _series(
+        lines,
+        "vela_segments_dropped_total",
+        "counter",
+        "tables of entries dropped",
+        [("", stragglers.dropped)],
+    )
+    _series(
+        lines,
+        "vela_segments_copied_entries_total",
+        "counter",
+        "entries copied out of segments that were mostly dead",
+        [("", stragglers.copied_entries)],
+    )
+    _series(
+        lines,
+        "vela_oldest_segment_opened_seconds",
+        "gauge",
+        "when the oldest segment that a cursor keeps was opened, Unix time; labelled with that cursor",
+        [(_pin_labels(lifetime.pin), lifetime.pin.opened_ms / 1000)] if lifetime.pin else [],
     )
     _series(
         lines, "vela_cache_bytes", "gauge", "entry data held in memory", [("", services.cache.size_bytes)]
@@ -152,6 +180,13 @@ def _subscription_series(lines: list[str], subscriptions: list[Subscription]) ->
     )
     _series(
         lines,
+        "pulsar_subscription_total_msg_expired",
+        "counter",
+        "messages acked because their time to live had passed",
+        labelled(s.messages_expired for s in subscriptions),
+    )
+    _series(
+        lines,
         "vela_subscription_discarded_total",
         "counter",
         "messages thrown away by consumers as broken",
@@ -236,6 +271,10 @@ def _series(lines: list[str], name: str, kind: str, text: str, samples: Iterable
 def _topic_labels(topic: Topic) -> str:
     namespace, name = _escaped(topic.name.namespace_name), _escaped(topic.name.full)
     return f'{{cluster="vela",namespace="{namespace}",topic="{name}"}}'
+
+
+def _pin_labels(pin: OldestPin) -> str:
+    return f'{{topic="{_escaped(pin.topic_name)}",subscription="{_escaped(pin.subscription)}"}}'
 
 
 def _subscription_labels(subscription: Subscription) -> str:

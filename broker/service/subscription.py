@@ -84,6 +84,8 @@ class Subscription:
         self.messages_out = 0
         self.messages_acked = 0
         self.messages_redelivered = 0
+        self.messages_expired = 0
+        self.stored_mark_delete = cursor.mark_delete  # where a crash would put the cursor back to
         self.gap: str = ""
         self.undo_until_ms = 0  # acks at or below the last act's mark-delete are recorded until then
         self.last_used_ms = topic.services.clock.now_ms()  # when the last consumer left

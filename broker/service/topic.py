@@ -87,7 +87,8 @@ class Topic:
         self.is_taken = False  # a lane is opening a ledger for it
         self.last_append_ms = 0
         self.last_used_ms = services.clock.now_ms()  # when the last client left
-        self._creating = asyncio.Lock()
+        self.asked_ms = self.last_used_ms  # when somebody last asked for the topic
+        self.creating = asyncio.Lock()  # held while a subscription is made, and while ledgers are trimmed
 
     # -- producers and appends -----------------------------------------------------------------------------------
 
@@ -318,7 +319,7 @@ class Topic:
         properties: dict[str, str],
         by_attaching: bool,
     ) -> Subscription:
-        async with self._creating:
+        async with self.creating:
             known = self.subscriptions.get(name)
             if known is not None:
                 if not known.is_durable:
@@ -410,7 +411,7 @@ class Topic:
         start = LATEST if request.start is None else request.start
         if request.rollback_s:
             start = await self._rolled_back(request.rollback_s)
-        async with self._creating:
+        async with self.creating:
             known = self.subscriptions.get(request.subscription)
             if known is not None and not known.is_durable:
                 return known

@@ -12,6 +12,7 @@ from broker.core.ledger import LedgerInfo, LedgerMap
 from broker.core.subscription import SubscriptionType
 from broker.service.connections import repeat_until_done
 from broker.service.effective_policies import effective_policies, rollover_policy
+from broker.service.sealing import seal
 from broker.service.topic import Topic
 from broker.service.topic_log import TopicLog
 from broker.storage import cursors as cursor_store
@@ -55,7 +56,9 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
         ),
         services=services,
     )
-    if topic.log.ledgers.open_ledger() is None and not await topic.roll_ledger(
+    for each_open in stored.left_open:
+        await seal(topic, each_open)
+    if not len(topic.log.ledgers) and not await topic.roll_ledger(
         services.segments.open_id, services.clock.now_ms()
     ):
         raise ServiceNotReady(f"{name} moved to another broker while it was being opened; connect again")
@@ -80,6 +83,7 @@ class _Stored:
     owner_epoch: int
     ledgers: list[LedgerInfo]
     segments: dict[int, int]  # ledger → segment
+    left_open: list[LedgerInfo]  # by rolls whose answer was lost
     subscriptions: list[cursor_store.SubscriptionRow]
     delayed: list[tuple[int, Sequence[int]]]  # (ledger, entries) that have a due time
 
@@ -92,7 +96,8 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
     return _Stored(
         owner_epoch=owner_epoch,
         ledgers=ledgers,
-        segments={each.ledger_id: each.segment_id for each in rows},
+        segments={each.ledger_id: each.segment_id for each in rows if each.segment_id is not None},
+        left_open=[info for info, each in zip(ledgers, rows, strict=True) if info.sealed and not each.sealed],
         subscriptions=await cursor_store.subscriptions_of(connection, topic_id),
         delayed=await delayed_store.waiting(connection, topic_id),
     )
@@ -102,7 +107,7 @@ async def _ledger_info(connection: Connection, row: store.LedgerRow, *, is_last:
     """A ledger as memory wants it; the totals of an open one are what its last entry says."""
     entries, messages, size_bytes = row.entries, row.messages, row.size_bytes
     first_append_ms, last_append_ms = row.first_append_ms, row.last_append_ms
-    if not row.sealed:
+    if not row.sealed and row.segment_id is not None:
         last = await log_store.last_entry(connection, segment_id=row.segment_id, ledger_id=row.ledger_id)
         if last is not None:
             entries = last.entry_id + 1

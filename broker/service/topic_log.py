@@ -49,6 +49,7 @@ class TopicLog:
         self.queue: deque[tuple[Producer, SendRequest]] = deque()
         self.in_flight: AppendBatch | None = None
         self.is_held = False  # what is queued waits: see append_hold.py
+        self.trimmed_through = 0  # ledger up to which rows are still to be removed from PostgreSQL; 0 = none
         self._cache = cache
         self.policy = policy  # when the open ledger is full
         self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
@@ -161,6 +162,16 @@ class TopicLog:
         """One entry if it is in memory."""
         ledger = self.cached.get(position.ledger_id)
         return None if ledger is None else ledger.get(position.entry_id)
+
+    def forget(self, count: int) -> list[LedgerInfo]:
+        """The oldest `count` ledgers are trimmed: nothing of them is read or counted as stored from here on."""
+        dropped = self.ledgers.drop_first(count)
+        for info in dropped:
+            self.segments.pop(info.ledger_id, None)
+            self.cached.pop(info.ledger_id, None)
+        self.index.forget_before(dropped[-1].ledger_id + 1)
+        self.trimmed_through = dropped[-1].ledger_id
+        return dropped
 
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
         """A new open ledger; the one before must be sealed."""

@@ -9,7 +9,15 @@ import psycopg
 from broker.storage.conninfo import conninfo
 from broker.storage.queries import query
 
-__all__ = ["SweptSessions", "beat", "dead_sessions", "heartbeat_age_s", "policies", "tick"]
+__all__ = [
+    "SweptSessions",
+    "beat",
+    "dead_sessions",
+    "heartbeat_age_s",
+    "lifetime",
+    "policies",
+    "tick",
+]
 
 
 class SweptSessions(NamedTuple):
@@ -44,6 +52,12 @@ def dead_sessions(now_ms: int, *, silent_s: int) -> SweptSessions:
             query("sweep", "dead_sessions"), {"now_ms": now_ms, "silent_s": silent_s}
         ).fetchone()
         return SweptSessions(0, 0, 0) if row is None else SweptSessions(*(int(str(count)) for count in row))
+
+
+def lifetime() -> None:
+    """Tell the owner that it is time to trim, to expire and to drop. Harmless to run twice."""
+    with _connect() as connection:
+        connection.execute(query("sweep", "lifetime"))
 
 
 def beat() -> None:

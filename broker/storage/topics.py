@@ -17,6 +17,7 @@ __all__ = [
     "LedgerRow",
     "TopicRow",
     "advance_epochs",
+    "close_older_segments",
     "close_segment",
     "create_topic",
     "find_topic",
@@ -49,7 +50,7 @@ class LedgerRow:
     """A ledger as it is stored; the totals of an open one are 0 until it is sealed."""
 
     ledger_id: int
-    segment_id: int
+    segment_id: int | None  # None = sealed and empty: it lies nowhere
     sealed: bool
     entries: int
     messages: int
@@ -210,6 +211,11 @@ async def open_segment(connection: Connection, now_ms: int) -> int:
 async def close_segment(connection: Connection, segment_id: int, now_ms: int) -> None:
     """No new ledger goes into this segment; ledgers still open in it are sealed at their next append."""
     await connection.execute(query("topics", "close_segment"), (now_ms, segment_id))
+
+
+async def close_older_segments(connection: Connection, open_id: int, now_ms: int) -> None:
+    """Close whatever is open below the segment that is appended to."""
+    await connection.execute(query("topics", "close_older_segments"), (now_ms, open_id))
 
 
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:

@@ -15,6 +15,7 @@ _POLICIES_S = 5.0
 def beat_schedule() -> dict[str, dict[str, Any]]:
     """One tick a VELA_TICK_MS, in a queue of its own; one that waited two periods is dropped, the next is due."""
     period_s = broker_settings().tick_ms / 1000
+    lifetime_s = broker_settings().lifetime_check_ms / 1000
     return {
         "tick": {
             "task": "broker.tasks.tick",
@@ -25,6 +26,11 @@ def beat_schedule() -> dict[str, dict[str, Any]]:
             "task": "broker.tasks.check_policies",
             "schedule": _POLICIES_S,
             "options": {"queue": "work", "expires": 2 * _POLICIES_S},
+        },
+        "lifetime of data": {
+            "task": "broker.tasks.lifetime",
+            "schedule": lifetime_s,
+            "options": {"queue": "work", "expires": 2 * lifetime_s},
         },
         "sweep dead sessions": {
             "task": "broker.tasks.sweep_dead_sessions",

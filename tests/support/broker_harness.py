@@ -410,7 +410,8 @@ def _is_brokers(task: asyncio.Task[Any]) -> bool:
     return code is not None and "/broker/" in code.co_filename
 
 
-_ENVIRONMENT = {"VELA_LOCK_WAIT_S": "0", "VELA_LEDGER_MIN_AGE_S": "0"}
+# Nothing is trimmed by itself: tests say when.
+_ENVIRONMENT = {"VELA_LOCK_WAIT_S": "0", "VELA_LEDGER_MIN_AGE_S": "0", "VELA_LIFETIME_CHECK_S": "3600"}
 
 
 async def new_run(database_url: str, *, clock: Clock | None = None, **settings: Any) -> BrokerRun:

@@ -31,6 +31,10 @@ FROM work, mine WHERE mine.taken AND work.places > 0
 -- Quotas and expiry are the owner's to check, from memory; it is only told that it is time.
 SELECT pg_notify('vela_policies', '')
 
+-- name: lifetime
+-- It is time to look at what may go. The owner decides; without one nobody listens.
+SELECT pg_notify('vela_lifetime', '')
+
 -- name: dead_sessions
 -- Who was connected to a broker that died without a word, or whose topic has another owner by now.
 WITH silent AS (

@@ -45,6 +45,8 @@ WITH held AS MATERIALIZED (
     DELETE FROM vela_consumer_session c USING o WHERE c.topic_id = o.topic_id
 ), producers AS (
     DELETE FROM vela_producer_session p USING o WHERE p.topic_id = o.topic_id
+), bookmarks AS (
+    DELETE FROM vela_bookmark b USING o WHERE b.topic_id = o.topic_id
 ), topic_summaries AS (
     DELETE FROM vela_topic_summary y USING o WHERE y.topic_id = o.topic_id
 ), delayed AS (

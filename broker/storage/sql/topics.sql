@@ -71,13 +71,17 @@ SELECT o.topic_id, %(segment_id)s, 'open', 0, 0, 0, %(entries_before)s, %(messag
 RETURNING id
 
 -- name: open_segments
-SELECT id, opened_ms FROM vela_segment WHERE state = 'open' ORDER BY id DESC LIMIT 1
+SELECT id, opened_ms FROM vela_segment WHERE state = 'open' AND NOT long_lived ORDER BY id DESC LIMIT 1
 
 -- name: open_segment
 SELECT vela_open_segment_v1(%s)
 
 -- name: close_segment
 UPDATE vela_segment SET state = 'closed', closed_ms = %s WHERE id = %s AND state = 'open'
+
+-- name: close_older_segments
+-- A broker that died between opening a segment and closing the one before left both open.
+UPDATE vela_segment SET state = 'closed', closed_ms = %s WHERE state = 'open' AND NOT long_lived AND id < %s
 
 -- name: refresh_views
 SELECT vela_refresh_entry_views_v1()

@@ -18,7 +18,9 @@ def exposed() -> dict[str, str]:
     services = SimpleNamespace(
         writer=SimpleNamespace(commits=0, unknown_outcomes=0), cache=SimpleNamespace(size_bytes=0)
     )
-    broker = SimpleNamespace(topics={}, services=services, is_ready=lambda: (True, ""))
+    stragglers = SimpleNamespace(segments=0, dropped=0, copied_entries=0)
+    lifetime = SimpleNamespace(trimmed_bytes=0, pin=None, stragglers=stragglers)
+    broker = SimpleNamespace(topics={}, services=services, lifetime=lifetime, is_ready=lambda: (True, ""))
     text = metrics_text(cast("Broker", broker))
     return dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
 

@@ -1,0 +1,153 @@
+-- What frees the log: trimmed ledgers, dropped segments, copies of what still lives in them. See README.md for the races.
+
+-- name: functions
+-- Loaded by a migration. Since v1: the long-lived segment, where the last ledgers of other segments are copied to.
+CREATE OR REPLACE FUNCTION vela_open_segment_v2(now_ms bigint, is_long_lived boolean) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    segment bigint;
+BEGIN
+    segment := vela_open_segment_v1(now_ms);
+    UPDATE vela_segment SET long_lived = is_long_lived WHERE id = segment;
+    RETURN segment;
+END $$;
+
+-- Takes a segment out of the views and drops it, unless a ledger lies in it; false then. The row's lock keeps new ledgers
+-- out: their foreign key waits for it. The caller sets lock_timeout and repeats.
+CREATE OR REPLACE FUNCTION vela_drop_segment_v2(segment bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM vela_segment WHERE id = segment AND state <> 'open' FOR UPDATE;
+    IF NOT FOUND OR EXISTS (SELECT FROM vela_ledger WHERE segment_id = segment) THEN
+        RETURN false;
+    END IF;
+    UPDATE vela_segment SET state = 'dropping' WHERE id = segment;
+    PERFORM vela_refresh_entry_views_v1();
+    EXECUTE format('DROP TABLE IF EXISTS vela_entry_%s', segment);
+    DELETE FROM vela_segment WHERE id = segment;
+    RETURN true;
+END $$;
+
+-- name: drop_functions
+DROP FUNCTION IF EXISTS vela_open_segment_v2(bigint, boolean);
+DROP FUNCTION IF EXISTS vela_drop_segment_v2(bigint);
+
+-- name: seal_ledger
+-- The open ledger of a topic that nobody appends to, so that its segment can be dropped some day. NULL = fenced.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+), sealed AS (
+    UPDATE vela_ledger l SET state = 'sealed', entries = %(entries)s, messages = %(messages)s, size_bytes = %(size_bytes)s,
+           first_append_ms = %(first_append_ms)s, last_append_ms = %(last_append_ms)s,
+           segment_id = CASE WHEN %(entries)s > 0 THEN l.segment_id END
+    FROM o WHERE l.id = %(ledger_id)s AND l.topic_id = o.topic_id AND l.state = 'open'
+)
+SELECT topic_id FROM o
+
+-- name: trim
+-- Every ledger up to one goes. The topic's last one stays as an empty one: the next continues its counts.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+), newest AS (
+    SELECT max(l.id) AS id FROM vela_ledger l JOIN o USING (topic_id)
+), gone AS (
+    DELETE FROM vela_ledger l USING o, newest
+    WHERE l.topic_id = o.topic_id AND l.id <= %(through)s AND l.id < newest.id
+), emptied AS (
+    UPDATE vela_ledger l SET segment_id = NULL, entries_before = l.entries_before + l.entries, entries = 0,
+           messages_before = l.messages_before + l.messages, messages = 0,
+           bytes_before = l.bytes_before + l.size_bytes, size_bytes = 0, first_append_ms = 0
+    FROM newest WHERE l.id = newest.id AND l.id <= %(through)s AND l.state = 'sealed'
+)
+SELECT topic_id FROM o
+
+-- name: undo_holds
+-- Where the cursors were before acts that can still be undone: of each subscription the latest act alone can be.
+SELECT convert_from(a.cursor_before, 'UTF8')::json -> 'mark_delete'
+FROM (
+    SELECT DISTINCT ON (subscription_id) subscription_id, cursor_before, undo_until
+    FROM vela_act WHERE topic_id = %s AND subscription_id IS NOT NULL AND state = 'applied' AND cursor_before IS NOT NULL
+    ORDER BY subscription_id, id DESC
+) a WHERE a.undo_until > now()
+
+-- name: segment_uses
+-- Closed segments and what lives in them. A row costs about 128 bytes beside its data: header, columns, index.
+SELECT s.id, s.long_lived, coalesce(s.closed_ms, 0), pg_total_relation_size(('vela_entry_' || s.id)::regclass),
+       count(l.id), count(l.id) FILTER (WHERE l.state = 'open'), coalesce(sum(l.size_bytes + 128 * l.entries), 0)::bigint
+FROM vela_segment s LEFT JOIN vela_ledger l ON l.segment_id = s.id
+WHERE s.state <> 'open' GROUP BY s.id ORDER BY s.id
+
+-- name: segment_count
+SELECT count(*) FROM vela_segment
+
+-- name: open_long_lived
+SELECT id, pg_total_relation_size(('vela_entry_' || id)::regclass)
+FROM vela_segment WHERE state = 'open' AND long_lived ORDER BY id DESC LIMIT 1
+
+-- name: open_segment
+SELECT vela_open_segment_v2(%s, %s)
+
+-- name: drop_segment
+SELECT vela_drop_segment_v2(%s)
+
+-- name: ledgers_in
+SELECT l.id, l.topic_id, t.name, l.entries
+FROM vela_ledger l JOIN vela_topic t ON t.id = l.topic_id
+WHERE l.segment_id = %s AND l.state = 'sealed' ORDER BY l.id
+
+-- name: copied_through
+SELECT coalesce(max(entry_id), -1) FROM {target} WHERE ledger_id = %(ledger_id)s
+
+-- name: copy_piece
+-- The next entries of a sealed ledger, cut where their bytes exceed a piece, though never before the first. Entries never
+-- change, so a piece that two sessions copy is the same piece.
+WITH copied AS (
+    INSERT INTO {target} (ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms,
+                          cumulative_messages, cumulative_bytes, data)
+    SELECT ledger_id, entry_id, messages, flags, key_hash, append_ms, deliver_at_ms, cumulative_messages, cumulative_bytes,
+           data
+    FROM {source} WHERE ledger_id = %(ledger_id)s AND entry_id BETWEEN %(first)s AND %(last)s
+      AND (entry_id = %(first)s OR cumulative_bytes <= %(more_bytes)s::bigint + (
+        SELECT cumulative_bytes FROM {source} WHERE ledger_id = %(ledger_id)s AND entry_id = %(first)s))
+    ON CONFLICT (ledger_id, entry_id) DO NOTHING RETURNING entry_id
+)
+SELECT count(*) FROM copied
+
+-- name: move_ledger
+-- The copy is whole: from here on it is the ledger. Row: not fenced; false: it has been trimmed or moved already.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+), moved AS (
+    UPDATE vela_ledger l SET segment_id = %(target)s
+    FROM o WHERE l.id = %(ledger_id)s AND l.topic_id = o.topic_id AND l.state = 'sealed' AND l.segment_id = %(source)s
+    RETURNING l.id
+)
+SELECT (SELECT count(*) FROM moved) FROM o
+
+-- name: topics_to_visit
+-- Topics with something in closed segments that no cursor needs, or whose ledger there is still open; and those with a
+-- backlog and a time to live.
+SELECT t.id, t.name FROM vela_topic t
+WHERE t.id IN (
+    SELECT l.topic_id FROM vela_segment s JOIN vela_ledger l ON l.segment_id = s.id
+    WHERE s.state <> 'open' AND (l.state = 'open' OR NOT EXISTS (
+        SELECT FROM vela_subscription u JOIN vela_cursor c ON c.subscription_id = u.id
+        WHERE u.topic_id = l.topic_id AND (c.mark_delete_ledger, c.mark_delete_entry) < (l.id, l.entries - 1)))
+    UNION
+    SELECT p.id FROM vela_topic p JOIN vela_namespace n ON n.id = p.namespace_id LEFT JOIN vela_topic parent
+        ON parent.id = p.parent_id
+    WHERE coalesce(coalesce(parent.policies, p.policies) -> 'message_ttl_ms', n.policies -> 'message_ttl_ms', '0') <> '0'
+      AND EXISTS (SELECT FROM vela_subscription u JOIN vela_subscription_summary y ON y.subscription_id = u.id
+                  WHERE u.topic_id = p.id AND y.backlog_messages > 0)
+) AND NOT EXISTS (SELECT FROM unnest(%(known)s::bigint[]) AS k(id) WHERE k.id = t.id)
+LIMIT %(limit)s
+
+-- name: oldest_pin
+-- What keeps the oldest closed segment: the cursor that is furthest behind among the topics that lie in it.
+SELECT t.name, u.name, s.id, s.opened_ms
+FROM (SELECT id, opened_ms FROM vela_segment WHERE state <> 'open' AND NOT long_lived ORDER BY id LIMIT 1) s
+JOIN vela_ledger l ON l.segment_id = s.id JOIN vela_topic t ON t.id = l.topic_id
+JOIN vela_subscription u ON u.topic_id = t.id JOIN vela_cursor c ON c.subscription_id = u.id
+WHERE (c.mark_delete_ledger, c.mark_delete_entry) < (l.id, l.entries - 1)
+ORDER BY c.mark_delete_ledger, c.mark_delete_entry LIMIT 1
+
+-- name: bookmark_holds
+SELECT ledger_id, entry_id FROM vela_bookmark WHERE topic_id = %s AND (until IS NULL OR until > now())

@@ -1,0 +1,92 @@
+"""Topics whose ledgers are small, and what the tests of trimming ask about them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from broker.core.ledger import LedgerInfo
+from broker.core.message_index import IndexMissing
+from broker.core.position import Position
+from tests.support.broker_harness import BrokerRun, ManualClock, ProducerProbe, eventually, rows, running
+
+__all__ = [
+    "ENTRIES",
+    "consumed",
+    "keeping",
+    "kept",
+    "look",
+    "publish_ledgers",
+    "recounted",
+    "settled",
+    "stored_ledgers",
+]
+
+ENTRIES = 4  # of a ledger
+
+
+@asynccontextmanager
+async def keeping(
+    url: str, *, time_ms: int = 0, size_bytes: int = 0, clock: ManualClock | None = None, **settings: Any
+) -> AsyncIterator[BrokerRun]:
+    """A broker whose ledgers hold a few entries and whose retention is what the test says; 0/0 = delete on ack."""
+    settings.setdefault("ledger_max_entries", ENTRIES)
+    async with running(
+        url, clock=clock, default_retention_ms=time_ms, default_retention_bytes=size_bytes, **settings
+    ) as run:
+        yield run
+
+
+async def publish_ledgers(producer: ProducerProbe, count: int, *, messages: int = 1) -> list[Position]:
+    """Fill so many ledgers; the positions. The last one is full and still open."""
+    positions: list[Position] = []
+    for _ in range(count):
+        positions += await producer.publish(ENTRIES, messages=messages)
+    assert len({position.ledger_id for position in positions}) == count
+    return positions
+
+
+async def consumed(
+    run: BrokerRun, count: int, *, topic: str = "t", subscription: str = "s"
+) -> list[Position]:
+    """Consume and ack so many entries, durably; their positions. The consumer stays."""
+    consumer = await run.consumer(topic, subscription, permits=10_000, acks=True, name=f"{subscription}-c")
+    await consumer.has(count)
+    await settled(run, topic=topic, subscription=subscription)
+    return consumer.positions
+
+
+async def settled(run: BrokerRun, *, topic: str = "t", subscription: str = "s") -> None:
+    """Nothing is unacked, and that is stored. An ack may wait for counts that memory had evicted."""
+    cursor = run.subscription(topic, subscription).cursor
+    await eventually(lambda: cursor.backlog_messages == 0, "all acked")
+    await run.flushed()
+
+
+async def look(run: BrokerRun, topic: str = "t") -> None:
+    """What the lifetime task does with a topic."""
+    await run.broker.lifetime.look_at(run.topic(topic))
+
+
+def kept(run: BrokerRun, topic: str = "t") -> list[LedgerInfo]:
+    """The ledgers memory knows."""
+    return run.topic(topic).log.ledgers.infos()
+
+
+def stored_ledgers(url: str) -> list[int]:
+    """The ledgers PostgreSQL knows."""
+    return [row[0] for row in rows(url, "SELECT id FROM vela_ledger ORDER BY id")]
+
+
+async def recounted(run: BrokerRun, topic: str = "t") -> None:
+    """I5: of every subscription, stored minus acked, counted anew, is what its counters say."""
+    found = run.topic(topic)
+    for subscription in found.subscriptions.values():
+        while True:
+            try:
+                totals = subscription.cursor.recount()
+                break
+            except IndexMissing as missing:
+                await found.reader.load_index(missing.ranges)
+        assert totals == subscription.cursor.totals, subscription.name
