@@ -118,7 +118,7 @@ async def delete(
             services.pool, lambda c: store.members(c, name.full), what="finding a topic"
         )
         if left and not gone:
-            raise TopicFenced(f"{name} moved to another broker; try again")
+            raise TopicFenced(f"{name} moved to another broker, or got partitions meanwhile; try again")
     log.info("%s is deleted with %s subscriptions", name, len(figures.subscriptions))
     return figures
 

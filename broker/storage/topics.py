@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -21,6 +21,7 @@ __all__ = [
     "close_segment",
     "create_topic",
     "find_topic",
+    "insert_topics",
     "ledgers_of",
     "names_in_namespace",
     "newest_segment",
@@ -89,20 +90,31 @@ async def create_topic(
         await connection.execute(
             query("topics", "create_namespace"), (name.namespace, json.dumps(policies), name.tenant)
         )
-        names: list[tuple[TopicName, int, str | None]] = [(name, partitions, None)]
-        names += [(name.with_partition(index), 0, name.full) for index in range(partitions)]
-        for each, count, parent in names:
-            await connection.execute(
-                query("topics", "create_topic"),
-                {
-                    "name": each.full,
-                    "partitions": count,
-                    "parent": parent or each.base,
-                    "partition": -1 if each.partition is None else each.partition,
-                    "tenant": each.tenant,
-                    "namespace": each.namespace,
-                },
-            )
+        await insert_topics(connection, [(name, partitions)], parent=None)
+        await insert_topics(
+            connection, [(name.with_partition(index), 0) for index in range(partitions)], parent=name.full
+        )
+
+
+async def insert_topics(
+    connection: Connection, topics: Sequence[tuple[TopicName, int]], *, parent: str | None
+) -> None:
+    """Rows of these topics, with how many partitions each has; keeps what exists. The namespace must be there.
+
+    Without `parent`, a name that ends in -partition-N becomes the child of the topic before that, if it exists.
+    """
+    for name, partitions in topics:
+        await connection.execute(
+            query("topics", "create_topic"),
+            {
+                "name": name.full,
+                "partitions": partitions,
+                "parent": parent or name.base,
+                "partition": -1 if name.partition is None else name.partition,
+                "tenant": name.tenant,
+                "namespace": name.namespace,
+            },
+        )
 
 
 async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:

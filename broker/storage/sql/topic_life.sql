@@ -20,7 +20,7 @@ WHERE t.id = ANY(%s::bigint[]) ORDER BY t.id, s.name
 SELECT coalesce(sum(s.stored_bytes), 0)::bigint FROM vela_topic_summary s WHERE s.topic_id = ANY(%s::bigint[])
 
 -- name: delete
--- All of these topics or none: a topic with another owner by now is missing from `o`, and then nothing is deleted. Acts
+-- All of these topics or none: nothing is deleted when one has another owner by now, or the parent other partitions. Acts
 -- stay as the audit log, under the names they keep. Entries stay in their segments' tables, invisible, since the views
 -- join the ledgers; they go with the segment.
 WITH held AS MATERIALIZED (
@@ -28,9 +28,9 @@ WITH held AS MATERIALIZED (
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%(topic_ids)b::bigint[], %(owner_epochs)b::bigint[]))
     ORDER BY topic_id FOR UPDATE
 ), o AS MATERIALIZED (
-    SELECT topic_id FROM held WHERE (SELECT count(*) FROM held) = cardinality(%(topic_ids)b::bigint[])
-    UNION ALL SELECT %(parent_id)s::bigint WHERE %(parent_id)s::bigint IS NOT NULL
-          AND (SELECT count(*) FROM held) = cardinality(%(topic_ids)b::bigint[])
+    SELECT i.id AS topic_id FROM unnest(%(topic_ids)b::bigint[] || %(parent_id)s::bigint) AS i(id)
+    WHERE i.id IS NOT NULL AND (SELECT count(*) FROM held) = cardinality(%(topic_ids)b::bigint[])
+      AND NOT EXISTS (SELECT FROM vela_topic c WHERE c.parent_id = %(parent_id)s AND c.id <> ALL(%(topic_ids)b::bigint[]))
 ), s AS MATERIALIZED (
     SELECT s.id FROM vela_subscription s JOIN o ON s.topic_id = o.topic_id
 ), chunks AS (
