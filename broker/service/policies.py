@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -21,11 +21,16 @@ if TYPE_CHECKING:
     from broker.service.connections import ConnectionPool
 
 __all__ = [
+    "Difference",
     "Holder",
     "PolicyConflict",
     "PolicyState",
     "change",
     "changed",
+    "check_names",
+    "differences",
+    "in_force_with",
+    "overridden",
     "parsed",
     "read",
     "reload_policies",
@@ -103,7 +108,7 @@ async def read(pool: ConnectionPool, settings: BrokerSettings, holder: Holder) -
         row_id=stored.row_id,
         document=stored.document,
         above=stored.above,
-        in_force=_in_force(settings, holder, stored.document, stored.above),
+        in_force=in_force_with(settings, holder, stored.document, stored.above),
     )
 
 
@@ -116,9 +121,10 @@ async def _require_no_partition(pool: ConnectionPool, topic: TopicName) -> None:
         raise NotAllowed(f"{topic} follows {base}: set policies there")
 
 
-def _in_force(
+def in_force_with(
     settings: BrokerSettings, holder: Holder, document: Mapping[str, object], above: Mapping[str, object]
 ) -> Policies:
+    """What would be in force on a holder with this document; `above`: its namespace's, for a topic."""
     namespace, topic = (document, {}) if holder.topic is None else (above, document)
     return effective_policies(settings, namespace, topic, where=holder.name)
 
@@ -129,14 +135,20 @@ def parsed(texts: Mapping[str, str], level: PolicyLevel) -> dict[str, PolicyValu
     return checked(values, level)
 
 
+def check_names(names: Iterable[str], level: PolicyLevel) -> None:
+    """Raises PolicyInvalid for the first that is no policy."""
+    for name in names:
+        if name not in FIELDS:
+            checked({name: None}, level)  # names those there are
+
+
 def changed(
     state: PolicyState, level: PolicyLevel, *, to_set: Mapping[str, object], to_unset: tuple[str, ...]
 ) -> dict[str, object]:
     """The document as it would be. Raises PolicyInvalid for unknown names and bad values; changes nothing."""
+    check_names(to_unset, level)
     for name in to_unset:
         if name not in state.document:
-            if name not in FIELDS:
-                checked({name: None}, level)  # names those there are
             raise PolicyInvalid(f"policy {name} is not set here")
         if name in to_set:
             raise PolicyInvalid(f"policy {name} is both to be set and unset")
@@ -144,11 +156,20 @@ def changed(
     return {**kept, **checked(to_set, level)}
 
 
-def differences(before: Policies, after: Policies) -> list[dict[str, object]]:
-    """What changes of what is in force, by policy."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One policy in force, before and after."""
+
+    name: str
+    before: PolicyValue
+    after: PolicyValue
+
+
+def differences(before: Policies, after: Policies) -> list[Difference]:
+    """What changes of what is in force."""
     old, new = asdict(before), asdict(after)
     return [
-        {"policy": name, "before": old[name], "after": new[name]} for name in old if old[name] != new[name]
+        Difference(name=name, before=old[name], after=new[name]) for name in old if old[name] != new[name]
     ]
 
 

@@ -79,9 +79,19 @@ async def unload(broker: Broker, names: Sequence[TopicName]) -> int:
     return len(topics)
 
 
-async def delete_figures(broker: Broker, name: TopicName) -> DeleteFigures:
-    """What `delete` would meet. Raises TopicNotFound, NotAllowed for a partition of a partitioned topic."""
-    return await _figures(broker, (await _found(broker, name)).members)
+async def delete_figures(
+    broker: Broker, name: TopicName, *, force: bool = True, with_subscriptions: bool = False
+) -> DeleteFigures:
+    """What `delete` would meet. Raises what it raises; changes nothing."""
+    members = (await _found(broker, name)).members
+    if not force:
+        _require_unused(
+            [topic for each in members.values() if (topic := broker.topics.get(each)) is not None]
+        )
+    figures = await _figures(broker, members)
+    if not (force or with_subscriptions):
+        _require_no_subscriptions(name, figures)
+    return figures
 
 
 async def delete(
@@ -100,10 +110,8 @@ async def delete(
         if not force:
             _require_unused(topics)
         figures = await _figures(broker, found.members)
-        if figures.subscriptions and not (force or with_subscriptions):
-            raise TopicBusy(
-                f"{name} has {len(figures.subscriptions)} subscriptions; remove them, or delete with force"
-            )
+        if not (force or with_subscriptions):
+            _require_no_subscriptions(name, figures)
         epochs = await _own(broker, found.members, topics)
         for topic in topics:
             topic.close()
@@ -175,6 +183,13 @@ def _require_unused(topics: Sequence[Topic]) -> None:
                 f"{topic.name} has {len(topic.producers)} producers and {_consumers(topic)} consumers connected;"
                 " disconnect them, or use force"
             )
+
+
+def _require_no_subscriptions(name: TopicName, figures: DeleteFigures) -> None:
+    if figures.subscriptions:
+        raise TopicBusy(
+            f"{name} has {len(figures.subscriptions)} subscriptions; remove them, or delete with force"
+        )
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 @pytest.mark.parametrize(
     ("policy", "error"), [("producer_request_hold", QuotaHold), ("producer_exception", QuotaExceeded)]
 )
-async def test_s2_6_producers_are_stopped_and_come_back_when_it_drained(
+async def test_producers_are_stopped_and_come_back_when_it_drained(
     run: BrokerRun, policy: str, error: type[BrokerError], caplog: pytest.LogCaptureFixture
 ) -> None:
     producer = await run.producer()
@@ -43,7 +43,7 @@ async def test_s2_6_producers_are_stopped_and_come_back_when_it_drained(
     assert len(quick.deliveries) == 5
 
 
-async def test_s2_6_a_quota_by_age(broker_url: str) -> None:
+async def test_a_quota_by_age(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         producer = await run.producer()
@@ -65,7 +65,7 @@ async def test_s2_6_a_quota_by_age(broker_url: str) -> None:
         await run.producer()
 
 
-async def test_s2_6_eviction_by_size_leaves_nine_tenths_and_is_in_the_act_log(run: BrokerRun) -> None:
+async def test_eviction_by_size_leaves_nine_tenths_and_is_in_the_act_log(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(subscription="slow", permits=4)
     await run.consumer(subscription="quick", permits=1000, acks=True)
@@ -88,7 +88,7 @@ async def test_s2_6_eviction_by_size_leaves_nine_tenths_and_is_in_the_act_log(ru
     assert one_row(run.database_url, "SELECT count(*) FROM vela_act") == (1,)
 
 
-async def test_s2_6_eviction_by_age_gives_up_what_is_older_than_nine_tenths(broker_url: str) -> None:
+async def test_eviction_by_age_gives_up_what_is_older_than_nine_tenths(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         producer = await run.producer()

@@ -65,6 +65,16 @@ async def test_new_partitions_have_the_subscriptions_of_the_others_at_their_begi
     assert producer.closed == []
 
 
+async def test_s2_10_clients_are_told_of_new_partitions(run: BrokerRun) -> None:
+    await partitioned(run, 2)
+    await run.producer("plain")
+    assert await run.broker.partition_count(P, create=False) == 2
+    await grow(pool(run), P, 3)
+    assert await run.broker.partition_count(P, create=False) == 3
+    assert await run.broker.partition_count(TopicName.parse("plain"), create=False) == 0
+    await (await run.producer("p-partition-2")).publish(1)
+
+
 @pytest.mark.parametrize(
     ("name", "partitions", "error", "text"),
     [

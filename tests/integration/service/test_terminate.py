@@ -110,7 +110,7 @@ async def test_i23_a_nack_before_the_last_ack_delays_the_end(run: BrokerRun) -> 
     assert consumer.ends == 1
 
 
-async def test_s3_10_every_consumer_is_told_also_one_that_comes_later(run: BrokerRun) -> None:
+async def test_i23_every_consumer_is_told_also_one_that_comes_later(run: BrokerRun) -> None:
     producer = await run.producer()
     first = await run.consumer(permits=10, acks=True)
     second = await run.consumer(permits=10, acks=True)
