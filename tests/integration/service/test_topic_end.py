@@ -13,7 +13,7 @@ from broker.service.topic_end import TopicBusy, delete, delete_figures, unload
 from broker.storage import queries
 from broker.storage import topics as topic_store
 from broker.storage.connection import connect
-from tests.support.broker_harness import BrokerRun, eventually, one_row, rows, running
+from tests.support.broker_harness import BrokerRun, eventually, one_row, payload_of, rows, running
 from tests.support.postgres_proxy import Moment
 
 T = TopicName.parse("t")
@@ -61,7 +61,7 @@ async def test_sends_of_an_unload_are_stored_once_or_sent_again(run: BrokerRun) 
     assert len(producer.receipts) == 2
     assert producer.closed == [None]
     stored = rows(run.database_url, "SELECT data FROM vela_entry ORDER BY ledger_id, entry_id")
-    assert [bytes(data) for (data,) in stored] == [b"0", b"under way"]
+    assert [payload_of(data) for (data,) in stored] == [b"0", b"under way"]
 
 
 async def test_who_comes_during_an_unload_waits_for_the_acks_to_be_stored(run: BrokerRun) -> None:
