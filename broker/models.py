@@ -197,6 +197,7 @@ class Subscription(models.Model):
     name = models.TextField()
     type = models.CharField(max_length=16)  # of its consumers, last seen
     properties = models.JSONField(default=dict)
+    paused = models.BooleanField(db_default=False)  # by an operator: nothing is dispatched, acks go on
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -392,6 +393,7 @@ class Act(models.Model):
         PLAN_REQUESTED = "plan_requested"
         PLANNED = "planned"
         APPLY_REQUESTED = "apply_requested"
+        APPLYING = "applying"  # long work under way; a broker that starts goes on with it
         APPLIED = "applied"
         REFUSED = "refused"
         FAILED = "failed"
@@ -408,11 +410,14 @@ class Act(models.Model):
     plan = models.JSONField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(default="")
+    error_code = models.CharField(max_length=64, db_default="")  # of the refusal, as clients know it
+    progress = models.JSONField(null=True)  # of long work
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
     reason = models.TextField(default="")
     cursor_version = models.BigIntegerField(null=True)  # the plan holds for this version only
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
+    acked_since = models.BinaryField(null=True)  # acks of what it passed, while it can be undone
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)

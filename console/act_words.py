@@ -15,8 +15,16 @@ TYPED_ABOVE = 10_000
 KINDS = {
     "reset": "Reset",
     "skip": "Skip",
+    "skip_one": "Skip one message",
     "clear": "Clear backlog",
+    "expire": "Expire",
     "undo": "Undo",
+    "pause": "Pause",
+    "resume": "Resume",
+    "disconnect": "Disconnect",
+    "redeliver": "Redeliver",
+    "create_subscription": "Create subscription",
+    "delete_subscription": "Delete subscription",
     "seek": "Seek by a client",
     "unsubscribe": "Unsubscribe",
     "evict": "Backlog quota: messages given up",
@@ -26,6 +34,7 @@ STATES = {
     "plan_requested": ("waiting for a plan", "warn"),
     "planned": ("planned", "calm"),
     "apply_requested": ("waiting to be applied", "warn"),
+    "applying": ("being applied", "warn"),
     "applied": ("applied", "good"),
     "refused": ("refused", "bad"),
     "failed": ("failed", "bad"),
@@ -52,19 +61,48 @@ def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
         return f"skip {_messages(parameters.get('messages'))}"
     if kind == "clear":
         return "clear the backlog"
-    if kind != "reset":
-        return KINDS.get(kind, kind).lower()
+    if kind == "skip_one":
+        return f"skip message {parameters.get('id', '–')}"
+    if kind == "expire":
+        return _expire(parameters)
+    if kind in ("disconnect", "redeliver"):
+        who = parameters.get("consumer") or f"consumer {parameters.get('consumer_key', '–')}"
+        return f"disconnect {who}" if kind == "disconnect" else f"redeliver what {who} holds"
+    if kind == "create_subscription":
+        return f"create subscription {parameters.get('name', '–')}"
+    if kind == "reset":
+        return _reset(parameters)
+    return KINDS.get(kind, kind).lower()
+
+
+def _reset(parameters: Mapping[str, Any]) -> str:
     to = parameters.get("to")
     if to == "back_time":
         return f"rewind by {_length(parameters.get('back_ms', 0))}"
-    if to == "back_messages":
-        return f"rewind by {_messages(parameters.get('messages'))}"
+    if to == "shift":
+        messages = int(parameters.get("messages") or 0)
+        return f"{'rewind' if messages < 0 else 'advance'} by {_messages(abs(messages))}"
     if to == "time":
-        moment = datetime.fromtimestamp(parameters.get("time_ms", 0) / 1000, UTC)
-        return f"reset to {moment.isoformat(' ', 'milliseconds').removesuffix('+00:00')} UTC"
+        return f"reset to {_moment(parameters.get('time_ms', 0))}"
     if to == "id":
         return f"reset to {'' if parameters.get('inclusive', True) else 'after '}{parameters.get('id', '–')}"
+    if to == "like":
+        return f"reset to where {parameters.get('like', '–')} is"
     return f"reset to {'the beginning' if to == 'earliest' else 'the end'}"
+
+
+def _expire(parameters: Mapping[str, Any]) -> str:
+    to = parameters.get("to")
+    if to == "time":
+        return f"expire what was stored before {_moment(parameters.get('time_ms', 0))}"
+    if to == "older":
+        return f"expire what is older than {_length(parameters.get('older_ms', 0))}"
+    return f"expire up to {parameters.get('id', '–')}"
+
+
+def _moment(time_ms: int) -> str:
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return f"{moment.isoformat(' ', 'milliseconds').removesuffix('+00:00')} UTC"
 
 
 def must_type_name(plan: Mapping[str, Any] | None) -> bool:

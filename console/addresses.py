@@ -63,12 +63,16 @@ class TopicConverter:
 
 
 def topic_url(topic: str) -> str:
-    """The page of a topic, given its full name."""
+    """The page of a topic, given its full name; of a namespace, the list of topics."""
+    if "://" not in topic:
+        return reverse("console:topics")
     return reverse("console:topic", args=[topic])
 
 
 def subscription_url(topic: str, subscription: str) -> str:
-    """The page of a subscription."""
+    """The page of a subscription; without a name, of what an act was about instead."""
+    if not subscription:
+        return topic_url(topic)
     return reverse("console:subscription", args=[topic, subscription])
 
 

@@ -67,7 +67,7 @@ class RewindForm(ActForm):
         back = self.cleaned_data["back"]
         if back:
             return {"to": "back_time", "back_ms": self.PRESETS[back][1]}
-        return {"to": "back_messages", "messages": self.cleaned_data["messages"]}
+        return {"to": "shift", "messages": -self.cleaned_data["messages"]}
 
 
 class ResetForm(ActForm):
@@ -107,7 +107,10 @@ class ResetForm(ActForm):
             message_id = MessageId.parse(text)
         except InvalidMessageId:
             raise ValidationError("Write the message id as ledger:entry, for example 12:4071.") from None
-        return f"{message_id.ledger_id}:{message_id.entry_id}"
+        base = f"{message_id.ledger_id}:{message_id.entry_id}"
+        return (
+            base if message_id.batch_index < 0 else f"{base}:{message_id.partition}:{message_id.batch_index}"
+        )
 
     def clean(self) -> dict[str, Any]:
         """The chosen way needs its own field."""

@@ -117,6 +117,40 @@ class AckChunks:
             for entry_id in [e for e in self.sets.get(key, ()) if base + low <= e <= base + high]:
                 self.forget_set(key, entry_id)
 
+    def union(self, other: AckChunks, after: Position, *, without: Position | None = None) -> None:
+        """Ack wholly what `other` has wholly acked beyond `after`, but for one entry; its ack sets are not taken."""
+        for key, bits in other.bits.items():
+            ledger_id, chunk = chunk_of(key)
+            low, _ = _clip(ledger_id, chunk << CHUNK_SHIFT, after, LATEST)
+            if low > CHUNK_MASK or ledger_id < after.ledger_id:
+                continue
+            new = int.from_bytes(bits, "little") >> low << low
+            if without is not None and chunk_key(*without) == key:
+                new &= ~(1 << (without.entry_id & CHUNK_MASK))
+            if not new:
+                continue
+            self.bits[key] = bytearray(
+                (int.from_bytes(self.bits.get(key, b""), "little") | new).to_bytes(_BYTES, "little")
+            )
+            self.dirty_bits.add(key)
+            self._revive(key)
+            for entry_id in [e for e in self.sets.get(key, ()) if self.has(ledger_id, e)]:
+                self.forget_set(key, entry_id)
+
+    def within(self, key: int, after: Position, through: Position) -> int:
+        """Bits of one chunk, slot i = bit i, of entries in (after, through]."""
+        bits = self.bits.get(key)
+        if bits is None:
+            return 0
+        ledger_id, chunk = chunk_of(key)
+        low, high = _clip(ledger_id, chunk << CHUNK_SHIFT, after, through)
+        if low > high:
+            return 0
+        number = int.from_bytes(bits, "little")
+        if high < CHUNK_MASK:
+            number &= (1 << (high + 1)) - 1
+        return number >> low << low
+
     def run_end(self, ledger_id: int, entry_id: int) -> int:
         """Last entry of the run of acked entries that starts at `entry_id`; entry_id - 1 when that is
         unacked.

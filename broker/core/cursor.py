@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.core.ack_chunks import AckChunks
-from broker.core.cursor_count import acked_within, count_state, settle, unacked_target
+from broker.core.cursor_count import (
+    AckedSet,
+    acked_only_in,
+    acked_within,
+    count_state,
+    settle,
+    unacked_target,
+)
 from broker.core.cursor_state import AckOverlay, AckResult, CursorFlush, CursorState, SkipTarget, Totals
 from broker.core.cursor_undo import OverlayRecorder, merge_undo
 from broker.core.errors import InvalidAck
@@ -153,6 +160,8 @@ class Cursor:
         ledger = self._ledgers.get(ledger_id)
         if ledger is None or not 0 <= entry_id < ledger.entries:
             return self._ack_unstored(position)
+        if self._overlay is not None and position == self._overlay.passed_entry:
+            self._overlay.ack(position, remaining, self._count_of(position))
         acked = self._acked
         if acked.bits and acked.has(ledger_id, entry_id):
             return _NOTHING
@@ -258,6 +267,13 @@ class Cursor:
         if left is not None:
             self.ack(target, left)
 
+    def skip_one(self, position: Position, remaining: int | None = None) -> AckResult:
+        """An act's ack of one stored entry, or of the members whose bit is 0 in `remaining`. Raises as `ack`."""
+        result = self.ack(position, remaining)
+        self._version += 1
+        self._dirty = True
+        return result
+
     def position_after_messages(self, messages: int) -> SkipTarget:
         """Where `messages` unacked messages from mark-delete end, at the end of the log at most. Raises
         IndexMissing.
@@ -270,18 +286,18 @@ class Cursor:
         """
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, entries=entries)
 
-    def rewind_position(self, messages: int) -> tuple[Position, int | None]:
-        """Next entry to read, and its ack set if inside a batch, to have the `messages` before mark-delete
-        again.
+    def shifted_position(self, messages: int) -> tuple[Position, int | None]:
+        """Next entry to read, and its ack set if inside a batch, so many messages of the log after mark-delete, or
+        before it when negative.
 
-        For `reset_to`. Stops at the first stored entry. Raises IndexMissing.
+        For `reset_to`. Stops at the first stored entry and at the end. Raises IndexMissing.
         """
         through = self._index.messages_through(self._mark_delete)
         if through is None:
             raise IndexMissing(self._index.unknown(self._mark_delete))
-        if messages <= 0:
+        if not messages:
             return self.read_from(), None
-        wanted = through - messages
+        wanted = through + messages
         for ledger in self._ledgers:
             if ledger.entries and ledger.messages_before + ledger.messages > wanted:
                 if wanted <= ledger.messages_before:
@@ -291,13 +307,19 @@ class Cursor:
                 size = self._count_of(entry)
                 passed = wanted - (last or 0) + size
                 return entry, ((1 << size) - (1 << passed) if passed > 0 else None)
-        return self.read_from(), None
+        return self._ledgers.end(), None
 
     def recount(self) -> Totals:
         """Totals counted anew from mark-delete, bitmaps and the index; equal to `totals`. Raises
         IndexMissing.
         """
         return count_state(self._ledgers, self._index, self._acked, self._mark_delete)
+
+    def acked_only_here(self, other: Cursor) -> Totals:
+        """What is acked in this cursor and not in another of the same topic. Raises IndexMissing."""
+        mine = AckedSet(self._mark_delete, self._acked, self.totals)
+        theirs = AckedSet(other._mark_delete, other._acked, other.totals)
+        return acked_only_in(self._ledgers, self._index, mine, theirs)
 
     def snapshot(self) -> CursorState:
         return CursorState(
@@ -315,15 +337,18 @@ class Cursor:
         self._load(state)
         self._replace_dirty(old)
 
-    def start_undo_overlay(self, overlay: AckOverlay | None = None) -> None:
-        """From now on remember acks at or below the current mark-delete. Call right after the act.
-
-        `overlay` is what an earlier process had recorded.
-        """
+    def act_inside(self) -> tuple[Position, int] | None:
+        """Right after a move: the batch that it ended inside of and what it left of it. None between entries."""
         inside = self.read_from()
         left = self._acked.remaining(*inside)
-        partial = (inside, left) if left is not None else None
-        self._overlay = OverlayRecorder(overlay or AckOverlay(partial=partial))
+        return (inside, left) if left is not None else None
+
+    def start_undo_overlay(self, overlay: AckOverlay | None = None) -> None:
+        """From now on remember acks of what an act passed. Call right after the act.
+
+        `overlay` is what an earlier process had recorded, or of an act beyond mark-delete what it left of its entry.
+        """
+        self._overlay = OverlayRecorder(overlay or AckOverlay(partial=self.act_inside()))
 
     def undo_overlay(self) -> AckOverlay | None:
         """What was recorded so far; None when nothing is being recorded."""
@@ -341,13 +366,12 @@ class Cursor:
         by default those recorded here. Recording stops. Raises IndexMissing.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()
-        mark_delete, merged = merge_undo(
+        merged = merge_undo(
             self._ledgers, self._index, snapshot, act_mark_delete, overlay, self._mark_delete, self._acked
         )
-        totals = count_state(self._ledgers, self._index, merged, mark_delete)
-        old, self._acked = self._acked, merged
-        self._mark_delete = mark_delete
-        self._messages, self._entries, self._bytes = totals
+        old, self._acked = self._acked, merged.chunks
+        self._mark_delete = merged.mark_delete
+        self._messages, self._entries, self._bytes = merged.totals
         self._version += 1
         self._overlay = None
         self._replace_dirty(old)
@@ -358,7 +382,8 @@ class Cursor:
         When storing it failed, `put_back`.
         """
         acked = self._acked
-        if not (self._dirty or acked.dirty_bits or acked.dirty_sets or acked.dropped):
+        overlay = self._overlay.take_dirty() if self._overlay is not None else None
+        if not (self._dirty or acked.dirty_bits or acked.dirty_sets or acked.dropped or overlay):
             return None
         flush = CursorFlush(
             mark_delete=self._mark_delete,
@@ -369,6 +394,7 @@ class Cursor:
             bitmaps={chunk_of(k): bytes(acked.bits.get(k, b"")).rstrip(b"\0") for k in acked.dirty_bits},
             ack_sets={chunk_of(k): dict(acked.sets.get(k, {})) for k in acked.dirty_sets},
             dropped=tuple(chunk_of(k) for k in sorted(acked.dropped)),
+            overlay=overlay,
         )
         self._dirty = False
         acked.dirty_bits.clear()
@@ -382,6 +408,8 @@ class Cursor:
         """
         self._dirty = True
         self._acked.put_back(flush)
+        if self._overlay is not None and flush.overlay is not None:
+            self._overlay.is_dirty = True
 
     def _load(self, state: CursorState) -> None:
         self._acked = AckChunks(state.chunks)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from broker.core.ack_chunks import AckChunks
 from broker.core.ack_set import full
 from broker.core.cursor_state import SkipTarget, Totals
 from broker.core.ledger import LedgerMap
-from broker.core.message_index import IndexMissing, MessageIndex, Range
+from broker.core.message_index import (
+    CHUNK_MASK,
+    CHUNK_SHIFT,
+    IndexMissing,
+    MessageIndex,
+    Range,
+    chunk_key,
+    chunk_of,
+)
 from broker.core.position import LATEST, Position
 
 
@@ -32,32 +41,108 @@ def settle(ledgers: LedgerMap, acked: AckChunks, mark_delete: Position) -> Posit
             return mark_delete
 
 
+class AckedSet(NamedTuple):
+    """Everything that one cursor has acked."""
+
+    mark_delete: Position
+    chunks: AckChunks
+    totals: Totals
+
+
 def count_acked(
     ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, after: Position, through: Position
 ) -> Totals:
-    """What bitmaps and ack sets hold in (after, through]. Raises IndexMissing with all that it lacks."""
-    messages = entries = size_bytes = 0
-    missing: list[Range] = []
-    for ledger_id, first, last in acked.runs(after, through):
-        low = Position(ledger_id, first - 1)
-        high = Position(ledger_id, last)
-        before, upto = index.through(low), index.through(high)
-        if before is None or upto is None:
-            missing += index.unknown(low) if before is None else []
-            missing += index.unknown(high) if upto is None else []
-            continue
-        messages += upto[0] - before[0]
-        size_bytes += upto[1] - before[1]
-        entries += last - first + 1
+    """What bitmaps and ack sets hold in (after, through], by whole chunks. Raises IndexMissing with all it lacks."""
+    tally = _Tally(ledgers, index)
+    for key in sorted(acked.bits):
+        tally.add_bits(key, acked.within(key, after, through))
     for ledger_id, entry_id, remaining in acked.partials(after, through):
-        held = index.messages_in(Position(ledger_id, entry_id))
+        tally.add_members(Position(ledger_id, entry_id), ~remaining)
+    return tally.totals()
+
+
+def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
+    """What is acked in `one` and not in `other`. Raises IndexMissing.
+
+    Costs what they differ in: a chunk that is the same in both is one comparison.
+    """
+    floor = max(one.mark_delete, other.mark_delete)
+    tally = _Tally(ledgers, index)
+    for key in sorted(one.chunks.bits):
+        tally.add_bits(key, one.chunks.within(key, floor, LATEST) & ~other.chunks.within(key, floor, LATEST))
+    for ledger_id, entry_id, left in one.chunks.partials(floor, LATEST):
+        if not other.chunks.has(ledger_id, entry_id):
+            theirs = other.chunks.remaining(ledger_id, entry_id)
+            tally.add_members(Position(ledger_id, entry_id), ~left & (-1 if theirs is None else theirs))
+    for ledger_id, entry_id, left in other.chunks.partials(floor, LATEST):
+        if one.chunks.has(ledger_id, entry_id):
+            tally.take_members(Position(ledger_id, entry_id), ~left)  # add_bits counted the whole entry
+    totals = tally.totals()
+    if one.mark_delete <= other.mark_delete:
+        return totals
+    passed, base = index.through(one.mark_delete), index.through(other.mark_delete)
+    if passed is None or base is None:
+        missing = [each.mark_delete for each in (one, other) if index.through(each.mark_delete) is None]
+        raise IndexMissing(found for position in missing for found in index.unknown(position))
+    beyond = acked_within(
+        ledgers, index, other.chunks, other.mark_delete, one.mark_delete, other.totals, passed
+    )
+    return Totals(
+        totals.messages + passed[0] - (other.totals.messages - beyond.messages),
+        totals.entries + ledgers.entries_through(one.mark_delete) - (other.totals.entries - beyond.entries),
+        totals.size_bytes + passed[1] - (other.totals.size_bytes - beyond.size_bytes),
+    )
+
+
+class _Tally:
+    """Sums by chunk and by batch member, remembering what it could not look up."""
+
+    def __init__(self, ledgers: LedgerMap, index: MessageIndex) -> None:
+        self._ledgers = ledgers
+        self._index = index
+        self._messages = self._entries = self._bytes = 0
+        self._missing: list[Range] = []
+
+    def add_bits(self, key: int, bits: int) -> None:
+        """Entries of a chunk, wholly."""
+        ledger_id, chunk = chunk_of(key)
+        ledger = self._ledgers.get(ledger_id)
+        if not bits or ledger is None:
+            return
+        found = self._index.sum_of(ledger, chunk, bits)
+        if found is None:
+            base = chunk << CHUNK_SHIFT
+            first = base + (bits & -bits).bit_length() - 1
+            last = base + bits.bit_length() - 1
+            self._missing += [
+                (ledger_id, low, high)
+                for low, high in self._index.missing(ledger_id, max(0, first - 1), last)
+            ]
+            return
+        self._messages += found[0]
+        self._bytes += found[1]
+        self._entries += bits.bit_count()
+
+    def add_members(self, position: Position, members: int) -> None:
+        """Members of one batch; bits beyond its size do not count."""
+        held = self._index.messages_in(position)
         if held is None:
-            missing += index.unknown(Position(ledger_id, entry_id))
-            continue
-        messages += held - remaining.bit_count()
-    if missing:
-        raise IndexMissing(missing)
-    return Totals(messages, entries, size_bytes)
+            if self._ledgers.contains(position):
+                self._missing += self._index.unknown(position)
+            return
+        self._messages += (members & full(held)).bit_count()
+
+    def take_members(self, position: Position, members: int) -> None:
+        """The reverse."""
+        before = self._messages
+        self.add_members(position, members)
+        self._messages = 2 * before - self._messages
+
+    def totals(self) -> Totals:
+        """Raises IndexMissing."""
+        if self._missing:
+            raise IndexMissing(self._missing)
+        return Totals(self._messages, self._entries, self._bytes)
 
 
 def count_state(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, mark_delete: Position) -> Totals:
@@ -117,21 +202,54 @@ def unacked_target(
     Exactly one of the two is given. Raises IndexMissing.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
-    untouched = AckChunks()
-    touched = acked.ledger_ids()
+    touched = set(acked.keys())
     for ledger_id, first, last in ledgers.spans(mark_delete, LATEST):
-        pieces = _pieces(acked if ledger_id in touched else untouched, ledger_id, first, last)
-        for low, high, left in pieces:
+        for low, high in _by_touch(touched, ledger_id, first, last):
             if at.messages == messages or at.entries == entries:
                 return at
-            size, held = _held(index, ledger_id, low, high, left)
-            if messages is not None and held > messages - at.messages:
-                return _end_inside(ledgers, index, at, (ledger_id, low, high), left, messages - at.messages)
-            if entries is not None and size > entries - at.entries:
-                high = low + entries - at.entries - 1
-                size, held = _held(index, ledger_id, low, high, left)
-            at = SkipTarget(Position(ledger_id, high), None, at.messages + held, at.entries + size)
+            whole = _whole(ledgers, index, acked, (ledger_id, low, high))
+            if (messages is None or whole[1] <= messages - at.messages) and (
+                entries is None or whole[0] <= entries - at.entries
+            ):
+                at = SkipTarget(
+                    Position(ledger_id, high), None, at.messages + whole[1], at.entries + whole[0]
+                )
+                continue
+            for piece_low, piece_high, left in _pieces(acked, ledger_id, low, high):
+                if at.messages == messages or at.entries == entries:
+                    return at
+                size, held = _held(index, ledger_id, piece_low, piece_high, left)
+                if messages is not None and held > messages - at.messages:
+                    piece = ledger_id, piece_low, piece_high
+                    return _end_inside(ledgers, index, at, piece, left, messages - at.messages)
+                if entries is not None and size > entries - at.entries:
+                    piece_high = piece_low + entries - at.entries - 1
+                    size, held = _held(index, ledger_id, piece_low, piece_high, left)
+                at = SkipTarget(Position(ledger_id, piece_high), None, at.messages + held, at.entries + size)
     return at
+
+
+def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """first..last cut so that a chunk with acks is alone; those without stay together."""
+    low = first
+    for chunk in range(first >> CHUNK_SHIFT, (last >> CHUNK_SHIFT) + 1):
+        base = chunk << CHUNK_SHIFT
+        if chunk_key(ledger_id, base) in touched:
+            if low < base:
+                yield low, base - 1
+            low = min(last, base + CHUNK_MASK)
+            yield max(first, base), low
+            low += 1
+    if low <= last:
+        yield low, last
+
+
+def _whole(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
+    """(entries not wholly acked, unacked messages) of one span. Raises IndexMissing."""
+    ledger_id, low, high = span
+    size, held = _held(index, ledger_id, low, high, None)
+    inside = count_acked(ledgers, index, acked, Position(ledger_id, low - 1), Position(ledger_id, high))
+    return size - inside.entries, held - inside.messages
 
 
 def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int, int | None]]:

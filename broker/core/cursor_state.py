@@ -56,6 +56,15 @@ class CursorState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AckOverlay:
+    """Acks of messages that an act had already passed, kept while it can be undone (design 9)."""
+
+    through: Position = EARLIEST  # highest cumulative ack at or below the act's mark-delete
+    chunks: tuple[AckChunk, ...] = ()
+    partial: tuple[Position, int] | None = None  # what the act left of the entry after it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CursorFlush:
     """What changed since the last flush. Keys are (ledger_id, chunk)."""
 
@@ -67,12 +76,4 @@ class CursorFlush:
     bitmaps: Mapping[tuple[int, int], bytes]  # whole bitmaps of the chunks whose bits changed
     ack_sets: Mapping[tuple[int, int], Mapping[int, int]]  # whole ack sets of the chunks where they changed
     dropped: tuple[tuple[int, int], ...]  # chunks that are gone
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AckOverlay:
-    """Acks of messages that an act had already passed, kept while it can be undone (design 9)."""
-
-    through: Position = EARLIEST  # highest cumulative ack at or below the act's mark-delete
-    chunks: tuple[AckChunk, ...] = ()
-    partial: tuple[Position, int] | None = None  # what the act left of the entry after it
+    overlay: AckOverlay | None = None  # the whole of it, when it changed

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Final
 
 from broker.core.ledger import Ledger, LedgerMap
@@ -19,6 +20,8 @@ CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
 LOAD_ENTRIES: Final = 1024  # what one unknown entry asks to load: a read of a few ms, not a whole chunk
 LEDGER_SHIFT: Final = 32
+_FEW_RUNS: Final = 200  # so many are walked; more are summed in C
+_AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 def chunk_key(ledger_id: int, entry_id: int) -> int:
@@ -105,6 +108,42 @@ class MessageIndex:
             return None
         return through - before, size_bytes[at] - bytes_before
 
+    def sum_of(self, ledger: Ledger, chunk: int, bits: int) -> tuple[int, int] | None:
+        """(messages, bytes) of those stored entries of one chunk whose bit is 1; None when counts are not known.
+
+        About 1 ms where every second entry is meant, microseconds where they lie in few runs.
+        """
+        key = ledger.ledger_id << LEDGER_SHIFT | chunk
+        counts, sizes = self._messages.get(key), self._bytes.get(key)
+        high = bits.bit_length() - 1
+        if counts is None or sizes is None or len(counts) <= high:
+            return (0, 0) if not bits else None
+        before = self._before_chunk(ledger, chunk) if bits & 1 else (0, 0)
+        if before is None:
+            return None
+        starts, ends = bits & ~(bits << 1), bits & ~(bits >> 1)
+        if starts.bit_count() <= _FEW_RUNS:
+            return _sum_runs(counts, sizes, before, starts, ends)
+        first = (bits & -bits).bit_length() - 1
+        if _unknown(counts, max(0, first - 1), high) is not None:
+            return None
+        at_ends, at_befores = _selectors(ends, high), _selectors(starts >> 1, high)
+        size_bytes = sum(compress(sizes, at_ends)) - sum(compress(sizes, at_befores)) - before[1]
+        base = counts[first - 1] if first else before[0]
+        if counts[high] - base == high + 1 - first:
+            return bits.bit_count(), size_bytes  # one message an entry all along
+        return sum(compress(counts, at_ends)) - sum(compress(counts, at_befores)) - before[0], size_bytes
+
+    def _before_chunk(self, ledger: Ledger, chunk: int) -> tuple[int, int] | None:
+        """Counts of the topic before the chunk's first entry; None when they are not known."""
+        if not chunk:
+            return ledger.messages_before, ledger.bytes_before
+        key = (ledger.ledger_id << LEDGER_SHIFT | chunk) - 1
+        counts = self._messages.get(key)
+        if counts is None or len(counts) < CHUNK_ENTRIES or counts[CHUNK_MASK] < 0:
+            return None
+        return counts[CHUNK_MASK], self._bytes[key][CHUNK_MASK]
+
     def messages_in(self, position: Position) -> int | None:
         """Messages of one entry; None when it is not stored or not known."""
         if not self._ledgers.contains(position):
@@ -112,6 +151,13 @@ class MessageIndex:
         ledger = self._ledgers.get(position.ledger_id)
         counts = self.counts(ledger, position.entry_id) if ledger is not None else None
         return counts[0] if counts is not None else None
+
+    def require_messages_in(self, position: Position) -> int:
+        """Messages of one stored entry. Raises IndexMissing."""
+        messages = self.messages_in(position)
+        if messages is None:
+            raise IndexMissing(self.unknown(position))
+        return messages
 
     def messages_through(self, position: Position) -> int | None:
         """Messages of the topic at or before `position`; None when not known."""
@@ -243,3 +289,26 @@ def _unknown(counts: array[int] | None, first: int, last: int) -> tuple[int, int
     while counts[high] >= 0:
         high -= 1
     return low, high
+
+
+def _selectors(bits: int, high: int) -> bytes:
+    """One byte, 0 or 1, for each slot up to `high`."""
+    return format(bits, f"0{high + 1}b")[::-1].encode().translate(_AS_SELECTORS)
+
+
+def _sum_runs(
+    counts: array[int], sizes: array[int], before: tuple[int, int], starts: int, ends: int
+) -> tuple[int, int] | None:
+    """Sums over runs given by their first and last slots; None when a border is not known."""
+    messages = size_bytes = 0
+    while starts:
+        first = (starts & -starts).bit_length() - 1
+        last = (ends & -ends).bit_length() - 1
+        starts &= starts - 1
+        ends &= ends - 1
+        base = (counts[first - 1], sizes[first - 1]) if first else before
+        if counts[last] < 0 or base[0] < 0:
+            return None
+        messages += counts[last] - base[0]
+        size_bytes += sizes[last] - base[1]
+    return messages, size_bytes

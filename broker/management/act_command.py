@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -21,25 +21,34 @@ class ActCommand(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")
         parser.add_argument("subscription")
+        self.add_consent(parser)
+
+    def add_consent(self, parser: CommandParser) -> None:
+        """What every act's command takes, whatever it is about."""
         parser.add_argument("--yes", action="store_true", help="apply without asking")
         parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
         parser.add_argument("--reason", default="", help="kept in the act log")
 
     def run_act(self, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]) -> None:
         """Plan `kind`, show what it would do, and apply it unless the answer is no."""
-        try:
-            topic = TopicName.parse(options["topic"]).full
-            act = acts.plan(
+        self.plan_and_apply(
+            lambda: acts.plan(
                 kind,
-                topic=topic,
+                topic=TopicName.parse(options["topic"]).full,
                 subscription=options["subscription"],
                 parameters=parameters,
                 who=getpass.getuser(),
                 origin="command line",
                 reason=options["reason"],
-            )
-            plan = _answered(act).plan or {}
-            self._show(act, plan)
+            ),
+            options,
+        )
+
+    def plan_and_apply(self, plan: Callable[[], acts.ActView], options: Mapping[str, Any]) -> None:
+        """Show what `plan` says, and apply it unless the answer is no."""
+        try:
+            act = _answered(plan())
+            self._show(act, act.plan or {})
             if options["dry_run"] or not (options["yes"] or self._agrees()):
                 self.stdout.write("nothing was changed")
                 return
@@ -54,7 +63,9 @@ class ActCommand(BaseCommand):
             f"{result['skipped_messages']} were skipped, mark-delete {result['before']} -> {result['after']}"
         )
         if act.undo_until:
-            self.stdout.write(f"it can be undone in the console until {act.undo_until:%Y-%m-%d %H:%M:%S %Z}")
+            self.stdout.write(
+                f"`manage.py undoact {act.id}` takes it back, until {act.undo_until:%Y-%m-%d %H:%M:%S %Z}"
+            )
 
     def _show(self, act: acts.ActView, plan: Mapping[str, Any]) -> None:
         current, target = plan["current"], plan["target"]

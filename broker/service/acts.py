@@ -11,20 +11,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from broker.service.act_plan import KINDS
+from broker.core.errors import BrokerError
+from broker.service.act_kinds.base import Scope
+from broker.service.act_kinds.registry import KINDS, find_kind
 from broker.storage import act_requests as store
 
-__all__ = ["ActRefused", "ActView", "apply", "get", "plan", "plan_undo"]
+__all__ = ["KINDS", "ActRefused", "ActView", "apply", "get", "plan", "plan_undo"]
 
 WAIT_S = 2.0
+_RETRIABLE = frozenset(("ActConflict", "ActExpired", "ConsumerBusy", "PersistenceError", "ServiceNotReady"))
 
 
 class ActRefused(Exception):
     """The request makes no sense as it is; `text` tells the operator what to change."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, code: str = "InvalidParameters") -> None:
         super().__init__(text)
         self.text = text
+        self.code = code  # ActNotFound, InvalidParameters, NothingToActOn, WrongState, CannotUndo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +36,10 @@ class ActView:
     """An act as it is now."""
 
     id: int
-    kind: str  # reset, skip, clear, undo; seek and unsubscribe are clients' own
+    kind: str  # a name of act_kinds.registry
     state: str  # Act.State: plan_requested, planned, apply_requested, applied, refused, failed, expired
-    topic: str
-    subscription: str
+    topic: str  # of an act on a namespace: tenant/namespace
+    subscription: str  # "" for an act on a topic or a namespace
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any] | None
     result: Mapping[str, Any] | None
@@ -49,43 +53,69 @@ class ActView:
     created_at: datetime
     requested_at: datetime
     finished_at: datetime | None
+    error_code: str = ""  # of a refusal, as clients know it
+    progress: Mapping[str, Any] | None = None  # of long work under way, or as far as it came
 
     @property
     def is_waiting(self) -> bool:
         """No broker has answered yet."""
         return self.state in ("plan_requested", "apply_requested")
 
+    @property
+    def is_retriable(self) -> bool:
+        """Whether the same may succeed when it is planned again."""
+        return self.error_code in _RETRIABLE
+
 
 def plan(
     kind: str,
     *,
     topic: str,
-    subscription: str,
+    subscription: str = "",
     parameters: Mapping[str, object],
     who: str,
     origin: str,
     reason: str = "",
     wait_s: float = WAIT_S,
 ) -> ActView:
-    """Ask what an act would do. Changes nothing. Raises ActRefused for an unknown kind or subscription."""
-    if kind not in KINDS or kind == "undo":
-        raise ActRefused(f"unknown act {kind!r}; one of {', '.join(k for k in KINDS if k != 'undo')}")
-    return _ask(kind, topic, subscription, parameters, who, origin, reason, None, wait_s)
+    """Ask what an act would do. Changes nothing.
+
+    `topic` is a full name, for an act on a namespace tenant/namespace; `subscription` is left out for both. Raises
+    ActRefused for an unknown kind, bad parameters, and what the act is about when there is no such thing.
+    """
+    try:
+        asked = find_kind(kind)
+        if not asked.is_asked_for:
+            raise ActRefused(f"{kind} is not asked for by itself", code="InvalidParameters")
+        asked.read(parameters)
+    except BrokerError as error:
+        raise ActRefused(str(error), code="InvalidParameters") from error
+    if bool(subscription) is not (asked.scope is Scope.SUBSCRIPTION):
+        raise ActRefused(
+            f"{kind} needs a subscription"
+            if asked.scope is Scope.SUBSCRIPTION
+            else f"{kind} is about a {asked.scope}: leave the subscription out",
+            code="InvalidParameters",
+        )
+    return _ask(kind, asked.scope, topic, subscription, parameters, who, origin, reason, None, wait_s)
 
 
 def plan_undo(act_id: int, *, who: str, origin: str, wait_s: float = WAIT_S) -> ActView:
     """Ask what taking an act back would do; a new act of kind undo. Raises ActRefused when it moved no cursor."""
     act = get(act_id)
     if act.state != "applied":
-        raise ActRefused(f"act {act_id} is {act.state}: only an applied act can be undone")
-    return _ask("undo", act.topic, act.subscription, {}, who, origin, "", act_id, wait_s)
+        raise ActRefused(f"act {act_id} is {act.state}: only an applied act can be undone", code="WrongState")
+    kind = KINDS.get(act.kind)
+    if kind is None or not kind.can_undo:
+        raise ActRefused(f"act {act_id} is a {act.kind}, which cannot be undone", code="CannotUndo")
+    return _ask("undo", Scope.SUBSCRIPTION, act.topic, act.subscription, {}, who, origin, "", act_id, wait_s)
 
 
 def apply(act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float = WAIT_S) -> ActView:
     """Do what was planned, if the cursor still is where the plan saw it. Raises ActRefused unless it is planned."""
     if not store.request_apply(act_id, who=who, origin=origin, reason=reason):
         act = get(act_id)
-        raise ActRefused(f"act {act_id} is {act.state}: only a planned act can be applied")
+        raise ActRefused(f"act {act_id} is {act.state}: only a planned act can be applied", code="WrongState")
     return _view(store.wait(act_id, wait_s), act_id)
 
 
@@ -96,6 +126,7 @@ def get(act_id: int) -> ActView:
 
 def _ask(
     kind: str,
+    scope: Scope,
     topic: str,
     subscription: str,
     parameters: Mapping[str, object],
@@ -107,6 +138,7 @@ def _ask(
 ) -> ActView:
     act_id = store.request_plan(
         kind=kind,
+        scope=scope,
         topic=topic,
         subscription=subscription,
         parameters=parameters,
@@ -116,13 +148,18 @@ def _ask(
         undo_of=undo_of,
     )
     if act_id is None:
-        raise ActRefused(f"there is no subscription {subscription!r} on {topic}")
+        raise ActRefused(
+            f"there is no subscription {subscription!r} on {topic}"
+            if scope is Scope.SUBSCRIPTION
+            else f"there is no {scope} {topic}",
+            code="NothingToActOn",
+        )
     return _view(store.wait(act_id, wait_s), act_id)
 
 
 def _view(row: store.Row | None, act_id: int) -> ActView:
     if row is None:
-        raise ActRefused(f"there is no act {act_id}")
+        raise ActRefused(f"there is no act {act_id}", code="ActNotFound")
     return ActView(
         id=row[0],
         kind=row[1],
@@ -142,4 +179,6 @@ def _view(row: store.Row | None, act_id: int) -> ActView:
         created_at=row[15],
         requested_at=row[16],
         finished_at=row[17],
+        error_code=row[18],
+        progress=row[19],
     )

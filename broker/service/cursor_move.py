@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from broker.core.cursor_state import CursorState
-from broker.core.errors import BrokerError, PersistenceFailed, TopicFenced
+from broker.core.errors import BrokerError, PersistenceFailed, SubscriptionBusy, TopicFenced
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
 from broker.service.connections import first_line, repeat_until_done
@@ -41,6 +41,7 @@ class CursorMove:
         self._gate = asyncio.Lock()
         self.is_moving = False  # nothing is dispatched meanwhile
         self.ignores_acks = False  # a reset forgets them anyway; skip and clear keep consumers and their acks
+        self._resets = 0  # under way or waiting their turn
         self._deferred: list[Callable[[], None]] = []
 
     @property
@@ -56,18 +57,28 @@ class CursorMove:
 
     @asynccontextmanager
     async def moving(self, *, closes_consumers: bool) -> AsyncIterator[None]:
-        """Stop dispatch for the length of a move."""
-        async with self._gate:
-            self.is_moving = True
-            self.ignores_acks = closes_consumers
-            try:
-                yield
-            finally:
-                self.is_moving = self.ignores_acks = False
-                deferred, self._deferred = self._deferred, []
-                for ack in deferred:
-                    ack()
-                self._subscription.pump()
+        """Stop dispatch for the length of a move.
+
+        Of resets that come together one wins: raises SubscriptionBusy for the others (semantics 2.2, I18). Moves that
+        keep consumers take turns.
+        """
+        if closes_consumers and self._resets:
+            raise SubscriptionBusy(f"{self._subscription.name} is being reset; try again when that is done")
+        self._resets += closes_consumers
+        try:
+            async with self._gate:
+                self.is_moving = True
+                self.ignores_acks = closes_consumers
+                try:
+                    yield
+                finally:
+                    self.is_moving = self.ignores_acks = False
+                    deferred, self._deferred = self._deferred, []
+                    for ack in deferred:
+                        ack()
+                    self._subscription.pump()
+        finally:
+            self._resets -= closes_consumers
 
     def defer(self, ack: Callable[[], None]) -> None:
         """An ack that came during a move is applied after it: the snapshot, the plan and the stored state agree."""
@@ -146,7 +157,6 @@ class CursorMove:
     async def delete(self, consumer: Consumer) -> None:
         """A client's unsubscribe: the subscription and its cursor go, an act is written."""
         subscription = self._subscription
-        topic = subscription.topic
         async with self.moving(closes_consumers=True):
             # The one who asked expects its SUCCESS alone; the others are told (protocol 3.10).
             consumer.is_open = False
@@ -154,17 +164,31 @@ class CursorMove:
             subscription.close_consumers("the subscription was removed")
             if subscription.is_durable:
                 act_id = await self._record_start(consumer, {}, kind="unsubscribe")
-                async with topic.services.flusher.paused():
-                    subscription.is_deleted = True
-                    deleted = await topic.services.ownership.write(
-                        topic,
-                        lambda connection, epoch: _delete(connection, subscription, epoch),
-                        what="removing a subscription",
-                    )
-                await self._finish(act_id, error="" if deleted else _MOVED)
-                if not deleted:
+                is_deleted = await self._delete_rows()
+                await self._finish(act_id, error="" if is_deleted else _MOVED)
+                if not is_deleted:
                     raise TopicFenced(f"{_MOVED}; connect again")
-            topic.forget_subscription(subscription)
+            subscription.topic.forget_subscription(subscription)
+
+    async def remove(self, reason: str) -> None:
+        """An operator's removal of a durable subscription: its consumers are told why. Raises TopicFenced."""
+        subscription = self._subscription
+        async with self.moving(closes_consumers=True):
+            subscription.close_consumers(reason)
+            if not await self._delete_rows():
+                raise TopicFenced(_MOVED)
+            subscription.topic.forget_subscription(subscription)
+
+    async def _delete_rows(self) -> bool:
+        subscription, topic = self._subscription, self._subscription.topic
+        async with topic.services.flusher.paused():
+            subscription.is_deleted = True
+            deleted = await topic.services.ownership.write(
+                topic,
+                lambda connection, epoch: _delete(connection, subscription, epoch),
+                what="removing a subscription",
+            )
+        return bool(deleted)
 
     async def _finish(self, act_id: int, *, error: str) -> None:
         await repeat_until_done(

@@ -16,6 +16,7 @@ import psycopg
 
 from broker.core.errors import BrokerError, PersistenceFailed, TopicFenced
 from broker.service.connections import ConnectionPool, first_line
+from broker.storage import acts as act_store
 from broker.storage import cursors as store
 
 if TYPE_CHECKING:
@@ -146,6 +147,17 @@ class Flusher:
         try:
             async with self._pool.use() as connection:
                 is_sent = True
+                overlays = [
+                    (each.topic.topic_id, each.undo_act_id, flush.overlay)
+                    for each, flush in taken
+                    if flush.overlay is not None and each.undo_act_id
+                ]
+                if overlays:  # before the cursors: whose ack is answered, of him an undo knows
+                    await act_store.store_overlays(
+                        connection,
+                        epochs={topic.topic_id: epoch for topic, epoch in epochs.items()},
+                        overlays=overlays,
+                    )
                 stored = await store.flush(
                     connection,
                     epochs={topic.topic_id: epoch for topic, epoch in epochs.items()},

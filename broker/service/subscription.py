@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from broker.core.cursor import Cursor
-from broker.core.cursor_state import CursorFlush
+from broker.core.cursor_state import AckOverlay, CursorFlush
 from broker.core.dispatchers.base import DispatchConsumer, Dispatcher, ReadEntry, ReadKind, ReadPlan
 from broker.core.dispatchers.shared import SharedDispatcher
 from broker.core.dispatchers.single_active import SingleActiveDispatcher
@@ -89,6 +89,8 @@ class Subscription:
         self.gap: str = ""
         self.undo_until_ms = 0  # acks at or below the last act's mark-delete are recorded until then
         self.last_used_ms = topic.services.clock.now_ms()  # when the last consumer left
+        self.undo_act_id = 0  # that act
+        self.is_paused = False  # by an operator: nothing is dispatched, acks go on
         self.is_deleted = False
         self._dispatcher = self._new_dispatcher(type_)
         self._found_flags = 0  # of what was found for the plan under way
@@ -236,6 +238,7 @@ class Subscription:
             and self.topic.services.may_send()
             and not self.moves.is_moving
             and not self.filter.is_holding
+            and not self.is_paused
             and not self.gap
         )
 
@@ -647,6 +650,12 @@ class Subscription:
                 f"{len(self.consumers) - 1} other consumers use subscription {self.name}; close them or use force"
             )
         await self.topic.services.finish(self.moves.delete(consumer))
+
+    def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
+        """From now on remember acks of what an act passed, until it cannot be undone any more."""
+        self.cursor.start_undo_overlay(recorded)
+        self.undo_act_id = act_id
+        self.undo_until_ms = until_ms
 
     def after_move(self) -> None:
         """The cursor is somewhere else: forget what was pending there and read from the new place."""

@@ -302,6 +302,7 @@ class Topic:
         properties: dict[str, str],
         *,
         by_attaching: bool = False,
+        remaining: int | None = None,
     ) -> Subscription:
         """The durable subscription of this name; `by_attaching`: made only where connecting may make one.
 
@@ -309,7 +310,9 @@ class Topic:
 
         Cancelling it does not stop it: what PostgreSQL stores, memory must know.
         """
-        return await self.services.finish(self._find_or_create(name, type_, start, properties, by_attaching))
+        return await self.services.finish(
+            self._find_or_create(name, type_, start, properties, by_attaching, remaining)
+        )
 
     async def _find_or_create(
         self,
@@ -318,6 +321,7 @@ class Topic:
         start: Position,
         properties: dict[str, str],
         by_attaching: bool,
+        remaining: int | None,
     ) -> Subscription:
         async with self.creating:
             known = self.subscriptions.get(name)
@@ -328,7 +332,7 @@ class Topic:
                     )
                 return known
             require_new_subscription(self, name, by_attaching=by_attaching)
-            state = await self._cursor_starting_at(start)
+            state = await self.cursor_starting_at(start, remaining)
             subscription_id = await self.services.ownership.write(
                 self,
                 lambda connection, epoch: cursor_store.create_subscription(
@@ -352,7 +356,8 @@ class Topic:
                 subscription_id, name, type_, Cursor(self.log.ledgers, self.log.index, state)
             )
 
-    async def _cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
+    async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
+        """A new cursor whose next entry is `start`, or the next one stored; of it `remaining` is unacked."""
         while True:
             try:
                 return Cursor.starting_at(self.log.ledgers, self.log.index, start, remaining).snapshot()
@@ -415,7 +420,7 @@ class Topic:
             known = self.subscriptions.get(request.subscription)
             if known is not None and not known.is_durable:
                 return known
-            state = await self._cursor_starting_at(start, request.start_remaining)
+            state = await self.cursor_starting_at(start, request.start_remaining)
             cursor = Cursor(self.log.ledgers, self.log.index, state)
             return self.add_subscription(None, request.subscription, request.type, cursor)
 

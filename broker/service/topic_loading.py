@@ -15,6 +15,7 @@ from broker.service.effective_policies import effective_policies, rollover_polic
 from broker.service.sealing import seal
 from broker.service.topic import Topic
 from broker.service.topic_log import TopicLog
+from broker.storage import acts as act_store
 from broker.storage import cursors as cursor_store
 from broker.storage import delayed as delayed_store
 from broker.storage import log as log_store
@@ -63,6 +64,7 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
     ):
         raise ServiceNotReady(f"{name} moved to another broker while it was being opened; connect again")
     topic.last_used_ms = row.last_used_ms or topic.last_used_ms
+    undos = {undo.subscription_id: undo for undo in stored.undos}
     for each in stored.subscriptions:
         subscription = topic.add_subscription(
             each.subscription_id,
@@ -71,6 +73,9 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
             Cursor(topic.log.ledgers, topic.log.index, each.cursor),
         )
         subscription.last_used_ms = each.last_used_ms or subscription.last_used_ms
+        subscription.is_paused = each.paused
+        if (undo := undos.get(each.subscription_id)) is not None:
+            subscription.record_for_undo(undo.act_id, undo.until_ms, undo.acked_since)
     topic.delayed.load(stored.delayed)
     services.reporter.topic_changed(topic)
     return topic
@@ -86,6 +91,7 @@ class _Stored:
     left_open: list[LedgerInfo]  # by rolls whose answer was lost
     subscriptions: list[cursor_store.SubscriptionRow]
     delayed: list[tuple[int, Sequence[int]]]  # (ledger, entries) that have a due time
+    undos: list[act_store.OpenUndo]
 
 
 async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
@@ -100,6 +106,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
         left_open=[info for info, each in zip(ledgers, rows, strict=True) if info.sealed and not each.sealed],
         subscriptions=await cursor_store.subscriptions_of(connection, topic_id),
         delayed=await delayed_store.waiting(connection, topic_id),
+        undos=await act_store.open_undos(connection, topic_id),
     )
 
 

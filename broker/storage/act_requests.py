@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 
@@ -19,6 +19,11 @@ from broker.storage.queries import query
 __all__ = ["get", "request_apply", "request_plan", "wait"]
 
 _POLL_S = 0.1
+_REQUESTS: Final = {
+    "subscription": "request_plan",
+    "topic": "request_topic_plan",
+    "namespace": "request_namespace_plan",
+}
 _WAITING = ("plan_requested", "apply_requested")
 
 Row = tuple[Any, ...]
@@ -35,6 +40,7 @@ def _connection() -> Iterator[psycopg.Connection[Row]]:
 def request_plan(
     *,
     kind: str,
+    scope: str,
     topic: str,
     subscription: str,
     parameters: Mapping[str, object],
@@ -43,10 +49,10 @@ def request_plan(
     reason: str,
     undo_of: int | None,
 ) -> int | None:
-    """Ask for a plan; the act's id, or None when there is no such subscription."""
+    """Ask for a plan; the act's id, or None when there is nothing of that name to act on."""
     with _connection() as connection:
         row = connection.execute(
-            query("acts", "request_plan"),
+            query("acts", _REQUESTS[scope]),
             {
                 "kind": kind,
                 "topic": topic,

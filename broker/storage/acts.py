@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from broker.core.cursor_state import CursorState
-from broker.storage.chunk_codec import decode_snapshot, encode_ack_sets, encode_snapshot
+from broker.core.cursor_state import AckOverlay, CursorState
+from broker.core.position import Position
+from broker.storage.chunk_codec import (
+    decode_overlay,
+    decode_snapshot,
+    encode_ack_sets,
+    encode_overlay,
+    encode_snapshot,
+)
 from broker.storage.connection import Connection
 from broker.storage.queries import query
 
 __all__ = [
+    "OpenUndo",
     "UndoSource",
     "WaitingAct",
     "apply_to_cursor",
+    "begin",
     "finish",
-    "latest_applied",
+    "inside_to_json",
+    "latest_move",
+    "open_undos",
     "record_client_act",
+    "report",
+    "store_overlays",
     "undo_source",
+    "unfinished",
     "waiting",
     "wake_requester",
 ]
@@ -40,6 +54,8 @@ class WaitingAct:
     cursor_version: int | None  # the plan holds for this version of the cursor only
     undo_of: int | None
     waited_s: float
+    who: str
+    progress: Mapping[str, Any] | None  # of long work that an earlier broker began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +69,36 @@ class UndoSource:
     before: CursorState | None
     result: Mapping[str, Any]
     is_open: bool  # the undo window has not ended
+    acked_since: AckOverlay  # as far as it was stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenUndo:
+    """The latest move of a cursor, while it can be undone."""
+
+    subscription_id: int
+    act_id: int
+    until_ms: int  # Unix time
+    acked_since: AckOverlay
 
 
 async def waiting(connection: Connection) -> list[WaitingAct]:
     """Requests in the order they came, at most 100."""
-    cursor = await connection.execute(query("acts", "waiting"))
+    return await _requests(connection, "waiting")
+
+
+async def unfinished(connection: Connection) -> list[WaitingAct]:
+    """Long work that a broker began and did not end."""
+    return await _requests(connection, "unfinished")
+
+
+async def _requests(connection: Connection, name: str) -> list[WaitingAct]:
+    cursor = await connection.execute(query("acts", name))
     return [
         WaitingAct(
             act_id=row[0],
             kind=row[1],
-            is_apply=row[2] == "apply_requested",
+            is_apply=row[2] != "plan_requested",
             topic_id=row[3],
             subscription_id=row[4],
             topic_name=row[5],
@@ -72,6 +108,8 @@ async def waiting(connection: Connection) -> list[WaitingAct]:
             cursor_version=row[9],
             undo_of=row[10],
             waited_s=row[11],
+            who=row[12],
+            progress=row[13],
         )
         for row in await cursor.fetchall()
     ]
@@ -85,6 +123,7 @@ async def finish(
     plan: str | None = None,
     result: str | None = None,
     error: str = "",
+    error_code: str = "",
     cursor_version: int | None = None,
 ) -> None:
     """Answer a request that changes no cursor: a plan, a refusal. JSON texts. Repeating it does no harm."""
@@ -96,9 +135,20 @@ async def finish(
             "plan": plan,
             "result": result,
             "error": error,
+            "error_code": error_code,
             "cursor_version": cursor_version,
         },
     )
+
+
+async def begin(connection: Connection, act_id: int) -> None:
+    """Long work starts: the act is not waiting any more."""
+    await connection.execute(query("acts", "begin"), (act_id,))
+
+
+async def report(connection: Connection, act_id: int, progress: str) -> None:
+    """How far long work is; JSON text."""
+    await connection.execute(query("acts", "report"), (progress, act_id))
 
 
 async def wake_requester(connection: Connection, act_id: int) -> None:
@@ -190,11 +240,48 @@ async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
         before=None if row[4] is None else decode_snapshot(bytes(row[4])),
         result=row[5] or {},
         is_open=bool(row[6]),
+        acked_since=_overlay(row[7], row[5]),
     )
 
 
-async def latest_applied(connection: Connection, subscription_id: int) -> int | None:
-    """The newest act that moved this cursor."""
-    cursor = await connection.execute(query("acts", "latest_applied"), (subscription_id,))
+async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
+    """For each cursor of a topic whose latest move can be undone: what is recorded for that."""
+    cursor = await connection.execute(query("acts", "open_undos"), (topic_id,))
+    return [
+        OpenUndo(subscription_id=row[0], act_id=row[1], until_ms=row[2], acked_since=_overlay(row[4], row[3]))
+        for row in await cursor.fetchall()
+    ]
+
+
+async def store_overlays(
+    connection: Connection, *, epochs: Mapping[int, int], overlays: Sequence[tuple[int, int, AckOverlay]]
+) -> None:
+    """(topic, act, acks of what it passed) each; of fenced topics nothing is stored. Idempotent."""
+    await connection.execute(
+        query("acts", "store_overlays"),
+        (
+            list(epochs.keys()),
+            list(epochs.values()),
+            [topic_id for topic_id, _, _ in overlays],
+            [act_id for _, act_id, _ in overlays],
+            [encode_overlay(overlay) for _, _, overlay in overlays],
+        ),
+    )
+
+
+def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
+    """The entry that an act ended inside of, as its result keeps it."""
+    return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
+
+
+def _overlay(acked_since: Any, result: Mapping[str, Any] | None) -> AckOverlay:
+    inside = (result or {}).get("inside")
+    partial = None if inside is None else (Position.parse(inside["position"]), int(inside["remaining"], 16))
+    return decode_overlay(None if acked_since is None else bytes(acked_since), partial)
+
+
+async def latest_move(connection: Connection, subscription_id: int) -> int | None:
+    """The act that moved this cursor last."""
+    cursor = await connection.execute(query("acts", "latest_move"), (subscription_id,))
     row = await cursor.fetchone()
-    return None if row is None or row[0] is None else int(row[0])
+    return None if row is None else int(row[0])

@@ -12,10 +12,17 @@ import json
 import struct
 from collections.abc import Mapping
 
-from broker.core.cursor_state import AckChunk, CursorState
+from broker.core.cursor_state import AckChunk, AckOverlay, CursorState
 from broker.core.position import Position
 
-__all__ = ["decode_ack_sets", "decode_snapshot", "encode_ack_sets", "encode_snapshot"]
+__all__ = [
+    "decode_ack_sets",
+    "decode_overlay",
+    "decode_snapshot",
+    "encode_ack_sets",
+    "encode_overlay",
+    "encode_snapshot",
+]
 
 _VERSION = b"\x01"
 _HEAD = struct.Struct("<QH")
@@ -71,6 +78,25 @@ def decode_snapshot(data: bytes) -> CursorState:
         acked_bytes=acked_bytes,
         chunks=tuple(_chunk_from_json(chunk) for chunk in raw["chunks"]),
         version=raw["version"],
+    )
+
+
+def encode_overlay(overlay: AckOverlay) -> bytes:
+    """Acks of what an act passed; the entry that it ended inside of is in the act's result."""
+    return json.dumps(
+        {"through": list(overlay.through), "chunks": [_chunk_to_json(chunk) for chunk in overlay.chunks]}
+    ).encode()
+
+
+def decode_overlay(data: bytes | None, partial: tuple[Position, int] | None) -> AckOverlay:
+    """The reverse of `encode_overlay`; None = nothing was acked."""
+    if data is None:
+        return AckOverlay(partial=partial)
+    raw = json.loads(data)
+    return AckOverlay(
+        through=Position(*raw["through"]),
+        chunks=tuple(_chunk_from_json(chunk) for chunk in raw["chunks"]),
+        partial=partial,
     )
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "flush",
     "forget_pending",
     "replace_pending",
+    "set_paused",
     "set_type",
     "subscriptions_of",
 ]
@@ -41,6 +42,7 @@ class SubscriptionRow:
     properties: Mapping[str, str]
     cursor: CursorState
     last_used_ms: int  # when the last consumer left; 0 = not known
+    paused: bool
 
 
 class DirtyCursor(NamedTuple):
@@ -94,6 +96,7 @@ async def subscriptions_of(connection: Connection, topic_id: int) -> list[Subscr
                 chunks=tuple(chunks.get(row[0], ())),
             ),
             last_used_ms=row[10],
+            paused=row[11],
         )
         for row in await cursor.fetchall()
     ]
@@ -132,6 +135,22 @@ async def create_subscription(
 async def set_type(connection: Connection, *, subscription_id: int, owner_epoch: int, type_name: str) -> None:
     """Remember the type its consumers use now."""
     await connection.execute(query("cursors", "set_type"), (type_name, subscription_id, owner_epoch))
+
+
+async def set_paused(
+    connection: Connection, *, topic_id: int, owner_epoch: int, subscription_id: int, paused: bool
+) -> bool:
+    """Remember whether an operator stopped its dispatch; False when the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("cursors", "set_paused"),
+        {
+            "topic_id": topic_id,
+            "owner_epoch": owner_epoch,
+            "subscription_id": subscription_id,
+            "paused": paused,
+        },
+    )
+    return await cursor.fetchone() is not None
 
 
 async def delete_subscription(

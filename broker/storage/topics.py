@@ -30,6 +30,7 @@ __all__ = [
     "roll_ledger",
     "segment_size_bytes",
     "take_topic",
+    "topic_of_ledger",
 ]
 
 
@@ -167,6 +168,13 @@ async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
         )
         for row in await cursor.fetchall()
     ]
+
+
+async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
+    """The name of the topic that a ledger is of; None when there is no such ledger, perhaps not any more."""
+    cursor = await connection.execute(query("topics", "of_ledger"), (ledger_id,))
+    row = await cursor.fetchone()
+    return None if row is None else str(row[0])
 
 
 async def roll_ledger(

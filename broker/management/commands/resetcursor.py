@@ -21,9 +21,16 @@ class Command(ActCommand):
         target.add_argument("--earliest", action="store_true", help="the first message kept")
         target.add_argument("--latest", action="store_true", help="after the last message")
         target.add_argument("--time", metavar="ISO", help="with its zone, as in 2026-11-20T09:00:00+00:00")
-        target.add_argument("--id", metavar="LEDGER:ENTRY", help="this message comes next")
+        target.add_argument("--id", metavar="LEDGER:ENTRY[:INDEX]", help="this message comes next")
+        target.add_argument(
+            "--after-id", metavar="LEDGER:ENTRY[:INDEX]", help="the one after this comes next"
+        )
+        target.add_argument(
+            "--like", metavar="SUBSCRIPTION", help="where another subscription of the topic is"
+        )
         target.add_argument("--back-minutes", type=int, metavar="N")
         target.add_argument("--back-messages", type=int, metavar="N")
+        target.add_argument("--forward-messages", type=int, metavar="N")
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.run_act("reset", _parameters(options), options)
@@ -34,10 +41,16 @@ def _parameters(options: dict[str, Any]) -> dict[str, object]:
         return {"to": "earliest" if options["earliest"] else "latest"}
     if options["id"] is not None:
         return {"to": "id", "id": options["id"]}
+    if options["after_id"] is not None:
+        return {"to": "id", "id": options["after_id"], "inclusive": False}
+    if options["like"] is not None:
+        return {"to": "like", "like": options["like"]}
     if options["back_minutes"] is not None:
         return {"to": "back_time", "back_ms": options["back_minutes"] * 60_000}
     if options["back_messages"] is not None:
-        return {"to": "back_messages", "messages": options["back_messages"]}
+        return {"to": "shift", "messages": -options["back_messages"]}
+    if options["forward_messages"] is not None:
+        return {"to": "shift", "messages": options["forward_messages"]}
     try:
         time = datetime.fromisoformat(options["time"])
     except ValueError as error:

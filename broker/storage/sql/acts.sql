@@ -8,6 +8,22 @@ SELECT %(kind)s, 'plan_requested', s.topic_id, s.id, t.name, s.name, %(parameter
 FROM vela_subscription s JOIN vela_topic t ON t.id = s.topic_id WHERE t.name = %(topic)s AND s.name = %(subscription)s
 RETURNING id
 
+-- name: request_topic_plan
+INSERT INTO vela_act (kind, state, topic_id, topic_name, subscription_name, parameters, error, who, origin, reason,
+                      created_at, requested_at)
+SELECT %(kind)s, 'plan_requested', t.id, t.name, '', %(parameters)s, '', %(who)s, %(origin)s, %(reason)s, now(), now()
+FROM vela_topic t WHERE t.name = %(topic)s
+RETURNING id
+
+-- name: request_namespace_plan
+INSERT INTO vela_act (kind, state, topic_name, subscription_name, parameters, error, who, origin, reason, created_at,
+                      requested_at)
+SELECT %(kind)s, 'plan_requested', n.tenant || '/' || n.name, '', %(parameters)s, '', %(who)s, %(origin)s, %(reason)s,
+       now(), now()
+FROM (SELECT t.name AS tenant, n.name FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id) n
+WHERE n.tenant || '/' || n.name = %(topic)s
+RETURNING id
+
 -- name: request_apply
 UPDATE vela_act SET state = 'apply_requested', requested_at = now(), who = %(who)s, origin = %(origin)s,
        reason = %(reason)s
@@ -18,18 +34,30 @@ SELECT pg_notify('vela_act', %s::text)
 
 -- name: get
 SELECT id, kind, state, topic_name, subscription_name, parameters, plan, result, error, who, origin, reason,
-       cursor_version, undo_of_id, undo_until, created_at, requested_at, finished_at
+       cursor_version, undo_of_id, undo_until, created_at, requested_at, finished_at, error_code, progress
 FROM vela_act WHERE id = %s
 
 -- name: waiting
 SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, cursor_version,
-       undo_of_id, extract(epoch FROM now() - requested_at)::float8 AS waited_s
+       undo_of_id, extract(epoch FROM now() - requested_at)::float8 AS waited_s, who, progress
 FROM vela_act WHERE state IN ('plan_requested', 'apply_requested') ORDER BY id LIMIT 100
+
+-- name: unfinished
+SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, cursor_version,
+       undo_of_id, 0::float8 AS waited_s, who, progress
+FROM vela_act WHERE state = 'applying' ORDER BY id
 
 -- name: finish
 UPDATE vela_act SET state = %(state)s, plan = coalesce(%(plan)s, plan), result = coalesce(%(result)s, result),
-       error = %(error)s, cursor_version = coalesce(%(cursor_version)s, cursor_version), finished_at = now()
-WHERE id = %(id)s AND state IN ('plan_requested', 'apply_requested', 'client')
+       error = %(error)s, error_code = %(error_code)s, cursor_version = coalesce(%(cursor_version)s, cursor_version),
+       finished_at = now()
+WHERE id = %(id)s AND state IN ('plan_requested', 'apply_requested', 'applying', 'client')
+
+-- name: begin
+UPDATE vela_act SET state = 'applying', progress = '{}' WHERE id = %s AND state = 'apply_requested'
+
+-- name: report
+UPDATE vela_act SET progress = %s WHERE id = %s AND state = 'applying'
 
 -- name: wake_requester
 SELECT pg_notify('vela_act_done', %s::text)
@@ -69,8 +97,32 @@ VALUES (%(kind)s, 'client', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %
 RETURNING id
 
 -- name: undo_source
-SELECT id, kind, state, subscription_id, cursor_before, result, undo_until > now() AS open
+SELECT id, kind, state, subscription_id, cursor_before, result, undo_until > now() AS open, acked_since
 FROM vela_act WHERE id = %s
 
--- name: latest_applied
-SELECT max(id) FROM vela_act WHERE subscription_id = %s AND state = 'applied'
+-- name: open_undos
+-- The latest move of each cursor of a topic, where it can still be undone: what is acked of what it passed is recorded.
+SELECT subscription_id, id, (extract(epoch FROM undo_until) * 1000)::bigint, result, acked_since
+FROM (
+    SELECT DISTINCT ON (a.subscription_id) a.*
+    FROM vela_act a JOIN vela_subscription s ON s.id = a.subscription_id
+    WHERE s.topic_id = %s AND a.state = 'applied' AND a.cursor_before IS NOT NULL
+    ORDER BY a.subscription_id, a.finished_at DESC, a.id DESC
+) latest
+WHERE undo_until > now()
+
+-- name: store_overlays
+-- Acks of what an act passed, behind, with the flush of the cursors that they belong to.
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner
+    WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
+    ORDER BY topic_id FOR SHARE
+)
+UPDATE vela_act a SET acked_since = u.acked_since
+FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[]) AS u(topic_id, act_id, acked_since) JOIN o USING (topic_id)
+WHERE a.id = u.act_id
+
+-- name: latest_move
+-- By when it was applied: of two plans the later one may be applied first. Acts that move no cursor have no snapshot.
+SELECT id FROM vela_act WHERE subscription_id = %s AND state = 'applied' AND cursor_before IS NOT NULL
+ORDER BY finished_at DESC, id DESC LIMIT 1

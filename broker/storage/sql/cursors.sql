@@ -2,7 +2,7 @@
 
 -- name: of_topic
 SELECT s.id, s.name, s.type, s.properties, c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries,
-       c.acked_bytes, c.version, coalesce(y.last_used_ms, 0)
+       c.acked_bytes, c.version, coalesce(y.last_used_ms, 0), s.paused
 FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id
 LEFT JOIN vela_subscription_summary y ON y.subscription_id = s.id WHERE s.topic_id = %s ORDER BY s.id
 
@@ -28,6 +28,14 @@ SELECT coalesce((SELECT subscription_id FROM c), 0) FROM o
 -- name: set_type
 UPDATE vela_subscription s SET type = %s FROM vela_topic_owner o
 WHERE s.id = %s AND o.topic_id = s.topic_id AND o.owner_epoch = %s
+
+-- name: set_paused
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+), s AS (
+    UPDATE vela_subscription s SET paused = %(paused)s FROM o WHERE s.id = %(subscription_id)s
+)
+SELECT topic_id FROM o
 
 -- name: flush
 -- All dirty cursors and chunks of many topics in one statement (design 6). Bitmaps and ack sets travel apart, so that

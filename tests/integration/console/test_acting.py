@@ -51,7 +51,7 @@ def test_the_whole_way(operator: Client, broker: FakeActs) -> None:
 @pytest.mark.parametrize(
     ("kind", "filled", "asked"),
     [
-        ("rewind", {"messages": "50"}, ("reset", {"to": "back_messages", "messages": 50})),
+        ("rewind", {"messages": "50"}, ("reset", {"to": "shift", "messages": -50})),
         ("reset", {"to": "latest"}, ("reset", {"to": "latest"})),
         ("skip", {"messages": "3"}, ("skip", {"messages": 3})),
         ("clear", {}, ("clear", {})),

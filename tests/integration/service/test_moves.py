@@ -234,7 +234,8 @@ async def test_unsubscribe_removes_everything_and_needs_force_beside_others(run:
     [
         ("reset", {"to": "earliest"}),
         ("reset", {"to": "latest"}),
-        ("reset", {"to": "back_messages", "messages": 2}),
+        ("reset", {"to": "shift", "messages": -2}),
+        ("reset", {"to": "shift", "messages": 3}),
         ("skip", {"messages": 2}),
         ("clear", {}),
     ],

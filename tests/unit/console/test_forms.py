@@ -14,7 +14,7 @@ from console.forms import ActForm, ApplyForm, ResetForm, RewindForm, SkipForm, a
     [
         (RewindForm, {"back": "15m"}, {"to": "back_time", "back_ms": 900_000}),
         (RewindForm, {"back": "1h", "messages": ""}, {"to": "back_time", "back_ms": 3_600_000}),
-        (RewindForm, {"messages": "500"}, {"to": "back_messages", "messages": 500}),
+        (RewindForm, {"messages": "500"}, {"to": "shift", "messages": -500}),
         (ResetForm, {"to": "earliest"}, {"to": "earliest"}),
         (ResetForm, {"to": "latest", "time": "", "id": ""}, {"to": "latest"}),
         (ResetForm, {"to": "time", "time": "1970-01-01 00:00:01.5"}, {"to": "time", "time_ms": 1500}),
@@ -23,7 +23,7 @@ from console.forms import ActForm, ApplyForm, ResetForm, RewindForm, SkipForm, a
         (
             ResetForm,
             {"to": "id", "id": "3:77:-1:2", "start": "after"},
-            {"to": "id", "id": "3:77", "inclusive": False},
+            {"to": "id", "id": "3:77:-1:2", "inclusive": False},
         ),
         (SkipForm, {"messages": "12"}, {"messages": 12}),
     ],

@@ -16,7 +16,10 @@ GAP = "\u202f"
     ("kind", "parameters", "words"),
     [
         ("reset", {"to": "back_time", "back_ms": 900_000}, f"rewind by 15{GAP}min"),
-        ("reset", {"to": "back_messages", "messages": 1}, "rewind by 1 message"),
+        ("reset", {"to": "shift", "messages": -1}, "rewind by 1 message"),
+        ("reset", {"to": "shift", "messages": 2}, "advance by 2 messages"),
+        ("reset", {"to": "like", "like": "b"}, "reset to where b is"),
+        ("expire", {"to": "older", "older_ms": 60_000}, "expire what is older than 1\u202fmin"),
         ("reset", {"to": "earliest"}, "reset to the beginning"),
         ("reset", {"to": "latest"}, "reset to the end"),
         ("reset", {"to": "time", "time_ms": 1_500}, "reset to 1970-01-01 00:00:01.500 UTC"),

@@ -200,10 +200,10 @@ def test_rewind_stops_at_the_first_stored_entry() -> None:
     log = Log()
     log.publish_all(1, 3, 2)
     cursor = cursor_on(log, LATEST)
-    assert cursor.rewind_position(0) == (log.ledgers.end(), None)
-    assert cursor.rewind_position(2) == (Position(1, 2), None)
-    assert cursor.rewind_position(3) == (Position(1, 1), 0b100)
-    assert cursor.rewind_position(100) == (Position(1, 0), None)
+    assert cursor.shifted_position(0) == (log.ledgers.end(), None)
+    assert cursor.shifted_position(-2) == (Position(1, 2), None)
+    assert cursor.shifted_position(-3) == (Position(1, 1), 0b100)
+    assert cursor.shifted_position(-100) == (Position(1, 0), None)
 
 
 def test_undo_of_a_skip_keeps_acks_of_what_was_in_flight() -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.core import ack_chunks, message_index
+from broker.core import ack_chunks, cursor_count, message_index
 from broker.core.ack_set import full
 from broker.core.cursor import Cursor
-from broker.core.cursor_state import AckChunk, CursorFlush, CursorState
+from broker.core.cursor_state import AckChunk, AckOverlay, CursorFlush, CursorState
 from broker.core.position import EARLIEST, LATEST, Position
 from tests.support.examples import model_settings
 from tests.unit.core.logs import ENTRY_BYTES, Log
@@ -84,7 +84,9 @@ class CursorMachine(RuleBasedStateMachine):
         if self.undo is not None:
             # Of the entry on which the act ended, what it passed was not delivered, whatever is acked.
             _, act_mark_delete, restored, passed = self.undo
-            restored |= {m for m in messages if m[0] <= act_mark_delete or m not in passed}
+            restored |= {
+                m for m in messages if m[0] <= act_mark_delete or m not in passed or m[0] == self.passed_whole
+            }
 
     def pick(self, data: st.DataObject) -> Position:
         return data.draw(st.sampled_from(self.log.positions()))
@@ -186,18 +188,44 @@ class CursorMachine(RuleBasedStateMachine):
         behind = sorted(
             m for p in self.log.sizes if p <= self.cursor.mark_delete for m in self.messages_of(p)
         )
-        position, remaining = self.cursor.rewind_position(count)
+        position, remaining = self.cursor.shifted_position(-count)
         self.begin_act(data)
         self.cursor.reset_to(position, remaining)
         self.acked = set(behind[: max(0, len(behind) - count)])
         self.end_act()
 
+    @precondition(has_entries)
+    @rule(data=st.data(), part=st.none() | st.integers(0, 15))
+    def skip_one(self, data: st.DataObject, part: int | None) -> None:
+        position = self.pick(data)
+        if self.cursor.is_acked(position):
+            return
+        self.begin_act(data)
+        self.cursor.skip_one(position, part)
+        self.acked |= {m for m in self.messages_of(position) if part is None or not part >> m[1] & 1}
+        left = self.cursor.remaining_of(position)
+        self.end_act((position, full(self.log.sizes[position]) if left is None else left))
+
+    @precondition(has_entries)
+    @rule(data=st.data())
+    def compare(self, data: st.DataObject) -> None:
+        """What another cursor of the topic has not acked, and the reverse."""
+        other = Cursor.starting_at(self.log.ledgers, self.log.index, self.pick(data))
+        acked = {m for m in self.all_messages() if m[0] <= other.mark_delete}
+        for position in data.draw(st.lists(st.sampled_from(self.log.positions()), max_size=5)):
+            part = data.draw(st.none() | st.integers(0, 15))
+            other.ack(position, part)
+            acked |= {m for m in self.messages_of(position) if part is None or not part >> m[1] & 1}
+        assert self.cursor.acked_only_here(other).messages == len(self.acked - acked)
+        assert other.acked_only_here(self.cursor).messages == len(acked - self.acked)
+
     def begin_act(self, data: st.DataObject) -> None:
         self.before = (self.cursor.snapshot(), set(self.acked))
 
-    def end_act(self) -> None:
+    def end_act(self, inside: tuple[Position, int] | None = None) -> None:
         """The latest act can be undone: remember what an undo must bring back."""
-        self.cursor.start_undo_overlay()
+        self.cursor.start_undo_overlay(AckOverlay(partial=inside) if inside is not None else None)
+        self.passed_whole = inside[0] if inside is not None and not inside[1] else None
         snapshot, acked = self.before
         self.undo = (snapshot, self.cursor.mark_delete, acked, set(self.acked))
 
@@ -281,10 +309,12 @@ class SmallChunkMachine(CursorMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        for module in (ack_chunks, message_index):
+        for module in (ack_chunks, cursor_count, message_index):
             for name, value in (("CHUNK_SHIFT", 3), ("CHUNK_ENTRIES", 8), ("CHUNK_MASK", 7)):
-                self.patch.setattr(module, name, value)
+                if hasattr(module, name):
+                    self.patch.setattr(module, name, value)
         self.patch.setattr(ack_chunks, "_BYTES", 1)
+        self.patch.setattr(message_index, "_FEW_RUNS", 1)
 
     def teardown(self) -> None:
         self.patch.undo()

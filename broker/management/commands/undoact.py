@@ -1,0 +1,26 @@
+"""manage.py undoact: take back the latest act on a subscription's cursor."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from broker.management.act_command import ActCommand
+from broker.service import acts
+
+
+class Command(ActCommand):
+    """By the number that the act's own command, the console and the act log show."""
+
+    help = "Undo an act: put the cursor back, and keep what was acknowledged since. Only the latest act of a cursor."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("act", type=int, help="the act's number")
+        self.add_consent(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.plan_and_apply(
+            lambda: acts.plan_undo(options["act"], who=getpass.getuser(), origin="command line"), options
+        )

@@ -1,0 +1,92 @@
+"""A message id as an operator writes it, found in a topic's log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.core.ack_set import full
+from broker.core.position import Position
+from broker.service.act_kinds.cursor_kind import with_index
+from broker.service.act_kinds.parameters import ActInvalid
+from broker.service.connections import repeat_until_done
+from broker.storage import topics as topic_store
+from vela.wire.errors import InvalidMessageId
+from vela.wire.message_id import MessageId
+
+if TYPE_CHECKING:
+    from broker.service.topic import Topic
+
+__all__ = ["MessagePlace", "find_message"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagePlace:
+    """Where a message is, or was."""
+
+    position: Position
+    index: int | None  # in its batch; None = the whole entry
+    messages: int  # of the entry, 0 when it is not stored
+    is_stored: bool
+
+    @property
+    def everything(self) -> int:
+        """The entry's ack set with nothing acked."""
+        return full(self.messages)
+
+
+async def find_message(topic: Topic, text: str) -> MessagePlace:
+    """Of `ledger:entry`, `ledger:entry:index` or, as clients and the console print it, `ledger:entry:partition:index`.
+
+    An entry that was trimmed, or that is not written yet in a ledger of the topic, is found and not stored. Raises
+    ActInvalid for anything that is no id, an id of another topic or partition, and an index beyond the batch.
+    """
+    position, index = _read(topic, text)
+    ledgers = topic.log.ledgers
+    if ledgers.get(position.ledger_id) is None:
+        await _require_own(topic, text, position.ledger_id)
+    if not ledgers.contains(position):
+        return MessagePlace(position=position, index=index, messages=0, is_stored=False)
+    messages = await with_index(topic, lambda: topic.log.index.require_messages_in(position))
+    if index is not None and index >= messages:
+        holds = f"{messages} message{'s' if messages > 1 else ''}"
+        raise ActInvalid(f"message id {text!r}: {position} holds {holds}, there is no index {index}")
+    return MessagePlace(
+        position=position, index=index if messages > 1 else None, messages=messages, is_stored=True
+    )
+
+
+def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
+    parts = text.strip().split(":")
+    if len(parts) == 3:
+        parts.insert(2, "-1")
+    try:
+        message_id = MessageId.parse(":".join(parts))
+    except InvalidMessageId as error:
+        raise ActInvalid(
+            f"message id {text!r}: write it as ledger:entry, or ledger:entry:index for one message of a batch"
+        ) from error
+    partition = topic.name.partition
+    if message_id.partition >= 0 and message_id.partition != partition:
+        whose = "not partitioned" if partition is None else f"partition {partition}"
+        raise ActInvalid(
+            f"message id {text!r} is of partition {message_id.partition}; {topic.name} is {whose}"
+        )
+    position = Position(message_id.ledger_id, message_id.entry_id)
+    if min(position) < 0:
+        raise ActInvalid(f"message id {text!r}: ledger and entry are not negative")
+    return position, message_id.batch_index if message_id.batch_index >= 0 else None
+
+
+async def _require_own(topic: Topic, text: str, ledger_id: int) -> None:
+    """A ledger that the topic does not have was trimmed, or never was its own."""
+    owner = await repeat_until_done(
+        topic.services.pool,
+        lambda c: topic_store.topic_of_ledger(c, ledger_id),
+        what="looking for a ledger",
+    )
+    if owner is not None and owner != topic.name.full:
+        raise ActInvalid(f"message id {text!r} is of {owner}, not of {topic.name}")
+    first = next(iter(topic.log.ledgers), None)
+    if first is None or ledger_id > first.ledger_id:
+        raise ActInvalid(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")

@@ -1,0 +1,167 @@
+"""An act's parameters: JSON from anybody in, a frozen dataclass out, or a complaint that says what to change.
+
+A kind declares a frozen dataclass whose fields are annotated `Annotated[type, Rule("what it is")]`; types are int, str,
+bool, Literal of texts and Mapping[str, str], each perhaps `| None`. A field without a default must be given. What
+several fields must be together is checked in `__post_init__`, which raises ActInvalid.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from broker.core.errors import BrokerError
+
+__all__ = ["ActInvalid", "NoParameters", "Rule", "json_schema", "read_parameters"]
+
+P = TypeVar("P")
+
+_MOST_TEXT = 4096  # characters
+
+
+class ActInvalid(BrokerError):
+    """The act cannot be planned or applied; the text says what to change."""
+
+    code = "MetadataError"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What one parameter means and may be."""
+
+    doc: str
+    least: int | None = None  # of a number
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoParameters:
+    """Of an act that is described by its kind alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Field:
+    name: str
+    type_: Any  # int, str, bool, a tuple of choices, or Mapping
+    rule: Rule
+    is_required: bool
+    default: Any
+
+
+def read_parameters(shape: type[P], raw: Mapping[str, Any]) -> P:
+    """`raw` as a `shape`. Raises ActInvalid for what is missing, unknown, of another type or out of range."""
+    known = _fields(shape)
+    unknown = raw.keys() - {field.name for field in known}
+    if unknown:
+        takes = ", ".join(field.name for field in known) or "no parameters"
+        raise ActInvalid(f"unknown parameter {min(unknown)!r}; this act takes {takes}")
+    values = {}
+    for field in known:
+        value = raw.get(field.name)
+        if value is None:
+            if field.is_required:
+                raise ActInvalid(f"{field.name} is missing: {field.rule.doc}")
+            continue
+        values[field.name] = _checked(field, value)
+    return shape(**values)
+
+
+def json_schema(shape: type[Any]) -> dict[str, Any]:
+    """A kind's parameters as JSON Schema, for /api/v1/openapi.json."""
+    known = _fields(shape)
+    schema: dict[str, Any] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {field.name: _property(field) for field in known},
+    }
+    required = [field.name for field in known if field.is_required]
+    return {**schema, "required": required} if required else schema
+
+
+def _fields(shape: Any) -> tuple[_Field, ...]:
+    hints = get_type_hints(shape, include_extras=True)
+    return tuple(
+        _field(
+            each.name,
+            hints[each.name],
+            each.default if each.default_factory is MISSING else each.default_factory(),
+        )
+        for each in fields(shape)
+    )
+
+
+def _field(name: str, hint: Any, default: Any) -> _Field:
+    if get_origin(hint) is not Annotated:
+        raise TypeError(f"{name}: annotate it with Annotated[…, Rule(…)]")
+    type_, rule = get_args(hint)
+    if get_origin(type_) in (Union, types.UnionType):
+        (type_,) = (each for each in get_args(type_) if each is not type(None))
+    if get_origin(type_) is Literal:
+        type_ = get_args(type_)
+    elif get_origin(type_) is not None:
+        type_ = Mapping
+    return _Field(
+        name=name,
+        type_=type_,
+        rule=rule,
+        is_required=default is MISSING,
+        default=None if default is MISSING else default,
+    )
+
+
+def _checked(field: _Field, value: Any) -> Any:
+    name, rule = field.name, field.rule
+    if isinstance(field.type_, tuple):
+        if value not in field.type_:
+            raise ActInvalid(f"{name} is {value!r}: use {' or '.join(field.type_)}")
+    elif field.type_ is int:
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if (
+            not is_number
+            or (rule.least is not None and value < rule.least)
+            or (rule.most is not None and value > rule.most)
+        ):
+            raise ActInvalid(f"{name} is {value!r}: it takes a whole number{_range(rule)}")
+    elif field.type_ is bool:
+        if not isinstance(value, bool):
+            raise ActInvalid(f"{name} is {value!r}: it takes true or false")
+    elif field.type_ is str:
+        if not isinstance(value, str) or "\0" in value or len(value) > _MOST_TEXT:
+            raise ActInvalid(
+                f"{name} is {_short(value)}: it takes text of at most {_MOST_TEXT} characters, without NUL"
+            )
+    elif not isinstance(value, Mapping) or not all(isinstance(each, str) for each in value.values()):
+        raise ActInvalid(f"{name} is {_short(value)}: it takes an object of texts")
+    return value
+
+
+def _range(rule: Rule) -> str:
+    if rule.least is not None and rule.most is not None:
+        return f" from {rule.least} to {rule.most}"
+    if rule.least is not None:
+        return f" of at least {rule.least}"
+    return f" of at most {rule.most}" if rule.most is not None else ""
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _property(field: _Field) -> dict[str, Any]:
+    schema: dict[str, Any] = {"description": field.rule.doc}
+    if isinstance(field.type_, tuple):
+        schema |= {"type": "string", "enum": list(field.type_)}
+    elif field.type_ is Mapping:
+        schema |= {"type": "object", "additionalProperties": {"type": "string"}}
+    else:
+        schema["type"] = {int: "integer", bool: "boolean", str: "string"}[field.type_]
+    if field.rule.least is not None:
+        schema["minimum"] = field.rule.least
+    if field.rule.most is not None:
+        schema["maximum"] = field.rule.most
+    if field.default is not None:
+        schema["default"] = dict(field.default) if field.type_ is Mapping else field.default
+    return schema

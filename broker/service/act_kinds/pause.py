@@ -1,0 +1,81 @@
+"""Pause and resume: nothing is dispatched on a subscription; acks, flow and connections go on. Stored with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from broker.core.errors import TopicFenced
+from broker.service.act_kinds.base import ActContext
+from broker.service.act_kinds.direct import DirectKind, Effect
+from broker.service.act_kinds.parameters import ActInvalid, NoParameters
+from broker.storage import cursors as cursor_store
+
+if TYPE_CHECKING:
+    from broker.service.subscription import Subscription
+    from broker.storage.connection import Connection
+
+__all__ = ["Pause", "Resume"]
+
+
+class _Switch(DirectKind[NoParameters]):
+    pauses: ClassVar[bool]
+    parameters = NoParameters
+
+    async def measure(self, context: ActContext, given: NoParameters) -> Effect:
+        subscription = await context.subscription()
+        # An apply may find it done: the broker died before it could say so.
+        if subscription.is_paused is self.pauses and not context.act.is_apply:
+            raise ActInvalid(f"{subscription.name} is {'' if self.pauses else 'not '}paused already")
+        kept = len(subscription.consumers)
+        if self.pauses:
+            words = "nothing more is delivered until it is resumed; consumers stay connected and may ack"
+        else:
+            words = f"delivery goes on; {subscription.cursor.backlog_messages} messages are not acked yet"
+        return Effect(words=(words,), consumers_kept=kept)
+
+    async def carry_out(self, context: ActContext, given: NoParameters) -> None:
+        subscription = await context.subscription()
+        topic = subscription.topic
+        if self.pauses:
+            subscription.is_paused = True  # what went out while the row is written would come after the pause
+        stored = await topic.services.ownership.write(
+            topic,
+            lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
+            what="pausing a subscription",
+        )
+        if not stored:
+            raise TopicFenced(f"{topic.name} moved to another broker; plan again")
+        subscription.is_paused = self.pauses
+        topic.services.reporter.changed(subscription)
+        subscription.pump()
+
+
+class Pause(_Switch):
+    """Stop dispatch."""
+
+    name = "pause"
+    summary = "Deliver nothing until it is resumed; consumers stay connected and may ack."
+    no_undo = "resume takes it back"
+    pauses = True
+
+
+class Resume(_Switch):
+    """Dispatch again."""
+
+    name = "resume"
+    summary = "Deliver again after a pause."
+    no_undo = "pause takes it back"
+    pauses = False
+
+
+async def _stored(
+    connection: Connection, subscription: Subscription, owner_epoch: int, is_paused: bool
+) -> bool | None:
+    done = await cursor_store.set_paused(
+        connection,
+        topic_id=subscription.topic.topic_id,
+        owner_epoch=owner_epoch,
+        subscription_id=subscription.subscription_id,
+        paused=is_paused,
+    )
+    return done or None

@@ -1,0 +1,79 @@
+"""Skip and clear: what is passed counts as acked and is not delivered (semantics 2.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from broker.service.act_kinds.base import ActContext
+from broker.service.act_kinds.cursor_kind import Change, CursorKind, Target, with_index
+from broker.service.act_kinds.message_place import find_message
+from broker.service.act_kinds.parameters import ActInvalid, NoParameters, Rule
+
+if TYPE_CHECKING:
+    from broker.service.subscription import Subscription
+
+__all__ = ["Clear", "Skip", "SkipMessages", "SkipOne", "TheMessage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkipMessages:
+    """How many."""
+
+    messages: Annotated[int, Rule("so many unacknowledged messages; it can end inside a batch", least=1)]
+
+
+class Skip(CursorKind[SkipMessages]):
+    """The next N unacked messages; consumers stay."""
+
+    name = "skip"
+    summary = "Pass over the next messages: they count as acked and are not delivered."
+    parameters = SkipMessages
+
+    async def find(self, context: ActContext, subscription: Subscription, given: SkipMessages) -> Change:
+        found = await with_index(
+            subscription.topic, lambda: subscription.cursor.position_after_messages(given.messages)
+        )
+        notes: tuple[str, ...] = ()
+        if found.messages != given.messages:
+            notes = (f"only {found.messages} messages are left to skip",)
+        return Target(
+            how="move", position=found.mark_delete, remaining=found.remaining, notes=notes
+        ).as_change()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TheMessage:
+    """Which one."""
+
+    id: Annotated[str, Rule("ledger:entry, or ledger:entry:index for one message of a batch")]
+
+
+class SkipOne(CursorKind[TheMessage]):
+    """One message, wherever it is; the cursor's place stays unless it touches it."""
+
+    name = "skip_one"
+    summary = "Acknowledge one message in the subscription's stead: a poison message, for example."
+    parameters = TheMessage
+
+    async def find(self, context: ActContext, subscription: Subscription, given: TheMessage) -> Change:
+        cursor = subscription.cursor
+        place = await find_message(subscription.topic, given.id)
+        if not place.is_stored:
+            raise ActInvalid(f"{given.id} is not stored: there is nothing to skip")
+        remaining = None if place.index is None else place.everything & ~(1 << place.index)
+        left = cursor.remaining_of(place.position)
+        if left == 0 or (left is not None and place.index is not None and not left >> place.index & 1):
+            raise ActInvalid(f"{given.id} is acknowledged already")
+        return Target(how="one", position=place.position, remaining=remaining).as_change()
+
+
+class Clear(CursorKind[NoParameters]):
+    """Everything stored when it was planned; consumers stay."""
+
+    name = "clear"
+    summary = "Pass over everything that waits: it counts as acked and is not delivered."
+    parameters = NoParameters
+
+    async def find(self, context: ActContext, subscription: Subscription, given: NoParameters) -> Change:
+        return Target(how="move", position=subscription.topic.log.ledgers.last_position()).as_change()
