@@ -1,4 +1,4 @@
-"""What clients, and the broker by its policies, do by themselves: in the log beside operators' acts, never asked for."""
+"""What clients, and the broker by its policies, do by themselves: logged beside operators' acts, never asked for."""
 
 from __future__ import annotations
 
