@@ -348,7 +348,9 @@ class Cursor:
 
         `overlay` is what an earlier process had recorded, or of an act beyond mark-delete what it left of its entry.
         """
-        self._overlay = OverlayRecorder(overlay or AckOverlay(partial=self.act_inside()))
+        self._overlay = OverlayRecorder(
+            overlay or AckOverlay(mark_delete=self._mark_delete, partial=self.act_inside())
+        )
 
     def undo_overlay(self) -> AckOverlay | None:
         """What was recorded so far; None when nothing is being recorded."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.core.position import EARLIEST, Position
+from broker.core.position import EARLIEST, LATEST, Position
 
 
 class AckResult(NamedTuple):
@@ -59,6 +59,7 @@ class CursorState:
 class AckOverlay:
     """Acks of messages that an act had already passed, kept while it can be undone (design 9)."""
 
+    mark_delete: Position = LATEST  # right after the act: acks beyond it say nothing of what it passed
     through: Position = EARLIEST  # highest cumulative ack at or below the act's mark-delete
     chunks: tuple[AckChunk, ...] = ()
     partial: tuple[Position, int] | None = None  # what the act left of the entry after it

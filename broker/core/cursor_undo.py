@@ -18,6 +18,7 @@ class OverlayRecorder:
     """
 
     def __init__(self, overlay: AckOverlay) -> None:
+        self._mark_delete = overlay.mark_delete
         self._through = overlay.through
         self._acked = AckChunks(overlay.chunks)
         self._partial = overlay.partial
@@ -30,6 +31,8 @@ class OverlayRecorder:
 
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
         """`messages` of the entry are acked but for `remaining`; 0 messages: it is not stored any more."""
+        if position > self._mark_delete and position != self.passed_entry:
+            return
         if not messages or position <= self._through or self._acked.has(*position):
             return
         self.is_dirty = True
@@ -43,6 +46,8 @@ class OverlayRecorder:
             self._acked.add(*position)
 
     def ack_through(self, position: Position, remaining: int | None, messages: int) -> None:
+        if position > self._mark_delete:
+            return
         self.is_dirty = True
         if remaining is None:
             self._through = max(self._through, position)
@@ -58,7 +63,12 @@ class OverlayRecorder:
         return self.freeze()
 
     def freeze(self) -> AckOverlay:
-        return AckOverlay(through=self._through, chunks=self._acked.freeze(), partial=self._partial)
+        return AckOverlay(
+            mark_delete=self._mark_delete,
+            through=self._through,
+            chunks=self._acked.freeze(),
+            partial=self._partial,
+        )
 
 
 def merge_undo(

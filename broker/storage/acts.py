@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.core.cursor_state import AckOverlay, CursorState
-from broker.core.position import Position
+from broker.core.position import LATEST, Position
 from broker.storage.chunk_codec import (
     decode_overlay,
     decode_snapshot,
@@ -29,6 +29,7 @@ __all__ = [
     "latest_move",
     "open_undos",
     "record_client_act",
+    "recorded_acks",
     "report",
     "store_overlays",
     "undo_source",
@@ -240,7 +241,7 @@ async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
         before=None if row[4] is None else decode_snapshot(bytes(row[4])),
         result=row[5] or {},
         is_open=bool(row[6]),
-        acked_since=_overlay(row[7], row[5]),
+        acked_since=recorded_acks(row[7], row[5]),
     )
 
 
@@ -248,7 +249,9 @@ async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
     """For each cursor of a topic whose latest move can be undone: what is recorded for that."""
     cursor = await connection.execute(query("acts", "open_undos"), (topic_id,))
     return [
-        OpenUndo(subscription_id=row[0], act_id=row[1], until_ms=row[2], acked_since=_overlay(row[4], row[3]))
+        OpenUndo(
+            subscription_id=row[0], act_id=row[1], until_ms=row[2], acked_since=recorded_acks(row[4], row[3])
+        )
         for row in await cursor.fetchall()
     ]
 
@@ -274,10 +277,17 @@ def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None
     return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
 
 
-def _overlay(acked_since: Any, result: Mapping[str, Any] | None) -> AckOverlay:
-    inside = (result or {}).get("inside")
-    partial = None if inside is None else (Position.parse(inside["position"]), int(inside["remaining"], 16))
-    return decode_overlay(None if acked_since is None else bytes(acked_since), partial)
+def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -> AckOverlay:
+    """Acks of what an act passed, from its row."""
+    told = result or {}
+    inside, after = told.get("inside"), told.get("after")
+    return decode_overlay(
+        None if acked_since is None else bytes(acked_since),
+        mark_delete=LATEST if after is None else Position.parse(after),
+        partial=None
+        if inside is None
+        else (Position.parse(inside["position"]), int(inside["remaining"], 16)),
+    )
 
 
 async def latest_move(connection: Connection, subscription_id: int) -> int | None:

@@ -88,12 +88,15 @@ def encode_overlay(overlay: AckOverlay) -> bytes:
     ).encode()
 
 
-def decode_overlay(data: bytes | None, partial: tuple[Position, int] | None) -> AckOverlay:
-    """The reverse of `encode_overlay`; None = nothing was acked."""
+def decode_overlay(
+    data: bytes | None, *, mark_delete: Position, partial: tuple[Position, int] | None
+) -> AckOverlay:
+    """The reverse of `encode_overlay`, with what the act's result says; None = nothing was acked."""
     if data is None:
-        return AckOverlay(partial=partial)
+        return AckOverlay(mark_delete=mark_delete, partial=partial)
     raw = json.loads(data)
     return AckOverlay(
+        mark_delete=mark_delete,
         through=Position(*raw["through"]),
         chunks=tuple(_chunk_from_json(chunk) for chunk in raw["chunks"]),
         partial=partial,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
-from broker.core.cursor_state import AckChunk, CursorFlush, CursorState
+from broker.core.cursor_state import AckChunk, AckOverlay, CursorFlush, CursorState
 from broker.core.entry import StoredEntry
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
@@ -75,6 +75,7 @@ class _Act:
     plan: dict[str, Any] | None = None
     cursor_version: int | None = None
     error: str = ""
+    acked_since: AckOverlay | None = None
 
 
 class _Connection:
@@ -125,8 +126,10 @@ class MemoryStorage:
                     cursors,
                     ("subscriptions_of", "create_subscription", "set_type", "delete_subscription", "flush"),
                 ),
+                (cursors, ("set_paused",)),
                 (sessions, ("upsert_consumers", "delete_sessions")),
-                (acts, ("finish", "apply_to_cursor", "record_client_act", "undo_source", "latest_applied")),
+                (acts, ("finish", "apply_to_cursor", "record_client_act", "undo_source", "latest_move")),
+                (acts, ("open_undos", "store_overlays")),
             ):
                 for name in names:
                     stack.enter_context(patch.object(module, name, getattr(self, f"_{name}")))
@@ -288,6 +291,7 @@ class MemoryStorage:
                 properties=properties,
                 cursor=state,
                 last_used_ms=0,
+                paused=False,
             )
         )
         stored.set(state)
@@ -302,6 +306,11 @@ class MemoryStorage:
         self, _: object, *, topic_id: int, subscription_id: int, owner_epoch: int
     ) -> bool:
         return self.cursors.pop(subscription_id, None) is not None
+
+    async def _set_paused(self, _: object, *, subscription_id: int, paused: bool, **__: object) -> bool:
+        stored = self.cursors[subscription_id][1]
+        stored.row = replace(stored.row, paused=paused)
+        return True
 
     async def _flush(
         self, _: object, *, epochs: Mapping[int, int], dirty: Sequence[cursors.DirtyCursor]
@@ -338,6 +347,7 @@ class MemoryStorage:
         plan: str | None = None,
         result: str | None = None,
         error: str = "",
+        error_code: str = "",
         cursor_version: int | None = None,
     ) -> None:
         act = self.acts[act_id]
@@ -378,9 +388,30 @@ class MemoryStorage:
             before=act.before,
             result=act.result,
             is_open=True,
+            acked_since=act.acked_since or acts.recorded_acks(None, act.result),
         )
 
-    async def _latest_applied(self, _: object, subscription_id: int) -> int | None:
+    async def _open_undos(self, _: object, topic_id: int) -> list[acts.OpenUndo]:
+        found = []
+        for subscription_id, (owner, _stored) in self.cursors.items():
+            act_id = await self._latest_move(_, subscription_id) if owner == topic_id else None
+            if act_id is not None and self.acts[act_id].kind != "seek":
+                act = self.acts[act_id]
+                recorded = act.acked_since or acts.recorded_acks(None, act.result)
+                found.append(
+                    acts.OpenUndo(
+                        subscription_id=subscription_id, act_id=act_id, until_ms=2**62, acked_since=recorded
+                    )
+                )
+        return found
+
+    async def _store_overlays(
+        self, _: object, *, epochs: Mapping[int, int], overlays: Sequence[tuple[int, int, AckOverlay]]
+    ) -> None:
+        for _topic_id, act_id, overlay in overlays:
+            self.acts[act_id].acked_since = overlay
+
+    async def _latest_move(self, _: object, subscription_id: int) -> int | None:
         mine = [
             act_id
             for act_id, act in self.acts.items()

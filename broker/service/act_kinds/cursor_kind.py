@@ -172,7 +172,9 @@ class CursorKind(ActKind[P]):
             )
             if undo_window_s:
                 until_ms = subscription.topic.services.clock.now_ms() + 1000 * undo_window_s
-                recorded = AckOverlay(partial=change.inside(subscription.cursor))
+                recorded = AckOverlay(
+                    mark_delete=subscription.cursor.mark_delete, partial=change.inside(subscription.cursor)
+                )
                 subscription.record_for_undo(act.act_id, until_ms, recorded)
 
     async def _preview(self, subscription: Subscription, change: Change) -> PlannedMove:

@@ -136,7 +136,7 @@ class CursorMachine(RuleBasedStateMachine):
             if self.undo is not None:
                 _, act_mark_delete, restored, passed = self.undo
                 restored |= {m for m in upto | members if m[0] > act_mark_delete} - passed
-        elif self.undo is not None:
+        elif self.undo is not None and position <= self.undo[1]:
             self.undo[2].update(upto | members)
         assert result.messages == len(self.acked) - before
 
@@ -224,7 +224,9 @@ class CursorMachine(RuleBasedStateMachine):
 
     def end_act(self, inside: tuple[Position, int] | None = None) -> None:
         """The latest act can be undone: remember what an undo must bring back."""
-        self.cursor.start_undo_overlay(AckOverlay(partial=inside) if inside is not None else None)
+        self.cursor.start_undo_overlay(
+            AckOverlay(mark_delete=self.cursor.mark_delete, partial=inside) if inside is not None else None
+        )
         self.passed_whole = inside[0] if inside is not None and not inside[1] else None
         snapshot, acked = self.before
         self.undo = (snapshot, self.cursor.mark_delete, acked, set(self.acked))
