@@ -27,6 +27,8 @@ def an_act(shop: Shop, **changes: Any) -> Act:
             "subscription_name": "billing",
             "parameters": {"to": "earliest"},
             "result": {"replayed_messages": 12, "skipped_messages": 0},
+            "cursor_before": b"{}",
+            "finished_at": now(),
             "who": "ada",
             "origin": "console 10.0.0.1",
             "requested_at": now(),

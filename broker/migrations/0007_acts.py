@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("broker", "0005_delayed_entry"),
+        ("broker", "0006_lifetime"),
     ]
 
     operations = [
