@@ -27,6 +27,8 @@ class BrokerSettings:
     max_message_bytes: int  # VELA_MAX_MESSAGE_BYTES: largest entry payload accepted
     tick_ms: int  # VELA_TICK_MS: period of Celery beat's tick
     wheel_enabled: bool  # VELA_WHEEL: the owner's own timing wheel, finer than a tick
+    long_polling: bool  # VELA_LONG_POLLING: held pulls wait as long as they ask for, not the short time
+    short_polling_ms: int  # VELA_SHORT_POLLING_MS: how long a pull is held where long polling is off
     act_expiry_s: int  # VELA_ACT_EXPIRY_S: an act that waited longer is refused
     undo_window_s: int  # VELA_UNDO_WINDOW_S: how long an applied act can be undone
     auto_create_topics: bool  # VELA_AUTO_CREATE_TOPICS
@@ -73,6 +75,8 @@ class BrokerSettings:
             max_message_bytes=read.integer("VELA_MAX_MESSAGE_BYTES", 5 * MIB, least=1024, most=256 * MIB),
             tick_ms=read.integer("VELA_TICK_MS", 1000, least=100),
             wheel_enabled=read.flag("VELA_WHEEL", default=True),
+            long_polling=read.flag("VELA_LONG_POLLING", default=True),
+            short_polling_ms=read.integer("VELA_SHORT_POLLING_MS", 1000, least=1),
             act_expiry_s=read.integer("VELA_ACT_EXPIRY_S", 600, least=1),
             undo_window_s=read.integer("VELA_UNDO_WINDOW_S", 3600, least=0),
             auto_create_topics=read.flag("VELA_AUTO_CREATE_TOPICS", default=True),

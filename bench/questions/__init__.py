@@ -9,6 +9,7 @@ from bench.questions import (
     bad_peers,
     consume_backlog,
     drain,
+    held_pulls,
     held_snapshot,
     latency,
     publish_binary,
@@ -30,4 +31,5 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "reset": reset.ask,
     "held_snapshot": held_snapshot.ask,
     "bad_peers": bad_peers.ask,
+    "held_pulls": held_pulls.ask,
 }

@@ -16,6 +16,7 @@ from broker.service.deadlines import Deadlines
 from broker.service.effective_policies import effective_policies
 from broker.service.entry_cache import EntryCache
 from broker.service.flusher import Flusher
+from broker.service.holds import Holds
 from broker.service.housekeeping import Housekeeping
 from broker.service.interception import Interception
 from broker.service.lifetime import Lifetime
@@ -23,6 +24,7 @@ from broker.service.metrics import metrics_text
 from broker.service.ownership import Ownership
 from broker.service.plugins import load_plugins
 from broker.service.policy_rounds import PolicyRounds
+from broker.service.pull_offsets import commit_offset, committed_offset
 from broker.service.reporter import Reporter
 from broker.service.segments import Segments
 from broker.service.services import Services
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from broker.core.policies import Policies
     from broker.service.consumer import Consumer
     from broker.service.producer import Producer
+    from broker.service.pull_values import HeldPull, PullAnswer, PullAsk
     from broker.service.values import (
         ClientIdentity,
         ConsumerSink,
@@ -84,6 +87,7 @@ class Broker:
         )
         services.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), services.ownership)
         services.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
+        services.holds = Holds(services, self.topics.get)
         services.reporter = Reporter(ConnectionPool(conninfo, name="reporter", size=1), clock)
         services.entry_filters = load_plugins("VELA_ENTRY_FILTERS", settings.entry_filters, "verdict")
         interceptors = load_plugins("VELA_INTERCEPTORS", settings.interceptors, "sending")
@@ -118,6 +122,7 @@ class Broker:
         await self.lifetime.stop()
         await self.acts.stop()
         services.deadlines.stop()
+        services.holds.stop()
         try:
             await asyncio.wait_for(services.writer.drain(), timeout=_STOP_DRAIN_S)
         except TimeoutError:
@@ -179,6 +184,32 @@ class Broker:
         check_printable("consumer", request.consumer_name)
         topic = await self.topic(request.topic, create=request.create_topic)
         return await topic.subscribe(request, identity, sink)
+
+    async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
+        """Answer a long-poll pull or hold it. Raises TopicNotFound (also for a queue it has not), BrokerError."""
+        return await self.services.holds.pull(await self._queue(ask.topic, ask.queue), ask)
+
+    def forget_pull(self, held: HeldPull) -> None:
+        """Whoever waited for a held pull is gone. Safe to repeat."""
+        self.services.holds.forget(held)
+
+    async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
+        """How far a consumer group says it is. Raises SubscriptionNotFound, TopicNotFound."""
+        return await committed_offset(await self._queue(topic, queue), subscription)
+
+    async def commit_offset(self, topic: TopicName, queue: int, subscription: str, offset: int) -> int:
+        """Everything before `offset` has been consumed: durable when this returns; returns the offset kept.
+
+        Raises SubscriptionBusy, NotAllowed, TopicNotFound. Safe to repeat.
+        """
+        return await commit_offset(await self._queue(topic, queue), subscription, offset)
+
+    async def _queue(self, topic: TopicName, queue: int) -> Topic:
+        """A queue is a partition, or the whole of a topic that has none."""
+        partitions = await self.partition_count(topic, create=False)
+        if queue >= max(1, partitions):
+            raise TopicNotFound(f"topic {topic} has {max(1, partitions)} queues; there is no queue {queue}")
+        return await self.topic(topic.with_partition(queue) if partitions else topic, create=False)
 
     async def topic(self, name: TopicName, *, create: bool) -> Topic:
         """The topic in memory, loaded or made when need be; concurrent callers share one load.
@@ -280,6 +311,7 @@ class Broker:
             self.acts.wake()
         elif channel == "vela_tick":
             self.services.deadlines.run_due()
+            self.services.holds.check()
         elif channel == "vela_policies":
             self.policy_rounds.ask()
         elif channel == "vela_lifetime":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from broker.service.broker import Broker
+    from broker.service.holds import Holds
     from broker.service.subscription import Subscription
     from broker.service.topic import Topic
     from broker.storage.lifetime import OldestPin
@@ -68,7 +69,33 @@ def metrics_text(broker: Broker) -> str:
     _series(
         lines, "vela_cache_bytes", "gauge", "entry data held in memory", [("", services.cache.size_bytes)]
     )
+    _hold_series(lines, services.holds)
     return "\n".join(lines) + "\n"
+
+
+def _hold_series(lines: list[str], holds: Holds) -> None:
+    _series(lines, "vela_pulls_held", "gauge", "long-poll requests waiting for a message", [("", len(holds))])
+    _series(
+        lines,
+        "vela_pulls_held_total",
+        "counter",
+        "long-poll requests that were held",
+        [("", holds.held_total)],
+    )
+    _series(
+        lines,
+        "vela_pull_wake_ups_total",
+        "counter",
+        "held requests answered because a message arrived",
+        [("", holds.wake_ups)],
+    )
+    _series(
+        lines,
+        "vela_pull_answers_total",
+        "counter",
+        "long-poll answers by outcome",
+        [(f'{{outcome="{status.value}"}}', float(count)) for status, count in holds.answers.items()],
+    )
 
 
 def _topic_series(lines: list[str], topics: list[Topic]) -> None:

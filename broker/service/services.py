@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from broker.service.deadlines import Deadlines
     from broker.service.entry_cache import EntryCache
     from broker.service.flusher import Flusher
+    from broker.service.holds import Holds
     from broker.service.interception import Interception
     from broker.service.ownership import Ownership
     from broker.service.plugins import EntryFilter
@@ -42,6 +43,7 @@ class Services:
     writer: Writer
     flusher: Flusher
     deadlines: Deadlines
+    holds: Holds
     reporter: Reporter
     entry_filters: Sequence[EntryFilter]
     interception: Interception | None  # None = nobody is to be told

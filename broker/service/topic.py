@@ -180,6 +180,8 @@ class Topic:
         self.services.reporter.topic_changed(self)
         if batch.delayed:
             self.delayed.appended(batch.delayed)
+        if self.services.holds.holds(self.name):
+            self.services.holds.arrived(self, batch.entries)
         for subscription in list(self.subscriptions.values()):
             subscription.pump()
 
@@ -463,6 +465,7 @@ class Topic:
         for subscription in list(self.subscriptions.values()):
             subscription.close_consumers("the broker lets the topic go")
             subscription.stop_reading()
+        self.services.holds.topic_gone(self)
         self.services.forget_topic(self)
 
     def _require_open(self) -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "append",
     "append_ms_at",
     "last_entry",
+    "messages_through",
     "read",
     "read_counts",
     "read_some",
@@ -164,6 +165,15 @@ async def append_ms_at(
 ) -> int | None:
     """When one entry was appended; None when it is not stored."""
     cursor = await connection.execute(for_segment("append_ms_at", segment_id), (ledger_id, entry_id))
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+async def messages_through(
+    connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
+) -> int | None:
+    """Messages of the topic up to and with one entry; None when it is not stored."""
+    cursor = await connection.execute(for_segment("messages_through", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])
 

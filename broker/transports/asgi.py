@@ -1,6 +1,6 @@
-"""The ASGI application of the broker's process: WebSocket endpoints and three pages, before any Django middleware.
+"""The ASGI application of the broker's process: WebSocket endpoints, long-poll pull and three pages.
 
-No ORM, no middleware and no thread hop lies on a message's path (design 3).
+Mounted before Django: no ORM, no middleware and no thread hop lies on a message's path (design 3).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from channels.routing import ProtocolTypeRouter
 
 from broker.transports.http_pages import HttpPages
+from broker.transports.pull_pages import PullPages
 from broker.transports.websocket_router import WebSocketRouter
 
 if TYPE_CHECKING:
@@ -24,5 +25,10 @@ AsgiApplication: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
 
 def application(broker: BrokerPort) -> AsgiApplication:
     """Routes by protocol; needs the `vela.socket` extension of `DaphneServer`."""
-    router = ProtocolTypeRouter({"http": HttpPages(broker), "websocket": WebSocketRouter(broker)})
+    pages, pulls = HttpPages(broker), PullPages(broker)
+
+    async def http(scope: Scope, receive: Receive, send: Send) -> None:
+        await (pulls if scope["path"].startswith("/pull/") else pages)(scope, receive, send)
+
+    router = ProtocolTypeRouter({"http": http, "websocket": WebSocketRouter(broker)})
     return cast(AsgiApplication, router)

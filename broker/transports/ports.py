@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from broker.core.position import Position
     from broker.core.subscription import SubscriptionType
     from broker.core.topic_name import TopicName
+    from broker.service.pull_values import HeldPull, PullAnswer, PullAsk
     from broker.service.values import (
         AckRequest,
         ClientIdentity,
@@ -122,6 +123,18 @@ class BrokerPort(Protocol):
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Full names; partitions one by one."""
+
+    async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
+        """A long-poll pull: its answer, or a request that is held. Raises BrokerError."""
+
+    def forget_pull(self, held: HeldPull) -> None:
+        """Whoever waited is gone. Safe to repeat."""
+
+    async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
+        """How far a consumer group says it is. Raises BrokerError."""
+
+    async def commit_offset(self, topic: TopicName, queue: int, subscription: str, offset: int) -> int:
+        """Everything before `offset` has been consumed; returns the offset kept. Raises BrokerError."""
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink

@@ -15,6 +15,7 @@ __all__ = [
     "EntryIsChunk",
     "FrameTooLarge",
     "InvalidMessageId",
+    "InvalidPull",
     "LocalProtocolError",
     "MalformedCommand",
     "MalformedFrame",
@@ -97,3 +98,7 @@ class EntryEncrypted(EntryCorrupt):
 
 class EntryIsChunk(EntryCorrupt):
     """Not damaged: the entry is one piece of a message; the pieces must be joined first."""
+
+
+class InvalidPull(WireError, ValueError):
+    """A long-poll request that cannot be read; the text names the parameter and what it takes."""

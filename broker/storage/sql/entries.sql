@@ -75,5 +75,6 @@ SELECT append_ms FROM {entries} WHERE ledger_id = %b ORDER BY entry_id LIMIT 1
 -- One probe of the binary search by time: append times never go back within a topic.
 SELECT append_ms FROM {entries} WHERE ledger_id = %b AND entry_id = %b
 
--- name: entry_by_cumulative_probe
+-- name: messages_through
+-- One probe of the search for an offset counted in messages.
 SELECT cumulative_messages FROM {entries} WHERE ledger_id = %b AND entry_id = %b

@@ -1,6 +1,7 @@
 -- What time drives, from outside the broker's process (design 7). Changes no delivery state: it notifies the owner.
 
 -- name: tick
+-- The owner is told even when no row is due: what it only holds in memory, such as held pulls, has none.
 -- One at a time, however many workers run: the second finds the lock taken and leaves. A deadline of an older epoch is
 -- of a delivery that is gone. A delayed entry that is due has its row until the owner has let it go.
 WITH RECURSIVE mine AS (
@@ -24,8 +25,7 @@ WITH RECURSIVE mine AS (
 ), work AS (
     SELECT due.subscriptions + released.topics AS places FROM due, released
 )
-SELECT pg_notify('vela_tick', work.places::text), work.places
-FROM work, mine WHERE mine.taken AND work.places > 0
+SELECT pg_notify('vela_tick', work.places::text), work.places FROM work, mine WHERE mine.taken
 
 -- name: policies
 -- Quotas and expiry are the owner's to check, from memory; it is only told that it is time.

@@ -11,9 +11,11 @@ from vela.wire.compression import Compression
 from vela.wire.entry.decoding import Message, decode_messages
 from vela.wire.entry.encoding import OutgoingMessage, encode_batch, encode_single
 from vela.wire.entry.header import EntryHeader, parse_header
+from vela.wire.errors import EntryCorrupt
 
 __all__ = [
     "Compression",
+    "EntryCorrupt",
     "EntryHeader",
     "Message",
     "OutgoingMessage",

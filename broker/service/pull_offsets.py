@@ -1,0 +1,91 @@
+"""Offsets of consumer groups that pull: the group is a durable subscription, its offset the cursor's mark-delete.
+
+RocketMQ's clients commit the smallest offset they have not finished; so do they here, by a request of their own or
+along with a pull. Committing is a cumulative ack: it never goes back (an operator's reset does), it holds retention,
+and the console shows the group's backlog like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from broker.core.errors import BrokerError, ServiceNotReady, SubscriptionBusy, SubscriptionNotFound
+from broker.core.position import EARLIEST
+from broker.core.subscription import SubscriptionType, check_name
+from broker.service.pull_reader import bounds
+
+if TYPE_CHECKING:
+    from broker.service.subscription import Subscription
+    from broker.service.topic import Topic
+
+__all__ = ["commit_offset", "committed_offset"]
+
+
+async def committed_offset(topic: Topic, name: str) -> int:
+    """The group's next offset. Raises SubscriptionNotFound for a group that never committed."""
+    subscription = topic.subscriptions.get(name)
+    if subscription is None or not subscription.is_durable:
+        raise SubscriptionNotFound(f"no group {name} has committed an offset of {topic.name}")
+    return await _offset_of(subscription)
+
+
+async def commit_offset(topic: Topic, name: str, offset: int) -> int:
+    """Keep that everything before `offset` is consumed; durable when this returns, with the offset kept.
+
+    An offset beyond the end counts as the end, one behind the group's own changes nothing. Raises SubscriptionBusy
+    while consumers are attached to the subscription of that name, NotAllowed for a name that cannot be.
+    """
+    check_name(name)
+    subscription = await topic.find_or_create_subscription(name, SubscriptionType.EXCLUSIVE, EARLIEST, {})
+    async with subscription.moves.idle():
+        if subscription.consumers:
+            raise SubscriptionBusy(
+                f"subscription {name} of {topic.name} has {len(subscription.consumers)} consumers attached, which ack "
+                "for themselves; choose another group name"
+            )
+        low, end = bounds(topic)
+        target = min(offset, end)
+        if target > max(low, await _offset_of(subscription)):
+            await _ack_before(topic, subscription, target)
+    return await _offset_of(subscription)
+
+
+async def _ack_before(topic: Topic, subscription: Subscription, offset: int) -> None:
+    position, before = await topic.services.holds.place(topic, offset - 1)
+    messages = 0
+
+    def ack() -> None:
+        nonlocal messages
+        messages = topic.log.index.messages_in(position) or 0
+        done = offset - before
+        remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
+        subscription.cursor.ack_through(position, remaining)
+
+    await topic.reader.load_index(topic.log.index.unknown(position))
+    await subscription.moves.with_index(ack)
+    stored: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
+
+    def durable(error: BrokerError | None) -> None:
+        if not stored.done():
+            stored.set_result(error)
+
+    topic.services.flusher.when_durable(subscription, durable)
+    error = await stored
+    topic.services.reporter.changed(subscription)
+    if error is not None:
+        raise error
+
+
+async def _offset_of(subscription: Subscription) -> int:
+    """Messages before the first one that is not acked."""
+    cursor, topic = subscription.cursor, subscription.topic
+    index, following = topic.log.index, topic.log.ledgers.next_after(cursor.mark_delete)
+    await topic.reader.load_index(index.unknown(cursor.mark_delete))
+    through = index.messages_through(cursor.mark_delete)
+    if through is None:
+        raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
+    remaining = cursor.remaining_of(following)
+    if not remaining:
+        return through
+    return through + (remaining & -remaining).bit_length() - 1

@@ -1,0 +1,199 @@
+"""The table of held requests: RocketMQ's five steps, and that each request comes out exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.core.holds import FULL_CHECK_MS, HeldRequest, HoldTable, Matches, QueueKey
+
+KEY = QueueKey("persistent://public/default/t", 0)
+OTHER = QueueKey("persistent://public/default/a@b", 3)
+
+
+def held(
+    offset: int = 0,
+    *,
+    key: QueueKey = KEY,
+    parked_ms: int = 0,
+    hold_ms: int = 15_000,
+    matches: Matches | None = None,
+) -> HeldRequest:
+    return HeldRequest(key=key, offset=offset, parked_ms=parked_ms, hold_ms=hold_ms, matches=matches)
+
+
+def parked(*requests: HeldRequest) -> HoldTable[HeldRequest]:
+    table: HoldTable[HeldRequest] = HoldTable()
+    for each in requests:
+        table.park(each)
+    return table
+
+
+def arrivals(*tags: str) -> Iterable[Mapping[str, str]]:
+    return [{"TAGS": tag} for tag in tags]
+
+
+def only(tag: str) -> Matches:
+    return lambda properties: properties.get("TAGS") == tag
+
+
+def never() -> int:
+    raise AssertionError("the end was read again")
+
+
+def test_s3_4_a_parked_record_keeps_what_its_answer_needs() -> None:
+    each = held(7, parked_ms=100, hold_ms=2_000, matches=only("A"))
+    assert (each.offset, each.parked_ms, each.hold_ms, each.due_ms) == (7, 100, 2_000, 2_100)
+
+
+def test_s3_5_many_wait_under_one_key() -> None:
+    table = parked(*(held(5) for _ in range(10)), held(5, key=OTHER))
+    assert len(table) == 11
+    assert {key: len(waiting) for key, waiting in table.queues().items()} == {KEY: 10, OTHER: 1}
+
+
+def test_s3_6_a_key_is_no_text_with_a_separator() -> None:
+    table = parked(held(5, key=OTHER))
+    assert table.check(FULL_CHECK_MS, lambda _: 6, lambda *_: None) != []
+
+
+def test_s3_9_two_notifications_cannot_wake_one_request() -> None:
+    table = parked(held(5))
+    assert len(table.notify(KEY, 6, 1, newest_again=never)) == 1
+    assert table.notify(KEY, 6, 1, newest_again=never) == []
+    assert table.pop_due(10**9) == []
+
+
+def test_s3_10_a_stale_end_is_read_again() -> None:
+    table = parked(held(5))
+    assert len(table.notify(KEY, 5, 1, newest_again=lambda: 6)) == 1
+
+
+def test_s3_11_a_filter_that_does_not_match_keeps_it_held() -> None:
+    table = parked(held(5, matches=only("A")))
+    assert table.notify(KEY, 6, 1, newest_again=never, arrived=lambda _: arrivals("B")) == []
+    assert len(table.notify(KEY, 7, 1, newest_again=never, arrived=lambda _: arrivals("B", "A"))) == 1
+
+
+def test_s3_11_from_the_timer_every_filter_passes() -> None:
+    table = parked(held(5, matches=only("A")))
+    assert len(table.notify(KEY, 6, 1, newest_again=never)) == 1
+
+
+def test_s3_12_when_its_time_is_over_it_is_answered() -> None:
+    table = parked(held(5, parked_ms=1_000, hold_ms=2_000))
+    assert table.notify(KEY, 5, 2_999, newest_again=lambda: 5) == []
+    assert len(table.notify(KEY, 5, 3_000, newest_again=lambda: 5)) == 1
+    table = parked(held(5, parked_ms=1_000, hold_ms=2_000))
+    assert table.pop_due(2_999) == []
+    assert len(table.pop_due(3_000)) == 1
+
+
+def test_s3_13_an_offset_ahead_of_the_end_stays() -> None:
+    table = parked(held(9))
+    assert table.notify(KEY, 6, 1, newest_again=lambda: 6) == []
+    assert len(table) == 1
+
+
+def test_s3_7_every_queue_is_looked_at_each_five_seconds() -> None:
+    table = parked(held(5, hold_ms=60_000), held(5, key=OTHER, hold_ms=60_000))
+    assert len(table.check(FULL_CHECK_MS, lambda _: 5, lambda *_: None)) == 0
+    assert table.check(2 * FULL_CHECK_MS - 1, lambda _: 6, lambda *_: None) == []
+    assert len(table.check(2 * FULL_CHECK_MS, lambda _: 6, lambda *_: None)) == 2
+
+
+def test_s3_8_one_broken_queue_does_not_stop_the_others() -> None:
+    table = parked(held(5), held(5, key=OTHER))
+    told: list[QueueKey] = []
+
+    def end_of(key: QueueKey) -> int:
+        if key == KEY:
+            raise RuntimeError("broken")
+        return 6
+
+    (woken,) = table.check(FULL_CHECK_MS, end_of, lambda key, _: told.append(key))
+    assert (woken.key, told) == (OTHER, [KEY])
+    assert KEY in table
+
+
+def test_the_next_check_is_never_later_than_the_first_due() -> None:
+    table = parked(held(5, hold_ms=900), held(5, hold_ms=70_000))
+    assert table.next_check_ms() == 900
+    table.check(900, lambda _: 5, lambda *_: None)
+    assert table.next_check_ms() == FULL_CHECK_MS
+    table.take_all()
+    assert table.next_check_ms() is None
+
+
+def test_s3_21_all_are_taken_at_a_stop() -> None:
+    table = parked(*(held(5) for _ in range(99)), held(5, key=OTHER))
+    assert len(table.take_all()) == 100
+    assert len(table) == 0
+
+
+EVENTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("park"), st.integers(0, 5), st.sampled_from(["", "A", "B"]), st.integers(1, 4000)),
+        st.tuples(st.just("arrive"), st.sampled_from(["A", "B"])),
+        st.tuples(st.just("wait"), st.integers(1, 6000)),
+        st.tuples(st.just("gone"), st.integers(0, 20)),
+    ),
+    max_size=40,
+)
+
+
+@given(EVENTS)
+def test_i24_each_request_comes_out_once_in_time_and_never_for_a_mismatch(
+    events: list[tuple[object, ...]],
+) -> None:
+    table: HoldTable[HeldRequest] = HoldTable()
+    now_ms, log = 0, list[str]()
+    waiting: list[HeldRequest] = []
+    out: list[HeldRequest] = []
+
+    def take(found: list[HeldRequest]) -> None:
+        for each in found:
+            assert each in waiting, "it was not held, or came out twice"
+            waiting.remove(each)
+            out.append(each)
+
+    for event in events:
+        match event:
+            case ("park", int(back), str(tag), int(hold_ms)):
+                each = held(
+                    len(log) + back // 4,
+                    parked_ms=now_ms,
+                    hold_ms=hold_ms,
+                    matches=only(tag) if tag else None,
+                )
+                waiting.append(each)
+                table.park(each)
+            case ("arrive", str(tag)):
+                log.append(tag)
+                before = list(waiting)
+                take(
+                    table.notify(
+                        KEY,
+                        len(log),
+                        now_ms,
+                        newest_again=lambda: len(log),
+                        arrived=lambda at: arrivals(*log[at:]),
+                    )
+                )
+                for each in before:
+                    wanted = any(
+                        each.matches is None or each.matches(found) for found in arrivals(*log[each.offset :])
+                    )
+                    assert (each not in waiting) == (wanted or now_ms >= each.due_ms)
+            case ("wait", int(delay_ms)):
+                now_ms += delay_ms
+                take(table.check(now_ms, lambda _: len(log), lambda *_: None))
+                assert all(each.due_ms > now_ms for each in waiting)
+            case ("gone", int(index)):
+                if index < len(waiting):
+                    assert table.discard(waiting.pop(index))
+        assert len(table) == len(waiting)
+    take(table.take_all())
+    assert waiting == []

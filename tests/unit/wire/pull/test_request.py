@@ -1,0 +1,96 @@
+"""The queries of pull, and its answers."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from vela.wire.errors import InvalidPull
+from vela.wire.pull.answer import AnsweredMessage, PullCode, encode_answer
+from vela.wire.pull.request import parse_offset_request, parse_pull_request, parse_pull_topic
+
+TOPIC = "persistent://public/default/t"
+
+
+def test_defaults() -> None:
+    request = parse_pull_request(TOPIC, b"offset=7")
+    assert (request.queue, request.offset, request.max_messages) == (0, 7, 32)
+    assert (request.tags, request.property_filter, request.may_suspend) == (None, None, False)
+    assert request.suspend_timeout_ms == 15_000
+
+
+def test_every_parameter() -> None:
+    request = parse_pull_request(
+        TOPIC,
+        b"queue=2&offset=0&max_messages=5&tags=A%7C%7CB&filter=a%3E1&suspend=true&suspend_timeout_ms=20000"
+        b"&subscription=g&commit_offset=3",
+    )
+    assert (request.queue, request.max_messages, request.tags) == (2, 5, {"A", "B"})
+    assert request.property_filter is not None
+    assert request.property_filter({"a": "2"})
+    assert (request.may_suspend, request.suspend_timeout_ms) == (True, 20_000)
+    assert (request.subscription, request.commit_offset) == ("g", 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("", "offset"),
+        ("offset=-1", "offset"),
+        ("offset=x", "offset"),
+        ("offset=99999999999999999999", "offset"),
+        ("offset=1&max_messages=0", "max_messages"),
+        ("offset=1&max_messages=100000", "max_messages"),
+        ("offset=1&queue=-1", "queue"),
+        ("offset=1&suspend=maybe", "suspend"),
+        ("offset=1&suspend_timeout_ms=0", "suspend_timeout_ms"),
+        ("offset=1&suspend_timeout_ms=99999999", "suspend_timeout_ms"),
+        ("offset=1&commit_offset=1", "subscription"),
+        ("offset=1&tags=%7C%7C", "tags"),
+        ("offset=1&filter=a", "filter"),
+        ("offset=1&surprise=1", "surprise"),
+        ("offset=%zz", "%"),
+    ],
+)
+def test_a_bad_parameter_is_named(query: str, named: str) -> None:
+    with pytest.raises(InvalidPull, match=named):
+        parse_pull_request(TOPIC, query)
+
+
+def test_offsets_of_a_group() -> None:
+    assert parse_offset_request(TOPIC, "subscription=g", is_commit=False).offset is None
+    assert parse_offset_request(TOPIC, "subscription=g&offset=4", is_commit=True).offset == 4
+    for query, is_commit, named in (("", False, "subscription"), ("subscription=g", True, "offset")):
+        with pytest.raises(InvalidPull, match=named):
+            parse_offset_request(TOPIC, query, is_commit=is_commit)
+    with pytest.raises(InvalidPull, match="offset"):
+        parse_offset_request(TOPIC, "subscription=g&offset=4", is_commit=False)
+
+
+def test_s3_6_a_topic_may_hold_any_separator() -> None:
+    assert parse_pull_topic("/pull/v1/public/default/a%40b", "/pull/v1/") == "persistent://public/default/a@b"
+    for path in ("/pull/v1/a/b", "/pull/v1/a//b", "/pull/v1/a/b/c/d", "/pull/v1/a/b/%zz"):
+        with pytest.raises(InvalidPull):
+            parse_pull_topic(path, "/pull/v1/")
+
+
+def test_s3_20_an_answer_names_its_code() -> None:
+    names = {PullCode.SUCCESS: 0, PullCode.PULL_NOT_FOUND: 19, PullCode.PULL_RETRY_IMMEDIATELY: 20}
+    assert {code: int(code) for code in names} == names
+    body = json.loads(
+        encode_answer(
+            PullCode.SUCCESS,
+            next_begin_offset=9,
+            min_offset=1,
+            max_offset=12,
+            messages=[AnsweredMessage(8, "3:4", None, {"TAGS": "A"}, 5, 0, b"hello")],
+        )
+    )
+    assert body["code"] == "SUCCESS"
+    assert (body["next_begin_offset"], body["min_offset"], body["max_offset"]) == (9, 1, 12)
+    (message,) = body["messages"]
+    assert base64.b64decode(message["payload"]) == b"hello"
+    assert (message["offset"], message["message_id"], message["tag"]) == (8, "3:4", "A")
+    assert "key" not in message

@@ -1,0 +1,80 @@
+"""What a pull is answered with."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import msgspec
+
+from vela.wire.pull.tags import TAG_PROPERTY
+
+__all__ = ["AnsweredMessage", "PullCode", "encode_answer"]
+
+
+class PullCode(IntEnum):
+    """RocketMQ's numbers; the answer carries the name."""
+
+    SUCCESS = 0
+    PULL_NOT_FOUND = 19  # nothing at that offset yet
+    PULL_RETRY_IMMEDIATELY = (
+        20  # messages, but none that the filter lets through: pull from next_begin_offset
+    )
+    PULL_OFFSET_MOVED = 21  # the offset is not in the queue: go on at next_begin_offset
+
+
+class AnsweredMessage(NamedTuple):
+    """One message of an answer."""
+
+    offset: int  # in its queue
+    message_id: str  # ledger:entry[:partition[:batch_index]]
+    key: str | None
+    properties: dict[str, str]
+    publish_time_ms: int  # the producer's clock
+    event_time_ms: int  # 0 = none
+    payload: bytes
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_answer(
+    code: PullCode,
+    *,
+    next_begin_offset: int,
+    min_offset: int,
+    max_offset: int,
+    messages: Sequence[AnsweredMessage] = (),
+    unreadable_messages: int = 0,
+) -> bytes:
+    """The JSON body. `unreadable_messages` were passed over: corrupt, encrypted, or parts of a large message."""
+    return _encode(
+        {
+            "code": code.name,
+            "next_begin_offset": next_begin_offset,
+            "min_offset": min_offset,
+            "max_offset": max_offset,
+            "unreadable_messages": unreadable_messages,
+            "messages": [_message(each) for each in messages],
+        }
+    )
+
+
+def _message(message: AnsweredMessage) -> dict[str, object]:
+    answer: dict[str, object] = {
+        "offset": message.offset,
+        "message_id": message.message_id,
+        "properties": message.properties,
+        "publish_time_ms": message.publish_time_ms,
+        "payload": base64.b64encode(message.payload).decode("ascii"),
+    }
+    if message.key is not None:
+        answer["key"] = message.key
+    if message.event_time_ms:
+        answer["event_time_ms"] = message.event_time_ms
+    tag = message.properties.get(TAG_PROPERTY)
+    if tag is not None:
+        answer["tag"] = tag
+    return answer

@@ -1,0 +1,209 @@
+"""Property filters: the part of SQL-92 that RocketMQ's consumers write, over a message's string properties.
+
+`a > 3 AND (b = 'x' OR c IS NULL)`, with BETWEEN, IN, NOT, TRUE and FALSE. A comparison with a property that is absent,
+or is no number where a number is asked for, is unknown; unknown is not a match (three-valued logic, as in SQL).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from vela.wire.errors import InvalidPull
+
+__all__ = ["PropertyFilter", "parse_property_filter"]
+
+MAX_FILTER_CHARACTERS: Final = 4096
+_MAX_DEPTH: Final = 32
+
+Properties: TypeAlias = Mapping[str, str]
+PropertyFilter: TypeAlias = Callable[[Properties], bool]
+_Truth: TypeAlias = Callable[[Properties], bool | None]
+_Value: TypeAlias = str | float | bool
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[-+]?\d+(?:\.\d+)?)|(?P<text>'(?:[^']|'')*')|(?P<name>[A-Za-z_$][\w$.]*)"
+    r"|(?P<operator><>|>=|<=|[=<>(),]))"
+)
+_WORDS: Final = frozenset({"AND", "OR", "NOT", "BETWEEN", "IN", "IS", "NULL", "TRUE", "FALSE"})
+
+
+def parse_property_filter(text: str) -> PropertyFilter:
+    """Compile a filter. Raises InvalidPull naming the place that cannot be read."""
+    if len(text) > MAX_FILTER_CHARACTERS:
+        raise InvalidPull(f"filter has {len(text)} characters; at most {MAX_FILTER_CHARACTERS}")
+    parser = _Parser(_tokens(text))
+    truth = parser.any_of(0)
+    parser.expect_end()
+    return lambda properties: truth(properties) is True
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    """(kind, text) of each token; words are upper case and of kind `word`."""
+    tokens: list[tuple[str, str]] = []
+    at, end = 0, len(text.rstrip())
+    while at < end:
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise InvalidPull(
+                f"filter: {text[at : at + 20].strip()!r} cannot be read; properties, numbers, 'text'"
+            )
+        kind = match.lastgroup or ""
+        value = match[kind]
+        if kind == "name" and value.upper() in _WORDS:
+            kind, value = "word", value.upper()
+        tokens.append((kind, value))
+        at = match.end()
+    return tokens
+
+
+class _Parser:
+    """Recursive descent; each method returns a function from properties to true, false or unknown (None)."""
+
+    def __init__(self, tokens: list[tuple[str, str]]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def any_of(self, depth: int) -> _Truth:
+        """OR, the weakest."""
+        if depth > _MAX_DEPTH:
+            raise InvalidPull(f"filter: parentheses and NOT nest deeper than {_MAX_DEPTH}")
+        parts = [self._all_of(depth)]
+        while self._take("word", "OR"):
+            parts.append(self._all_of(depth))
+        return parts[0] if len(parts) == 1 else lambda properties: _or(parts, properties)
+
+    def expect_end(self) -> None:
+        """Everything was read."""
+        if self._at < len(self._tokens):
+            raise InvalidPull(f"filter: {self._tokens[self._at][1]!r} is not expected there")
+
+    def _all_of(self, depth: int) -> _Truth:
+        parts = [self._not(depth)]
+        while self._take("word", "AND"):
+            parts.append(self._not(depth))
+        return parts[0] if len(parts) == 1 else lambda properties: _and(parts, properties)
+
+    def _not(self, depth: int) -> _Truth:
+        if not self._take("word", "NOT"):
+            return self._condition(depth)
+        if depth > _MAX_DEPTH:
+            raise InvalidPull(f"filter: parentheses and NOT nest deeper than {_MAX_DEPTH}")
+        return _negated(self._not(depth + 1))
+
+    def _condition(self, depth: int) -> _Truth:
+        if self._take("operator", "("):
+            inside = self.any_of(depth + 1)
+            self._expect("operator", ")")
+            return inside
+        if self._take("word", "TRUE"):
+            return lambda _: True
+        if self._take("word", "FALSE"):
+            return lambda _: False
+        name = self._expect("name")
+        if self._take("word", "IS"):
+            is_not = self._take("word", "NOT")
+            self._expect("word", "NULL")
+            return lambda properties: (name in properties) is is_not
+        if self._take("word", "NOT"):
+            return _negated(self._range_or_choice(name))
+        if self._peek() in (("word", "BETWEEN"), ("word", "IN")):
+            return self._range_or_choice(name)
+        operator = self._expect("operator")
+        if operator not in _COMPARISONS:
+            raise InvalidPull(f"filter: {name} must be compared: =, <>, <, <=, >, >=, BETWEEN, IN or IS NULL")
+        return _comparison(name, operator, self._literal())
+
+    def _range_or_choice(self, name: str) -> _Truth:
+        if self._take("word", "BETWEEN"):
+            low = self._literal()
+            self._expect("word", "AND")
+            bounds = [_comparison(name, ">=", low), _comparison(name, "<=", self._literal())]
+            return lambda properties: _and(bounds, properties)
+        self._expect("word", "IN")
+        self._expect("operator", "(")
+        choices = [_comparison(name, "=", self._literal())]
+        while self._take("operator", ","):
+            choices.append(_comparison(name, "=", self._literal()))
+        self._expect("operator", ")")
+        return lambda properties: _or(choices, properties)
+
+    def _literal(self) -> _Value:
+        kind, value = self._next()
+        if kind == "number":
+            return float(value)
+        if kind == "text":
+            return value[1:-1].replace("''", "'")
+        if (kind, value) in (("word", "TRUE"), ("word", "FALSE")):
+            return value == "TRUE"
+        raise InvalidPull(f"filter: {value!r} where a number, a 'text', TRUE or FALSE belongs")
+
+    def _peek(self) -> tuple[str, str]:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "its end")
+
+    def _next(self) -> tuple[str, str]:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _take(self, kind: str, value: str) -> bool:
+        if self._peek() != (kind, value):
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, kind: str, value: str | None = None) -> str:
+        found_kind, found = self._next()
+        if found_kind != kind or (value is not None and found != value):
+            raise InvalidPull(f"filter: {found!r} where {value or f'a {kind}'} belongs")
+        return found
+
+
+_COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # of the sign of left minus right
+    "=": lambda sign: sign == 0,
+    "<>": lambda sign: sign != 0,
+    "<": lambda sign: sign < 0,
+    "<=": lambda sign: sign <= 0,
+    ">": lambda sign: sign > 0,
+    ">=": lambda sign: sign >= 0,
+}
+
+
+def _comparison(name: str, operator: str, literal: _Value) -> _Truth:
+    if not isinstance(literal, float) and operator not in ("=", "<>"):
+        raise InvalidPull(f"filter: {name} {operator} takes a number")
+    holds = _COMPARISONS[operator]
+
+    def truth(properties: Properties) -> bool | None:
+        value = properties.get(name)
+        if value is None:
+            return None
+        if isinstance(literal, float):
+            try:
+                number = float(value)
+            except ValueError:
+                return None
+            return holds((number > literal) - (number < literal)) if number == number else None  # NaN
+        wanted = literal if isinstance(literal, str) else str(literal).lower()
+        return holds(0 if (value if isinstance(literal, str) else value.lower()) == wanted else 1)
+
+    return truth
+
+
+def _negated(part: _Truth) -> _Truth:
+    def truth(properties: Properties) -> bool | None:
+        found = part(properties)
+        return None if found is None else not found
+
+    return truth
+
+
+def _or(parts: list[_Truth], properties: Properties) -> bool | None:
+    found = [part(properties) for part in parts]
+    return True if True in found else None if None in found else False
+
+
+def _and(parts: list[_Truth], properties: Properties) -> bool | None:
+    found = [part(properties) for part in parts]
+    return False if False in found else None if None in found else True

@@ -1,0 +1,25 @@
+"""Tag expressions: which of a topic's messages a pull asks for, by their one tag."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from vela.wire.errors import InvalidPull
+
+__all__ = ["TAG_PROPERTY", "Tags", "parse_tags"]
+
+TAG_PROPERTY: Final = "TAGS"  # the message property that holds the tag, as in RocketMQ
+
+Tags: TypeAlias = frozenset[str] | None
+"""The tags asked for; None = every message, tagged or not."""
+
+
+def parse_tags(expression: str) -> Tags:
+    """`*` or nothing is everything; `A || B` is either. Raises InvalidPull for an empty alternative."""
+    text = expression.strip()
+    if text in ("", "*"):
+        return None
+    tags = [tag.strip() for tag in text.split("||")]
+    if not all(tags):
+        raise InvalidPull(f"tags is {expression!r}: write *, one tag, or tags with || between them")
+    return frozenset(tags)
