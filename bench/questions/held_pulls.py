@@ -111,5 +111,5 @@ async def _all_held(http_port: int, count: int) -> None:
         return int(found[1]) if found else 0
 
     async with asyncio.timeout(120):
-        while await asyncio.to_thread(held_now) < count:
+        while await asyncio.to_thread(held_now) < count:  # noqa: ASYNC110 - another process is waited for
             await asyncio.sleep(0.05)

@@ -326,6 +326,7 @@ class BrokerRun:
         """As kill -9: tasks end where they are, sockets close, nothing is flushed."""
         self.broker.services.ownership.is_held = False
         self.broker.services.deadlines.stop()
+        self.broker.services.holds.stop()
         mine = [each for each in asyncio.all_tasks() - self.tasks_before if _is_brokers(each)]
         for task in mine:
             task.cancel()

@@ -6,11 +6,13 @@ import re
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+from broker.service.holds import Holds
 from broker.service.metrics import metrics_text
 from tests.unit.docs.pages import page, rows
 
 if TYPE_CHECKING:
     from broker.service.broker import Broker
+    from broker.service.services import Services
 
 
 def exposed() -> dict[str, str]:
@@ -21,6 +23,8 @@ def exposed() -> dict[str, str]:
     stragglers = SimpleNamespace(segments=0, dropped=0, copied_entries=0)
     lifetime = SimpleNamespace(trimmed_bytes=0, pin=None, stragglers=stragglers)
     broker = SimpleNamespace(topics={}, services=services, lifetime=lifetime, is_ready=lambda: (True, ""))
+    services.settings = SimpleNamespace(max_message_bytes=1)
+    services.holds = Holds(cast("Services", services), lambda _: None)
     text = metrics_text(cast("Broker", broker))
     return dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
 

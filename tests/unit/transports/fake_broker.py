@@ -11,6 +11,7 @@ from broker.core.errors import BrokerError, ConsumerBusy, InvalidAck, InvalidFlo
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.service.pull_values import HeldPull, PullAnswer, PullAsk
 from broker.service.values import (
     AckRequest,
     ClientIdentity,
@@ -320,6 +321,18 @@ class FakeBroker:
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         return [name for name, topic in self.topics.items() if topic.name.namespace_name == namespace]
+
+    async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
+        raise TopicNotFound(f"topic {ask.topic} cannot be pulled here")
+
+    def forget_pull(self, held: HeldPull) -> None:
+        raise AssertionError("nothing is held here")
+
+    async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
+        raise TopicNotFound(f"topic {topic} cannot be pulled here")
+
+    async def commit_offset(self, topic: TopicName, queue: int, subscription: str, offset: int) -> int:
+        raise TopicNotFound(f"topic {topic} cannot be pulled here")
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink

@@ -27,7 +27,7 @@ def test_every_parameter() -> None:
         b"queue=2&offset=0&max_messages=5&tags=A%7C%7CB&filter=a%3E1&suspend=true&suspend_timeout_ms=20000"
         b"&subscription=g&commit_offset=3",
     )
-    assert (request.queue, request.max_messages, request.tags) == (2, 5, {"A", "B"})
+    assert (request.queue, request.max_messages, request.tags) == (2, 5, frozenset({"A", "B"}))
     assert request.property_filter is not None
     assert request.property_filter({"a": "2"})
     assert (request.may_suspend, request.suspend_timeout_ms) == (True, 20_000)
