@@ -201,7 +201,7 @@ async def test_s3_12_the_wheel_alone_answers_a_pull_whose_time_is_over(run: Brok
     assert answer.status is PullStatus.NOT_FOUND
 
 
-async def test_s3_9_ten_waiters_are_woken_by_one_message_once_each(run: BrokerRun) -> None:
+async def test_s3_16_ten_waiters_are_woken_by_one_message_once_each(run: BrokerRun) -> None:
     producer = await run.producer()
     waiting = [await held(run, ask(0)) for _ in range(10)]
     await publish(producer, b"x")

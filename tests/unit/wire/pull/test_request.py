@@ -9,7 +9,12 @@ import pytest
 
 from vela.wire.errors import InvalidPull
 from vela.wire.pull.answer import AnsweredMessage, PullCode, encode_answer
-from vela.wire.pull.request import parse_offset_request, parse_pull_request, parse_pull_topic
+from vela.wire.pull.request import (
+    MAX_SUSPEND_MS,
+    parse_offset_request,
+    parse_pull_request,
+    parse_pull_topic,
+)
 
 TOPIC = "persistent://public/default/t"
 
@@ -94,3 +99,10 @@ def test_s3_20_an_answer_names_its_code() -> None:
     assert base64.b64decode(message["payload"]) == b"hello"
     assert (message["offset"], message["message_id"], message["tag"]) == (8, "3:4", "A")
     assert "key" not in message
+
+
+def test_s3_19_a_hold_has_a_limit_so_that_a_client_can_wait_longer() -> None:
+    longest = parse_pull_request(TOPIC, f"offset=0&suspend=true&suspend_timeout_ms={MAX_SUSPEND_MS}")
+    assert longest.suspend_timeout_ms == MAX_SUSPEND_MS
+    with pytest.raises(InvalidPull, match="suspend_timeout_ms"):
+        parse_pull_request(TOPIC, f"offset=0&suspend=true&suspend_timeout_ms={MAX_SUSPEND_MS + 1}")
