@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from broker.core.entry import FLAG_MARKER, StoredEntry
+from broker.core.entry import FLAG_BATCH, FLAG_MARKER, StoredEntry
 from broker.core.errors import SubscriptionBusy, SubscriptionNotFound, TopicNotFound
 from broker.core.topic_name import TopicName
 from broker.service import pull_reader
@@ -64,18 +64,26 @@ async def result(waiting: HeldPull) -> PullAnswer:
     return await asyncio.wait_for(waiting.answer, 8)
 
 
+def send(producer: ProducerProbe, data: bytes, *, messages: int = 1, flags: int = 0) -> None:
+    """An entry as it is."""
+    assert producer.producer is not None
+    flags |= FLAG_BATCH if messages > 1 else 0
+    producer.producer.send(SendRequest(0, 0, messages, flags, 0, None, data))
+
+
 async def publish(producer: ProducerProbe, *payloads: bytes, tag: str = "") -> None:
     """Each alone."""
     before = len(producer.receipts)
     for payload in payloads:
-        producer.send(
+        send(
+            producer,
             encode_single(
                 producer_name="p",
                 sequence_id=0,
                 publish_time_ms=1,
                 payload=payload,
                 properties={"TAGS": tag} if tag else {},
-            )
+            ),
         )
     await producer.has_receipts(before + len(payloads))
 
@@ -89,7 +97,7 @@ async def publish_batch(producer: ProducerProbe, *payloads: bytes) -> None:
         sequence_id=0,
         publish_time_ms=1,
     )
-    producer.send(data, messages=len(payloads))
+    send(producer, data, messages=len(payloads))
     await producer.has_receipts(before + 1)
 
 
@@ -304,10 +312,9 @@ async def test_unreadable_messages_are_passed_over_and_counted(run: BrokerRun) -
     producer = await run.producer()
     await publish(producer, b"a")
     good = encode_single(producer_name="p", sequence_id=0, publish_time_ms=1, payload=b"rotten")
-    producer.send(good[:-1] + b"?")
+    send(producer, good[:-1] + b"?")
     marker = encode_single(producer_name="p", sequence_id=0, publish_time_ms=1, payload=b"marker")
-    assert producer.producer is not None
-    producer.producer.send(SendRequest(9, 0, 1, FLAG_MARKER, 0, None, marker))
+    send(producer, marker, flags=FLAG_MARKER)
     await publish(producer, b"b")
     answer = await answered(run, ask(0))
     assert [(each.offset, each.message.payload) for each in answer.messages] == [(0, b"a"), (3, b"b")]
