@@ -25,6 +25,12 @@ KINDS = {
     "redeliver": "Redeliver",
     "create_subscription": "Create subscription",
     "delete_subscription": "Delete subscription",
+    "set_namespace_policies": "Set policies",
+    "set_topic_policies": "Set policies",
+    "update_partitions": "Add partitions",
+    "terminate": "Terminate topic",
+    "unload": "Unload topic",
+    "delete_topic": "Delete topic",
     "seek": "Seek by a client",
     "unsubscribe": "Unsubscribe",
     "evict": "Backlog quota: messages given up",
@@ -72,6 +78,10 @@ def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
         return f"create subscription {parameters.get('name', '–')}"
     if kind == "reset":
         return _reset(parameters)
+    if kind in ("set_namespace_policies", "set_topic_policies"):
+        return _set_policies(parameters)
+    if kind == "update_partitions":
+        return f"grow to {parameters.get('partitions', '–')} partitions"
     return KINDS.get(kind, kind).lower()
 
 
@@ -89,6 +99,13 @@ def _reset(parameters: Mapping[str, Any]) -> str:
     if to == "like":
         return f"reset to where {parameters.get('like', '–')} is"
     return f"reset to {'the beginning' if to == 'earliest' else 'the end'}"
+
+
+def _set_policies(parameters: Mapping[str, Any]) -> str:
+    changes = [f"{name} = {value}" for name, value in (parameters.get("set") or {}).items()]
+    if parameters.get("unset"):
+        changes.append(f"unset {parameters['unset']}")
+    return "set policies: " + ", ".join(changes)
 
 
 def _expire(parameters: Mapping[str, Any]) -> str:

@@ -58,6 +58,9 @@ class ActCommand(BaseCommand):
         except (acts.ActRefused, InvalidTopicName) as error:
             raise CommandError(str(error)) from error
         result = act.result or {}
+        if "words" in result:
+            self.stdout.write(f"act {act.id} applied: {'; '.join(result['words'])}")
+            return
         self.stdout.write(
             f"act {act.id} applied: {result['replayed_messages']} messages come again, "
             f"{result['skipped_messages']} were skipped, mark-delete {result['before']} -> {result['after']}"
@@ -68,8 +71,16 @@ class ActCommand(BaseCommand):
             )
 
     def _show(self, act: acts.ActView, plan: Mapping[str, Any]) -> None:
+        self.stdout.write(
+            f"plan of act {act.id}: {act.kind} {act.subscription} on {act.topic}".replace("  ", " ")
+        )
+        if "words" in plan:
+            for sentence in plan["words"]:
+                self.stdout.write(f"  {sentence}")
+            for note in plan["notes"]:
+                self.stdout.write(f"  note: {note}")
+            return
         current, target = plan["current"], plan["target"]
-        self.stdout.write(f"plan of act {act.id}: {act.kind} {act.subscription} on {act.topic}")
         self.stdout.write(f"  mark-delete {current['mark_delete']} -> {target['mark_delete']}")
         self.stdout.write(f"  backlog {current['backlog_messages']} -> {target['backlog_messages']} messages")
         self.stdout.write(f"  delivered again: {plan['replayed_messages']} messages")

@@ -11,19 +11,16 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from broker.conf import broker_settings
 from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
+from broker.service.partitions import MOST_PARTITIONS
 from broker.storage import topics as store
 from broker.storage.connection import connect
 from broker.storage.conninfo import conninfo
-
-MOST_PARTITIONS = 10_000
 
 
 class Command(BaseCommand):
     """Creates the topic, its tenant and its namespace; keeps what exists."""
 
-    help = (
-        "Create a topic. With --partitions N it is partitioned; a partition count is not changed afterwards."
-    )
+    help = "Create a topic. With --partitions N it is partitioned; updatepartitions gives it more later."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")

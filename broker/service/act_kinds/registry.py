@@ -9,10 +9,13 @@ from broker.service.act_kinds.consumers import Disconnect, Redeliver
 from broker.service.act_kinds.expire import Expire
 from broker.service.act_kinds.logged import LOGGED
 from broker.service.act_kinds.parameters import ActInvalid
+from broker.service.act_kinds.partitions import UpdatePartitions
 from broker.service.act_kinds.pause import Pause, Resume
 from broker.service.act_kinds.reset import Reset
+from broker.service.act_kinds.set_policies import SetNamespacePolicies, SetTopicPolicies
 from broker.service.act_kinds.skip import Clear, Skip, SkipOne
 from broker.service.act_kinds.subscriptions import CreateSubscription, DeleteSubscription
+from broker.service.act_kinds.topics import DeleteTopic, TerminateTopic, UnloadTopic
 from broker.service.act_kinds.undo import Undo
 
 __all__ = ["KINDS", "find_kind"]
@@ -30,6 +33,12 @@ _ALL: Final[tuple[ActKind[Any], ...]] = (
     Redeliver(),
     CreateSubscription(),
     DeleteSubscription(),
+    SetNamespacePolicies(),
+    SetTopicPolicies(),
+    UpdatePartitions(),
+    TerminateTopic(),
+    UnloadTopic(),
+    DeleteTopic(),
     *LOGGED,
 )
 

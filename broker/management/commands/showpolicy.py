@@ -1,0 +1,54 @@
+"""manage.py showpolicy: what is in force on a namespace or a topic, and who says so."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Any
+
+import psycopg
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from broker.conf import broker_settings
+from broker.core.errors import BrokerError
+from broker.core.topic_name import TopicName
+from broker.management.topic_act_command import is_namespace
+from broker.service.connections import ConnectionPool
+from broker.service.policies import Holder, PolicyState, read
+from broker.storage.conninfo import conninfo
+
+
+class Command(BaseCommand):
+    """Reads the database; needs no broker."""
+
+    help = "Show the policies in force on a namespace or a topic."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("where", help="tenant/namespace, or a topic")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        where = options["where"]
+        try:
+            holder = (
+                Holder.of_namespace(where) if is_namespace(where) else Holder.of_topic(TopicName.parse(where))
+            )
+            state = asyncio.run(_read(holder))
+        except (BrokerError, psycopg.Error) as error:
+            raise CommandError(str(error)) from error
+        for name, value in asdict(state.in_force).items():
+            shown = str(value).lower() if isinstance(value, bool) else str(value)
+            if name in state.document:
+                source = f"  set on this {holder.level}"
+            elif name in state.above:
+                source = "  set on its namespace"
+            else:
+                source = ""
+            self.stdout.write(f"{name} = {shown}{source}")
+
+
+async def _read(holder: Holder) -> PolicyState:
+    pool = ConnectionPool(conninfo(), name="showpolicy", size=1)
+    try:
+        return await read(pool, broker_settings(), holder)
+    finally:
+        await pool.close()

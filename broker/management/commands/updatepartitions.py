@@ -1,0 +1,23 @@
+"""manage.py updatepartitions: give a partitioned topic more partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from broker.management.topic_act_command import TopicActCommand
+
+
+class Command(TopicActCommand):
+    """Never fewer than it has."""
+
+    help = "Give a partitioned topic more partitions. Clients see them at their next look, within a minute or so."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")
+        parser.add_argument("partitions", type=int, help="in all")
+        self.add_consent(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.run_on(options["topic"], "update_partitions", {"partitions": options["partitions"]}, options)

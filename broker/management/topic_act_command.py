@@ -1,0 +1,38 @@
+"""What the commands on whole topics and namespaces share."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from typing import Any
+
+from broker.core.topic_name import TopicName
+from broker.management.act_command import ActCommand
+from broker.service import acts
+
+__all__ = ["TopicActCommand", "is_namespace"]
+
+
+def is_namespace(text: str) -> bool:
+    """Whether a name is `tenant/namespace`: a topic's has no slash, two, or a domain in front."""
+    return text.count("/") == 1
+
+
+class TopicActCommand(ActCommand):
+    """Plan → apply → receipt, without a subscription."""
+
+    def run_on(
+        self, name: str, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]
+    ) -> None:
+        """Act on `tenant/namespace` or a topic. Raises CommandError."""
+        self.plan_and_apply(
+            lambda: acts.plan(
+                kind,
+                topic=name if is_namespace(name) else TopicName.parse(name).full,
+                parameters=parameters,
+                who=getpass.getuser(),
+                origin="command line",
+                reason=options["reason"],
+            ),
+            options,
+        )

@@ -1,0 +1,154 @@
+"""Acts on a whole topic, partitioned or not: terminate, unload, delete. None of them can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from broker.core.topic_name import TopicName
+from broker.service import topic_end
+from broker.service.act_kinds.base import ActConflict, ActContext, Scope
+from broker.service.act_kinds.direct import DirectKind, Effect
+from broker.service.act_kinds.parameters import NoParameters, Rule
+from broker.service.connections import repeat_until_done
+from broker.service.statistics import partitioned_statistics
+from broker.storage import topic_life as store
+from broker.storage import topics as topic_store
+
+__all__ = ["Delete", "DeleteTopic", "TerminateTopic", "UnloadTopic"]
+
+
+async def _members(context: ActContext) -> list[TopicName]:
+    """What holds the topic's messages: itself, or its partitions."""
+    found = await repeat_until_done(
+        context.broker.services.pool,
+        lambda c: store.members(c, context.act.topic_name),
+        what="finding partitions",
+    )
+    return [TopicName.parse(each) for each in found.values()]
+
+
+class TerminateTopic(DirectKind[NoParameters]):
+    """Its last message stays the last (semantics 3.10)."""
+
+    name = "terminate"
+    summary = (
+        "End a topic: it takes no more messages, and consumers learn of it once they have acked everything."
+    )
+    scope = Scope.TOPIC
+    no_undo = "it cannot be undone: a terminated topic never takes messages again"
+    parameters = NoParameters
+
+    async def measure(self, context: ActContext, given: NoParameters) -> Effect:
+        words = []
+        for name in await _members(context):
+            topic = await context.broker.topic(name, create=False)
+            last = topic.log.ledgers.last_position()
+            producers = len(topic.producers)
+            words.append(
+                f"{name} is terminated already; its last entry is {last}"
+                if topic.is_terminated
+                else f"{name} ends after what is stored when it is done, now {last}; {producers} producers are closed"
+            )
+        return Effect(words=tuple(words))
+
+    async def carry_out(self, context: ActContext, given: NoParameters) -> None:
+        for name in await _members(context):
+            await topic_end.terminate(await context.broker.topic(name, create=False))
+
+
+class UnloadTopic(DirectKind[NoParameters]):
+    """Clients come back, and it is loaded again."""
+
+    name = "unload"
+    summary = (
+        "Let a topic go from the broker's memory: its clients are closed and come back, nothing is lost."
+    )
+    scope = Scope.TOPIC
+    no_undo = "there is nothing to undo: the topic loads again when somebody uses it"
+    parameters = NoParameters
+
+    async def measure(self, context: ActContext, given: NoParameters) -> Effect:
+        names = await _members(context)
+        loaded = [topic for each in names if (topic := context.broker.topics.get(each.full)) is not None]
+        producers = sum(len(topic.producers) for topic in loaded)
+        consumers = sum(len(each.consumers) for topic in loaded for each in topic.subscriptions.values())
+        return Effect(
+            words=(
+                f"{len(loaded)} of {len(names)} topics are in memory",
+                f"{producers} producers and {consumers} consumers are closed and come back by themselves",
+            ),
+            consumers_closed=consumers,
+        )
+
+    async def carry_out(self, context: ActContext, given: NoParameters) -> None:
+        await topic_end.unload(context.broker, await _members(context))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """What may be in the way."""
+
+    force: Annotated[bool, Rule("close the clients that are connected and remove subscriptions")] = False
+    subscriptions: Annotated[bool, Rule("remove subscriptions that nobody is connected to")] = False
+
+
+class DeleteTopic(DirectKind[Delete]):
+    """Messages, subscriptions and policies go; its acts stay in the log."""
+
+    name = "delete_topic"
+    summary = "Delete a topic, or a partitioned one with all its partitions: its messages and subscriptions are gone."
+    scope = Scope.TOPIC
+    no_undo = "it cannot be undone: the messages are gone"
+    closes_consumers = True
+    parameters = Delete
+
+    async def measure(self, context: ActContext, given: Delete) -> Effect:
+        broker = context.broker
+        name = TopicName.parse(context.act.topic_name)
+        figures = await topic_end.delete_figures(
+            broker, name, force=given.force, with_subscriptions=given.subscriptions
+        )
+        total = (await partitioned_statistics(broker.services.pool, name)).total
+        unread = sum(each.backlog_messages for each in total.subscriptions)
+        return Effect(
+            words=(
+                f"{len(figures.topics)} topics with {total.stored_bytes} bytes stored are deleted",
+                f"{len(figures.subscriptions)} subscriptions go with {unread} messages that they have not acked",
+                f"{figures.producers} producers and {figures.consumers} consumers are closed",
+            ),
+            skipped_messages=unread,
+            consumers_closed=figures.consumers,
+            notes=(
+                "clients that connect again make the topic anew where the policy auto_create_topics allows it",
+            ),
+            pinned={"topic_id": await self._topic_id(context)},
+        )
+
+    async def apply(self, context: ActContext, given: Delete) -> Mapping[str, Any]:
+        planned = context.act.plan or {}
+        topic_id = await self._topic_id(context)
+        if topic_id is None:
+            # The broker died after it had deleted it.
+            return Effect(words=("it was deleted before a broker died",), skipped_messages=0).to_json()
+        if topic_id != planned["pinned"]["topic_id"]:
+            raise ActConflict("the topic was deleted and made anew after this plan; plan again")
+        effect = await self.measure(context, given)
+        await self.carry_out(context, given)
+        return effect.to_json()
+
+    async def carry_out(self, context: ActContext, given: Delete) -> None:
+        await topic_end.delete(
+            context.broker,
+            TopicName.parse(context.act.topic_name),
+            force=given.force,
+            with_subscriptions=given.subscriptions,
+        )
+
+    async def _topic_id(self, context: ActContext) -> int | None:
+        name = TopicName.parse(context.act.topic_name)
+        row = await repeat_until_done(
+            context.broker.services.pool, lambda c: topic_store.find_topic(c, name), what="finding a topic"
+        )
+        return None if row is None else row.topic_id
