@@ -29,6 +29,7 @@ KINDS = {
     "set_topic_policies": "Set policies",
     "update_partitions": "Add partitions",
     "terminate": "Terminate topic",
+    "truncate": "Truncate topic",
     "unload": "Unload topic",
     "delete_topic": "Delete topic",
     "seek": "Seek by a client",

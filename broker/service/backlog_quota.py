@@ -33,6 +33,7 @@ class BacklogQuota:
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
         self.breach: Breach | None = None
+        self._was_checked = False  # a topic that was just loaded may be over its quota already
         self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
         self._oldest: dict[str, tuple[Position, int]] = {}  # subscription → its oldest entry, appended at ms
 
@@ -44,13 +45,14 @@ class BacklogQuota:
 
     async def require_room(self) -> None:
         """Whether a producer may come. Raises QuotaHold or QuotaExceeded, naming the subscription that is behind."""
-        if self.breach is not None:
+        if self.breach is not None or (self.is_set and not self._was_checked):
             await self.check()
         if self.breach is not None:
             raise self._error(self.breach)
 
     async def check(self) -> None:
         """Compare, and act on it. Running it twice does no harm."""
+        self._was_checked = True
         if not self.is_set:
             self._oldest.clear()
             self._unblock()

@@ -1,4 +1,4 @@
-"""manage.py topic: terminate, unload or delete a topic."""
+"""manage.py topic: terminate, truncate, unload or delete a topic."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from django.core.management.base import CommandError, CommandParser
 
 from broker.management.topic_act_command import TopicActCommand
 
-_KINDS = {"terminate": "terminate", "unload": "unload", "delete": "delete_topic"}
+_KINDS = {"terminate": "terminate", "truncate": "truncate", "unload": "unload", "delete": "delete_topic"}
 
 
 class Command(TopicActCommand):
     """Acts on a whole topic; of a partitioned one on all its partitions."""
 
-    help = "Terminate, unload or delete a topic. The plan says what is lost; none of these can be undone."
+    help = "Terminate, truncate, unload or delete a topic. The plan says what is lost; none of these can be undone."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("action", choices=list(_KINDS))

@@ -15,7 +15,7 @@ from broker.service.act_kinds.reset import Reset
 from broker.service.act_kinds.set_policies import SetNamespacePolicies, SetTopicPolicies
 from broker.service.act_kinds.skip import Clear, Skip, SkipOne
 from broker.service.act_kinds.subscriptions import CreateSubscription, DeleteSubscription
-from broker.service.act_kinds.topics import DeleteTopic, TerminateTopic, UnloadTopic
+from broker.service.act_kinds.topics import DeleteTopic, TerminateTopic, TruncateTopic, UnloadTopic
 from broker.service.act_kinds.undo import Undo
 
 __all__ = ["KINDS", "find_kind"]
@@ -37,6 +37,7 @@ _ALL: Final[tuple[ActKind[Any], ...]] = (
     SetTopicPolicies(),
     UpdatePartitions(),
     TerminateTopic(),
+    TruncateTopic(),
     UnloadTopic(),
     DeleteTopic(),
     *LOGGED,

@@ -1,4 +1,4 @@
-"""Acts on a whole topic, partitioned or not: terminate, unload, delete. None of them can be undone."""
+"""Acts on a whole topic, partitioned or not: terminate, unload, truncate, delete. None of them can be undone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.service import topic_end
 from broker.service.act_kinds.base import ActConflict, ActContext, Scope
@@ -13,10 +14,11 @@ from broker.service.act_kinds.direct import DirectKind, Effect
 from broker.service.act_kinds.parameters import NoParameters, Rule
 from broker.service.connections import repeat_until_done
 from broker.service.statistics import partitioned_statistics
+from broker.service.truncate import measure_truncate, truncate
 from broker.storage import topic_life as store
 from broker.storage import topics as topic_store
 
-__all__ = ["Delete", "DeleteTopic", "TerminateTopic", "UnloadTopic"]
+__all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTopic"]
 
 
 async def _members(context: ActContext) -> list[TopicName]:
@@ -56,6 +58,49 @@ class TerminateTopic(DirectKind[NoParameters]):
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         for name in await _members(context):
             await topic_end.terminate(await context.broker.topic(name, create=False))
+
+
+class TruncateTopic(DirectKind[NoParameters]):
+    """What is stored when it is planned; the open ledger's entries are passed over, and freed when it is sealed."""
+
+    name = "truncate"
+    summary = (
+        "Empty a topic: subscriptions pass over what is stored, and all ledgers but the open one are freed."
+    )
+    scope = Scope.TOPIC
+    no_undo = "it cannot be undone: the messages are gone"
+    parameters = NoParameters
+
+    async def measure(self, context: ActContext, given: NoParameters) -> Effect:
+        pinned = _pinned(context)
+        words, skipped, through = [], 0, {}
+        for name in await _members(context):
+            topic = await context.broker.topic(name, create=False)
+            found = await measure_truncate(topic, pinned.get(name.full))
+            through[name.full] = str(found.through)
+            skipped += found.skipped_messages
+            words.append(
+                f"{name} is emptied up to {found.through}: {found.skipped_messages} messages not acked are passed over,"
+                f" {found.freed_bytes} bytes are freed now"
+            )
+        return Effect(
+            words=tuple(words),
+            skipped_messages=skipped,
+            notes=(
+                "what an open undo window or a bookmark needs stays, and the open ledger until it is sealed",
+            ),
+            pinned=through,
+        )
+
+    async def carry_out(self, context: ActContext, given: NoParameters) -> None:
+        for full_name, through in _pinned(context).items():
+            await truncate(await context.broker.topic(TopicName.parse(full_name), create=False), through)
+
+
+def _pinned(context: ActContext) -> dict[str, Position]:
+    """Where each topic was planned to be emptied up to; nothing while it is being planned."""
+    planned = context.act.plan or {}
+    return {name: Position.parse(through) for name, through in planned.get("pinned", {}).items()}
 
 
 class UnloadTopic(DirectKind[NoParameters]):

@@ -8,6 +8,8 @@ import pytest
 
 from broker.core.errors import BrokerError, QuotaExceeded, QuotaHold
 from broker.core.subscription import SubscriptionType
+from broker.core.topic_name import TopicName
+from broker.service.topic_end import unload
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, one_row, running
 from tests.support.policies import set_policies
 
@@ -107,6 +109,15 @@ async def test_eviction_by_age_gives_up_what_is_older_than_nine_tenths(broker_ur
         clock.advance(1)
         await run.broker.policy_rounds.run()
         assert run.subscription().cursor.mark_delete == positions[1]  # 901 ms and older are gone, 801 stays
+
+
+async def test_a_topic_just_loaded_takes_no_producer_beyond_its_quota(run: BrokerRun) -> None:
+    await (await run.producer()).publish(2)
+    await run.consumer()
+    await set_policies(run, backlog_quota_bytes=1)
+    await unload(run.broker, [TopicName.parse("t")])
+    with pytest.raises(QuotaHold):
+        await run.producer()
 
 
 async def test_a_quota_taken_away_lets_producers_in(run: BrokerRun) -> None:

@@ -211,6 +211,47 @@ async def test_terminate_of_a_partitioned_topic_ends_every_partition(run: Broker
             await run.producer(f"p-partition-{index}")
 
 
+async def test_truncate_empties_what_the_plan_showed_and_keeps_consumers(run: BrokerRun) -> None:
+    await run.producer()
+    await done("set_topic_policies", set={"ledger_max_entries": "2", "ledger_min_age_ms": "0"})
+    producer = await run.producer("t")
+    consumer = await run.consumer(permits=3)
+    await run.consumer(subscription="other")
+    positions = await producer.publish(5)
+    await consumer.has(3)
+    consumer.ack(positions[0])
+    planned = await plan("truncate")
+    assert planned.plan is not None
+    assert planned.plan["skipped_messages"] == 4 + 5
+    later = await producer.publish(3)
+    applied = await apply(planned)
+    assert applied.state == "applied", applied.error
+    assert not consumer.closed
+    assert run.subscription().cursor.backlog_messages == 3
+    assert run.topic().log.ledgers.first_position() <= later[0]
+    assert one_row(run.database_url, "SELECT count(*) FROM vela_ledger")[0] <= 3
+    consumer.flow(10)
+    await consumer.has(6)
+    assert consumer.positions[3:] == later
+    other = await run.consumer(subscription="other", permits=10)
+    await other.has(3)
+
+
+async def test_truncate_keeps_what_an_undo_needs(run: BrokerRun) -> None:
+    await run.producer()
+    await done("set_topic_policies", set={"ledger_max_entries": "2", "ledger_min_age_ms": "0"})
+    await run.consumer()
+    positions = await (await run.producer("t")).publish(5)
+    await asyncio.to_thread(_clear)
+    await done("truncate")
+    assert run.topic().log.ledgers.first_position() == positions[0]
+
+
+def _clear() -> None:
+    planned = acts.plan("clear", topic=T, subscription="s", parameters={}, who="op", origin="test", wait_s=8)
+    acts.apply(planned.id, who="op", origin="test", wait_s=8)
+
+
 async def test_unload_closes_clients_who_come_back(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer()
@@ -289,7 +330,7 @@ async def test_update_partitions(run: BrokerRun) -> None:
             await plan("update_partitions", P, partitions=count)
 
 
-@pytest.mark.parametrize("kind", ["terminate", "unload", "delete_topic", "update_partitions"])
+@pytest.mark.parametrize("kind", ["terminate", "truncate", "unload", "delete_topic", "update_partitions"])
 async def test_acts_on_what_does_not_exist(run: BrokerRun, kind: str) -> None:
     parameters: dict[str, Any] = {"partitions": 2} if kind == "update_partitions" else {}
     with pytest.raises(acts.ActRefused, match="there is no topic"):

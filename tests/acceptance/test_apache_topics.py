@@ -1,0 +1,152 @@
+"""Apache's own client while an operator terminates, grows, bounds and deletes the topics it uses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pulsar
+import pytest
+
+from tests.support.vela import VelaProcess
+from tests.support.waiting import wait_until
+
+RECEIVE_MS = 20_000
+QUIET_MS = 1_500
+
+
+@pytest.fixture
+def client(vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(
+        vela.pulsar_url, operation_timeout_seconds=5, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    )
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return f"apache-topics-{abs(hash(request.node.name)):x}"
+
+
+def drain(consumer: pulsar.Consumer, count: int) -> list[bytes]:
+    payloads = []
+    for _ in range(count):
+        message = consumer.receive(RECEIVE_MS)
+        payloads.append(message.data())
+        consumer.acknowledge(message)
+    return payloads
+
+
+def refused(call: object, *errors: type[Exception]) -> bool:
+    assert callable(call)
+    try:
+        call()
+    except errors:
+        return True
+    return False
+
+
+def test_i23_a_terminated_topic_is_drained_and_takes_no_more(
+    vela: VelaProcess, client: pulsar.Client, topic: str
+) -> None:
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    producer = client.create_producer(topic, send_timeout_millis=3000)
+    for index in range(3):
+        producer.send(b"%d" % index)
+    out = vela.manage("topic", "terminate", topic, "--yes")
+    assert "takes messages again" in out
+    wait_until(
+        lambda: refused(lambda: client.create_producer(topic), pulsar.TopicTerminated),
+        "producers to be refused",
+    )
+    assert drain(consumer, 3) == [b"0", b"1", b"2"]
+    with pytest.raises(pulsar.Timeout):
+        consumer.receive(QUIET_MS)
+    # This client closes its connection on REACHED_END_OF_TOPIC: it was not told.
+    assert consumer.is_connected()
+    late = client.subscribe(topic, "late", initial_position=pulsar.InitialPosition.Earliest)
+    assert drain(late, 3) == [b"0", b"1", b"2"]
+
+
+def test_s2_10_new_partitions_are_seen_with_their_subscriptions(
+    vela: VelaProcess, client: pulsar.Client, topic: str
+) -> None:
+    vela.manage("createtopic", topic, "--partitions", "1")
+    consumer = client.subscribe(topic, "s")
+    consumer.close()
+    assert len(client.get_topic_partitions(topic)) == 1
+    vela.manage("updatepartitions", topic, "3", "--yes")
+    assert len(client.get_topic_partitions(topic)) == 3
+    producer = client.create_producer(
+        topic,
+        message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
+        batching_enabled=False,
+    )
+    for index in range(6):
+        producer.send(b"%d" % index)
+    again = client.subscribe(
+        topic, "s"
+    )  # from Latest: what came before it is there by the subscription alone
+    assert sorted(drain(again, 6)) == [b"%d" % index for index in range(6)]
+
+
+def test_producers_wait_for_a_full_topic_and_go_on_when_it_drained(
+    vela: VelaProcess, client: pulsar.Client, topic: str
+) -> None:
+    consumer = client.subscribe(topic, "slow", initial_position=pulsar.InitialPosition.Earliest)
+    producer = client.create_producer(topic, send_timeout_millis=2000)
+    vela.manage("setpolicy", topic, "backlog_quota_bytes=1000", "--yes")
+    sent = 0
+
+    def blocked() -> bool:
+        nonlocal sent
+        try:
+            producer.send(b"x" * 200)
+        except pulsar.PulsarException:
+            return True
+        sent += 1
+        time.sleep(0.2)  # the quota is looked at every few seconds
+        return False
+
+    wait_until(blocked, "the quota to stop the producer", timeout_s=60)
+    with pytest.raises(pulsar.ProducerBlockedQuotaExceededError):
+        client.create_producer(topic)
+    drain(consumer, sent)
+
+    def goes_on() -> bool:
+        try:
+            client.create_producer(topic).send(b"again")
+        except pulsar.PulsarException:
+            return False
+        return True
+
+    wait_until(goes_on, "producers to be let in again", timeout_s=30)
+
+
+def test_a_deleted_topic_begins_anew(vela: VelaProcess, client: pulsar.Client, topic: str) -> None:
+    producer = client.create_producer(topic)
+    producer.send(b"old")
+    producer.close()
+    vela.manage("topic", "delete", topic, "--yes", "--force")
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    client.create_producer(topic).send(b"new")
+    assert drain(consumer, 1) == [b"new"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("public/default", "message_ttl_ms=-5"), "it takes a whole number from 0"),
+        (("public/default", "schema_compatibility=SIDEWAYS"), "it takes one of UNDEFINED"),
+        (("public/default", "retention=5"), "there is no policy 'retention'"),
+        (("no-such-topic", "max_consumers=5"), "there is no topic"),
+    ],
+)
+def test_a_bad_policy_is_refused_on_the_command_line(
+    vela: VelaProcess, arguments: tuple[str, ...], text: str
+) -> None:
+    before = vela.manage("showpolicy", "public/default")
+    with pytest.raises(AssertionError, match=text):
+        vela.manage("setpolicy", *arguments, "--yes")
+    assert vela.manage("showpolicy", "public/default") == before
