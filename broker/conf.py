@@ -34,6 +34,9 @@ class BrokerSettings:
     auto_create_topics: bool  # VELA_AUTO_CREATE_TOPICS
     default_retention_ms: int  # VELA_DEFAULT_RETENTION_MS: acked messages of new namespaces are kept so long
     default_retention_bytes: int  # VELA_DEFAULT_RETENTION_BYTES
+    deduplication_expiry_ms: (
+        int  # VELA_DEDUPLICATION_EXPIRY_S: producer names unused for so long are forgotten
+    )
     ledger_max_entries: int  # VELA_LEDGER_MAX_ENTRIES
     ledger_max_bytes: int  # VELA_LEDGER_MAX_BYTES
     ledger_min_age_ms: int  # VELA_LEDGER_MIN_AGE_S
@@ -82,6 +85,7 @@ class BrokerSettings:
             auto_create_topics=read.flag("VELA_AUTO_CREATE_TOPICS", default=True),
             default_retention_ms=read.integer("VELA_DEFAULT_RETENTION_MS", 24 * 3600 * 1000, least=-1),
             default_retention_bytes=read.integer("VELA_DEFAULT_RETENTION_BYTES", 1024 * MIB, least=-1),
+            deduplication_expiry_ms=1000 * read.integer("VELA_DEDUPLICATION_EXPIRY_S", 6 * 3600, least=1),
             ledger_max_entries=read.integer("VELA_LEDGER_MAX_ENTRIES", 50_000, least=1),
             ledger_max_bytes=read.integer("VELA_LEDGER_MAX_BYTES", 2048 * MIB, least=1),
             ledger_min_age_ms=1000 * read.integer("VELA_LEDGER_MIN_AGE_S", 600, least=0),

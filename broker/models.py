@@ -15,6 +15,8 @@ __all__ = [
     "ConsumerSession",
     "Cursor",
     "CursorChunk",
+    "DeduplicatedProducer",
+    "Deduplication",
     "DelayedEntry",
     "Entry",
     "Heartbeat",
@@ -22,6 +24,7 @@ __all__ = [
     "Namespace",
     "PendingAck",
     "ProducerSession",
+    "Schema",
     "Segment",
     "Subscription",
     "SubscriptionSummary",
@@ -75,6 +78,7 @@ class Topic(models.Model):
     properties = models.JSONField(default=dict)
     policies = models.JSONField(default=dict)  # what is set on this topic; a partition follows its parent
     terminated_at = models.DateTimeField(null=True, blank=True)
+    producer_epoch = models.BigIntegerField(null=True, blank=True)  # raised by each exclusive producer
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -241,6 +245,57 @@ class CursorChunk(models.Model):
 
     def __str__(self) -> str:
         return f"{self.cursor_id} {self.ledger_id}#{self.chunk}"
+
+
+class Deduplication(models.Model):
+    """How much of a topic's log its deduplication rows take into account; the rest is read again by a new owner."""
+
+    topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
+    ledger_id = models.BigIntegerField()
+    entry_id = models.BigIntegerField()
+
+    class Meta:
+        db_table = "vela_deduplication"
+
+    def __str__(self) -> str:
+        return f"{self.topic_id} through {self.ledger_id}:{self.entry_id}"
+
+
+class DeduplicatedProducer(models.Model):
+    """How far a producer name is on a topic whose messages are deduplicated."""
+
+    pk = models.CompositePrimaryKey("topic_id", "producer_name")
+    topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
+    producer_name = models.TextField()
+    sequence_id = models.BigIntegerField()  # of its last whole message, -1 = none
+    chunk_sequence_id = models.BigIntegerField()  # of the large message under way, -1 = none
+    chunk_id = models.IntegerField()  # of its last part
+    seen_ms = models.BigIntegerField()  # when something of it was stored last
+
+    class Meta:
+        db_table = "vela_deduplicated_producer"
+
+    def __str__(self) -> str:
+        return f"{self.producer_name} of {self.topic_id} at {self.sequence_id}"
+
+
+class Schema(models.Model):
+    """One version of a topic's schema; partitions have their parent's."""
+
+    pk = models.CompositePrimaryKey("topic_name", "version")
+    topic_name = models.TextField()  # full, of the base topic
+    version = models.BigIntegerField()  # 0 is the first
+    type = models.SmallIntegerField()  # the protocol's Schema.Type
+    name = models.TextField()
+    data = models.BinaryField()
+    properties = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_schema"
+
+    def __str__(self) -> str:
+        return f"{self.topic_name} version {self.version}"
 
 
 class PendingAck(models.Model):

@@ -73,6 +73,16 @@ class NotAllowed(BrokerError):
     code = "NotAllowedError"
 
 
+class IncompatibleSchema(BrokerError):
+    """A schema that may not follow those of its topic, or is none."""
+
+    code = "IncompatibleSchema"
+
+
+class SchemaNotFound(BrokerError):
+    code = "TopicNotFound"
+
+
 class InvalidAck(BrokerError):
     """An ack names an entry that is not stored, or a batch of another size."""
 

@@ -70,7 +70,8 @@ class InactiveTopicMode(StrEnum):
 class SchemaCompatibility(StrEnum):
     """Which schemas may follow which; the names are Pulsar's."""
 
-    UNDEFINED = "UNDEFINED"
+    UNDEFINED = "UNDEFINED"  # as FULL
+    AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # the first one stays the only one
     ALWAYS_INCOMPATIBLE = "ALWAYS_INCOMPATIBLE"
     ALWAYS_COMPATIBLE = "ALWAYS_COMPATIBLE"
     BACKWARD = "BACKWARD"

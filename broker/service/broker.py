@@ -21,11 +21,13 @@ from broker.service.housekeeping import Housekeeping
 from broker.service.interception import Interception
 from broker.service.lifetime import Lifetime
 from broker.service.metrics import metrics_text
+from broker.service.non_persistent_topics import NonPersistentTopics
 from broker.service.ownership import Ownership
 from broker.service.plugins import load_plugins
 from broker.service.policy_rounds import PolicyRounds
 from broker.service.pull_offsets import commit_offset, committed_offset
 from broker.service.reporter import Reporter
+from broker.service.schemas import Schemas
 from broker.service.segments import Segments
 from broker.service.services import Services
 from broker.service.topic import Topic
@@ -38,7 +40,9 @@ from broker.storage import topics as store
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
     from broker.core.policies import Policies
+    from broker.core.schema import SchemaDefinition
     from broker.service.consumer import Consumer
+    from broker.service.non_persistent_topic import NonPersistentTopic
     from broker.service.producer import Producer
     from broker.service.pull_values import HeldPull, PullAnswer, PullAsk
     from broker.service.values import (
@@ -88,12 +92,14 @@ class Broker:
         services.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), services.ownership)
         services.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
         services.holds = Holds(services, self.topics.get)
+        services.schemas = Schemas(pool)
         services.reporter = Reporter(ConnectionPool(conninfo, name="reporter", size=1), clock)
         services.entry_filters = load_plugins("VELA_ENTRY_FILTERS", settings.entry_filters, "verdict")
         interceptors = load_plugins("VELA_INTERCEPTORS", settings.interceptors, "sending")
         services.interception = Interception(interceptors) if interceptors else None
         services.forget_topic = self._forget_topic
         services.ownership.on_resumed = self._resumed
+        self.non_persistent = NonPersistentTopics(services)
         self.acts = ActRunner(self, pool)
         self.policy_rounds = PolicyRounds(self)
         self._housekeeping = Housekeeping(
@@ -127,6 +133,7 @@ class Broker:
             await asyncio.wait_for(services.writer.drain(), timeout=_STOP_DRAIN_S)
         except TimeoutError:
             log.warning("stopping with sends that got no receipt; their producers send them again")
+        self.non_persistent.close()
         for topic in list(self.topics.values()):
             topic.close()
         await services.writer.stop()
@@ -158,6 +165,8 @@ class Broker:
         )
         if row is not None:
             return row.partitions
+        if topic.domain != "persistent":
+            return 0  # nothing of it is stored: it is made when somebody connects
         if not create:
             raise TopicNotFound(f"topic {topic} does not exist; create it with `manage.py createtopic`")
         return await self._create(topic)
@@ -165,16 +174,19 @@ class Broker:
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Full names of the namespace's topics; a partitioned one appears as its partitions."""
         tenant, _, name = namespace.partition("/")
-        return await repeat_until_done(
+        stored = await repeat_until_done(
             self.services.pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"
         )
+        return stored + [
+            each.name.full for each in self.non_persistent.all() if each.name.namespace_name == namespace
+        ]
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
         """Attach a producer. Raises BrokerError (protocol 3.5)."""
         check_printable("producer", request.name or "")
-        topic = await self.topic(request.topic, create=request.create_topic)
+        topic = await self._any_topic(request.topic, create=request.create_topic)
         return await topic.open_producer(request, identity, sink)
 
     async def subscribe(
@@ -182,7 +194,7 @@ class Broker:
     ) -> Consumer:
         """Attach a consumer. Raises BrokerError (protocol 3.7)."""
         check_printable("consumer", request.consumer_name)
-        topic = await self.topic(request.topic, create=request.create_topic)
+        topic = await self._any_topic(request.topic, create=request.create_topic)
         return await topic.subscribe(request, identity, sink)
 
     async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
@@ -211,6 +223,24 @@ class Broker:
             raise TopicNotFound(f"topic {topic} has {max(1, partitions)} queues; there is no queue {queue}")
         return await self.topic(topic.with_partition(queue) if partitions else topic, create=False)
 
+    async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
+        """A version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
+        self._require_ready()
+        return await self.services.schemas.get(topic.base, version)
+
+    async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
+        """The version of this schema, stored when it is new and may be. Raises IncompatibleSchema, TopicNotFound."""
+        partitions = await self.partition_count(TopicName.parse(topic.base), create=False)
+        one = topic.with_partition(0) if partitions else topic
+        policies = (await self._any_topic(one, create=False)).policies
+        return await self.services.schemas.add(topic.base, schema, policies)
+
+    async def _any_topic(self, name: TopicName, *, create: bool) -> Topic | NonPersistentTopic:
+        if name.domain == "persistent":
+            return await self.topic(name, create=create)
+        self._require_ready()
+        return await self.non_persistent.topic(name, create=create)
+
     async def topic(self, name: TopicName, *, create: bool) -> Topic:
         """The topic in memory, loaded or made when need be; concurrent callers share one load.
 
@@ -238,7 +268,7 @@ class Broker:
 
     async def _load(self, name: TopicName, *, create: bool) -> Topic:
         if name.domain != "persistent":
-            raise NotAllowed(f"{name}: non-persistent topics are not available; use persistent://")
+            raise NotAllowed(f"{name} is not persistent: it has no log")
         pool = self.services.pool
         row = await repeat_until_done(pool, lambda c: store.find_topic(c, name), what="finding a topic")
         if row is None:
@@ -259,8 +289,6 @@ class Broker:
 
     async def _require_creatable(self, name: TopicName) -> None:
         """No row for what cannot be served; a partition beyond its topic's count would be read by nobody."""
-        if name.domain != "persistent":
-            raise NotAllowed(f"{name}: non-persistent topics are not available; use persistent://")
         if name.partition is None:
             return
         base = TopicName.parse(name.base)

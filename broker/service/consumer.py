@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import ConsumerNotFound
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from broker.core.position import Position
     from broker.core.subscription import SubscriptionType
     from broker.core.topic_name import TopicName
-    from broker.service.subscription import Subscription
     from broker.service.values import (
         AckRequest,
         ClientIdentity,
@@ -32,13 +31,46 @@ log = logging.getLogger(__name__)
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
 
 
+class ConsumerTopic(Protocol):
+    """A topic as its consumers see it."""
+
+    @property
+    def name(self) -> TopicName: ...
+
+
+class ConsumerSubscription(Protocol):
+    """A subscription as its consumers see it: `Subscription` and `NonPersistentSubscription`."""
+
+    @property
+    def topic(self) -> ConsumerTopic: ...
+    def flow(self, consumer: Consumer, permits: int) -> None: ...
+    def pump(self) -> None: ...
+    def ack(
+        self,
+        consumer: Consumer,
+        acks: Sequence[AckRequest],
+        *,
+        cumulative: bool,
+        on_durable: DurableCallback | None,
+        validation_error: str | None,
+        returns_permits: bool,
+    ) -> None: ...
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None: ...
+    def redeliver_at(self, consumer: Consumer, positions: Sequence[Position], due_ms: int) -> None: ...
+    async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None: ...
+    async def seek_time(self, consumer: Consumer, time_ms: int) -> None: ...
+    async def last_message(self) -> LastMessage: ...
+    async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None: ...
+    def remove_consumer(self, consumer: Consumer) -> None: ...
+
+
 class Consumer:
     """Turns a client's commands into calls on its subscription and counts what passes."""
 
     def __init__(
         self,
         *,
-        subscription: Subscription,
+        subscription: ConsumerSubscription,
         request: SubscribeRequest,
         identity: ClientIdentity,
         sink: ConsumerSink,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from broker.core.position import LATEST
+from broker.service import deduplication_keeper
 from broker.service.connections import first_line
 from broker.storage import ownership as store
 
@@ -40,6 +41,7 @@ class Housekeeping:
             services.segments.turn,
             self._tidy_memory,
             self._forget_due_times,
+            self._deduplicate,
             *duties,
         )
         self._topics = topics
@@ -87,3 +89,11 @@ class Housekeeping:
                 if each.undo_until_ms and each.undo_until_ms <= now_ms:
                     each.undo_until_ms = 0
                     each.cursor.stop_undo_overlay()
+
+    async def _deduplicate(self) -> None:
+        topics = self._topics()
+        expiry_ms = self._services.settings.deduplication_expiry_ms
+        for topic in topics:
+            if topic.deduplication is not None:
+                deduplication_keeper.tidy(topic, expiry_ms)
+        await deduplication_keeper.flush(self._services, topics)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from broker.service.non_persistent_subscription import NonPersistentSubscription
+from broker.service.topic import Topic
 
 if TYPE_CHECKING:
     from broker.service.broker import Broker
     from broker.service.holds import Holds
+    from broker.service.non_persistent_topic import NonPersistentTopic
     from broker.service.subscription import Subscription
-    from broker.service.topic import Topic
     from broker.storage.lifetime import OldestPin
 
 __all__ = ["metrics_text"]
@@ -21,10 +24,12 @@ def metrics_text(broker: Broker) -> str:
     """Every series of this process. Costs a few µs a topic and subscription; reads no database."""
     topics = list(broker.topics.values())
     subscriptions = [each for topic in topics for each in topic.subscriptions.values()]
+    passing = broker.non_persistent.all()
     services = broker.services
     lines: list[str] = []
-    _topic_series(lines, topics)
+    _topic_series(lines, topics, passing)
     _subscription_series(lines, subscriptions)
+    _flow_series(lines, [*topics, *passing])
     _quota_series(lines, topics)
     _series(
         lines, "vela_broker_ready", "gauge", "1 while clients are served", [("", float(broker.is_ready()[0]))]
@@ -98,35 +103,37 @@ def _hold_series(lines: list[str], holds: Holds) -> None:
     )
 
 
-def _topic_series(lines: list[str], topics: list[Topic]) -> None:
-    def by_topic(value: dict[Topic, float]) -> list[Sample]:
+def _topic_series(lines: list[str], topics: list[Topic], passing: list[NonPersistentTopic]) -> None:
+    def by_topic(value: Mapping[Any, float]) -> list[Sample]:
         return [(_topic_labels(topic), number) for topic, number in value.items()]
+
+    everything: list[Topic | NonPersistentTopic] = [*topics, *passing]
 
     for name, kind, text, values in (
         (
             "pulsar_subscriptions_count",
             "gauge",
             "subscriptions, readers included",
-            {t: len(t.subscriptions) for t in topics},
+            {t: len(t.subscriptions) for t in everything},
         ),
-        ("pulsar_producers_count", "gauge", "connected producers", {t: len(t.producers) for t in topics}),
+        ("pulsar_producers_count", "gauge", "connected producers", {t: len(t.producers) for t in everything}),
         (
             "pulsar_consumers_count",
             "gauge",
             "connected consumers",
-            {t: sum(len(s.consumers) for s in t.subscriptions.values()) for t in topics},
+            {t: sum(len(s.consumers) for s in t.subscriptions.values()) for t in everything},
         ),
         (
             "pulsar_in_messages_total",
             "counter",
-            "messages stored since the topic began",
-            {t: t.log.ledgers.total_messages for t in topics},
+            "messages stored since the topic began; of a non-persistent one, received",
+            {t: t.log.ledgers.total_messages for t in topics} | {t: t.messages_in for t in passing},
         ),
         (
             "pulsar_in_bytes_total",
             "counter",
-            "bytes stored since the topic began",
-            {t: t.log.ledgers.total_bytes for t in topics},
+            "bytes stored since the topic began; of a non-persistent one, received",
+            {t: t.log.ledgers.total_bytes for t in topics} | {t: t.bytes_in for t in passing},
         ),
         (
             "vela_topic_delayed_entries",
@@ -176,20 +183,6 @@ def _subscription_series(lines: list[str], subscriptions: list[Subscription]) ->
         "gauge",
         "1 while the subscription's limit stops it",
         labelled(float(s.dispatcher.blocked) for s in subscriptions),
-    )
-    _series(
-        lines,
-        "pulsar_subscription_consumers_count",
-        "gauge",
-        "connected consumers",
-        labelled(len(s.consumers) for s in subscriptions),
-    )
-    _series(
-        lines,
-        "vela_subscription_out_messages_total",
-        "counter",
-        "messages delivered, redelivered ones too",
-        labelled(s.messages_out for s in subscriptions),
     )
     _series(
         lines,
@@ -285,8 +278,64 @@ def _quota_series(lines: list[str], topics: list[Topic]) -> None:
     )
 
 
-def _labels_of(topic: Topic, name: str, value: str) -> str:
+def _labels_of(topic: Topic | NonPersistentTopic, name: str, value: str) -> str:
     return f'{_topic_labels(topic)[:-1]},{name}="{_escaped(value)}"}}'
+
+
+def _flow_series(lines: list[str], topics: list[Topic | NonPersistentTopic]) -> None:
+    """What topics of both kinds have: who is there, what went out, what was held back or left out."""
+    stored = [each for each in topics if isinstance(each, Topic)]
+    subscriptions = [each for topic in topics for each in topic.subscriptions.values()]
+
+    def labelled(values: Iterable[float]) -> list[Sample]:
+        return [(_subscription_labels(s), value) for s, value in zip(subscriptions, values, strict=True)]
+
+    _series(
+        lines,
+        "vela_duplicate_sends_total",
+        "counter",
+        "sends that repeated what is stored",
+        [(_topic_labels(t), t.deduplication.duplicates) for t in stored if t.deduplication is not None],
+    )
+    _series(
+        lines,
+        "pulsar_publish_rate_limit_times",
+        "counter",
+        "times that the publish rate stopped a producer",
+        [(_topic_labels(t), t.publish_limit.times) for t in topics if t.publish_limit is not None],
+    )
+    _series(
+        lines,
+        "pulsar_subscription_consumers_count",
+        "gauge",
+        "connected consumers",
+        labelled(len(s.consumers) for s in subscriptions),
+    )
+    _series(
+        lines,
+        "vela_subscription_out_messages_total",
+        "counter",
+        "messages delivered, redelivered ones too",
+        labelled(s.messages_out for s in subscriptions),
+    )
+    _series(
+        lines,
+        "vela_subscription_dispatch_throttled_total",
+        "counter",
+        "times that a dispatch rate made the subscription wait",
+        [(_subscription_labels(s), s.dispatch_limit.times) for s in subscriptions if s.dispatch_limit],
+    )
+    _series(
+        lines,
+        "vela_subscription_dropped_messages_total",
+        "counter",
+        "messages of a non-persistent topic that nobody took",
+        [
+            (_subscription_labels(s), s.messages_dropped)
+            for s in subscriptions
+            if isinstance(s, NonPersistentSubscription)
+        ],
+    )
 
 
 def _series(lines: list[str], name: str, kind: str, text: str, samples: Iterable[Sample]) -> None:
@@ -295,7 +344,7 @@ def _series(lines: list[str], name: str, kind: str, text: str, samples: Iterable
     lines.extend(f"{name}{labels} {value:.17g}" for labels, value in samples)
 
 
-def _topic_labels(topic: Topic) -> str:
+def _topic_labels(topic: Topic | NonPersistentTopic) -> str:
     namespace, name = _escaped(topic.name.namespace_name), _escaped(topic.name.full)
     return f'{{cluster="vela",namespace="{namespace}",topic="{name}"}}'
 
@@ -304,7 +353,7 @@ def _pin_labels(pin: OldestPin) -> str:
     return f'{{topic="{_escaped(pin.topic_name)}",subscription="{_escaped(pin.subscription)}"}}'
 
 
-def _subscription_labels(subscription: Subscription) -> str:
+def _subscription_labels(subscription: Subscription | NonPersistentSubscription) -> str:
     return _labels_of(subscription.topic, "subscription", subscription.name)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.service.ownership import Ownership
     from broker.service.plugins import EntryFilter
     from broker.service.reporter import Reporter
+    from broker.service.schemas import Schemas
     from broker.service.segments import Segments
     from broker.service.topic import Topic
     from broker.service.writer import Writer
@@ -47,6 +48,7 @@ class Services:
     reporter: Reporter
     entry_filters: Sequence[EntryFilter]
     interception: Interception | None  # None = nobody is to be told
+    schemas: Schemas
     forget_topic: Callable[[Topic], None]
 
     def __init__(self) -> None:

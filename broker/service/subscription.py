@@ -36,6 +36,7 @@ from broker.core.timing_wheel import TimingWheel
 from broker.service.consumer import Consumer
 from broker.service.cursor_move import CursorMove
 from broker.service.dispatch_filter import SCREENED_FLAGS, DispatchFilter
+from broker.service.dispatch_limit import DispatchLimit, RatePair
 from broker.service.end_of_topic import tell_end_of_topic
 from broker.service.limits import require_consumer_room
 from broker.service.topic_reader import GapInLog
@@ -94,6 +95,7 @@ class Subscription:
         self.is_deleted = False
         self._dispatcher = self._new_dispatcher(type_)
         self._found_flags = 0  # of what was found for the plan under way
+        self.dispatch_limit: DispatchLimit | None = None
         self._just_read: dict[Position, StoredEntry] = {}  # between a read's end and the pump that follows it
         self._reading: asyncio.Task[None] | None = None
         self._is_pumping = False
@@ -219,7 +221,11 @@ class Subscription:
 
     def _deliver_turn(self) -> None:
         entries = size_bytes = 0
-        while (plan := self._dispatcher.next_read()) is not None:
+        limit = self.dispatch_limit
+        while limit is None or limit.entries():
+            plan = self._dispatcher.next_read()
+            if plan is None:
+                break
             found = self._from_memory(plan)
             if found is None:
                 break
@@ -230,6 +236,19 @@ class Subscription:
             if entries >= TURN_ENTRIES or size_bytes >= TURN_BYTES:
                 self._pump_soon()
                 break
+
+    def rates_changed(self) -> None:
+        """The topic's dispatch rates are others now."""
+        policies, clock = self.topic.policies, self.topic.services.clock
+        own = RatePair.of(
+            policies.subscription_dispatch_rate_messages,
+            policies.subscription_dispatch_rate_bytes,
+            clock.now_ms(),
+        )
+        self.dispatch_limit = DispatchLimit.of(
+            clock, (self.topic.dispatch_rate, own), pump=self.pump, replaces=self.dispatch_limit
+        )
+        self.pump()
 
     def _may_send(self) -> bool:
         return (
@@ -263,7 +282,10 @@ class Subscription:
         position = next_wanted(self.read_position)
         has_holes = holds_back or self.cursor.has_holes
         size_bytes = flags = 0
-        while len(found) < plan.max_entries and size_bytes < WRITE_BYTES:
+        most = plan.max_entries
+        if self.dispatch_limit is not None:
+            most = min(most, self.dispatch_limit.entries())
+        while len(found) < most and size_bytes < WRITE_BYTES:
             ledger = ledgers.get(position.ledger_id)
             if ledger is None or position.entry_id >= ledger.entries:
                 break
@@ -294,6 +316,8 @@ class Subscription:
     def _replay_from_memory(self, positions: Sequence[Position]) -> list[StoredEntry] | None:
         found: list[StoredEntry] = []
         size_bytes = flags = 0
+        if self.dispatch_limit is not None:
+            positions = positions[: self.dispatch_limit.entries()]
         for position in positions:
             entry = self.topic.log.cached_entry(position) or self._just_read.get(position)
             if entry is not None:
@@ -382,6 +406,8 @@ class Subscription:
             ]
             if interception is not None:
                 interception.sending(self, consumer, deliveries)
+            if self.dispatch_limit is not None:
+                self.dispatch_limit.sent(deliveries)
             out, redelivered = consumer.messages_out, consumer.messages_redelivered
             consumer.deliver(deliveries, now_ms)
             self.messages_out += consumer.messages_out - out

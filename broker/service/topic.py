@@ -12,7 +12,6 @@ from broker.core.cursor_state import CursorState
 from broker.core.errors import (
     BrokerError,
     NotAllowed,
-    ProducerBusy,
     ServiceNotReady,
     TopicFenced,
     TopicTerminated,
@@ -24,11 +23,15 @@ from broker.core.subscription import SubscriptionType, check_built, check_name
 from broker.service.backlog_quota import BacklogQuota
 from broker.service.connections import repeat_until_done
 from broker.service.consumer import Consumer
+from broker.service.deduplication_keeper import apply_deduplication_policy
 from broker.service.delayed_messages import DelayedMessages
+from broker.service.dispatch_limit import RatePair
 from broker.service.effective_policies import rollover_policy
 from broker.service.limits import require_new_subscription
 from broker.service.old_clients import check_batches
 from broker.service.producer import Producer
+from broker.service.producer_access import ProducerAccess
+from broker.service.publish_limit import PublishLimit
 from broker.service.subscription import Subscription
 from broker.service.topic_reader import TopicReader
 from broker.service.values import Receipt
@@ -39,6 +42,7 @@ from broker.storage import topics as store
 if TYPE_CHECKING:
     from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
+    from broker.service.deduplication import TopicDeduplication
     from broker.service.services import Services
     from broker.service.topic_log import AppendBatch, TopicLog
     from broker.service.values import (
@@ -66,6 +70,7 @@ class Topic:
         owner_epoch: int,
         terminated: bool,
         policies: Policies,
+        producer_epoch: int | None,
         log_: TopicLog,
         services: Services,
     ) -> None:
@@ -78,7 +83,16 @@ class Topic:
         self.services = services
         self.reader = TopicReader(services.pool, log_)
         self.delayed = DelayedMessages(self)
-        self.producers: dict[str, Producer] = {}
+        self.access = ProducerAccess(
+            name,
+            topic_epoch=producer_epoch,
+            store_epoch=self._store_producer_epoch,
+            run=lambda work: services.keep(asyncio.create_task(work)),
+        )
+        self.producers = self.access.producers
+        self.deduplication: TopicDeduplication | None = None
+        self.publish_limit: PublishLimit | None = None
+        self.dispatch_rate: RatePair | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.quota = BacklogQuota(self)
         self.is_open = True
@@ -95,49 +109,50 @@ class Topic:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer (protocol 3.5). Raises ProducerBusy for a name in use by a living connection."""
+        """Attach a producer (protocol 3.5), or queue one that waits for exclusive access: it is not ready then.
+
+        Raises ProducerBusy, ProducerFenced, IncompatibleSchema, TopicTerminated.
+        """
         self._require_open()
         if self.is_terminated:
             raise TopicTerminated(f"{self.name} is terminated: it takes no more messages")
         await self.quota.require_room()
-        name = request.name or f"vela-{self.topic_id}-{secrets.token_hex(5)}"
         if request.initial_subscription:
             await self.find_or_create_subscription(
                 request.initial_subscription, SubscriptionType.SHARED, EARLIEST, {}
             )
-        while (other := self.producers.get(name)) is not None:
-            # Whoever asks for the same name meanwhile may have taken it: look again after each wait.
-            if await other.sink.is_alive() and self.producers.get(name) is other:
-                raise ProducerBusy(
-                    f"producer {name} is connected to {self.name} already; close it or choose another name"
-                )
-            if self.producers.get(name) is other:
-                other.closed_by_broker(None)
-                self.remove_producer(other)
-        self._require_open()
         producer = Producer(
             key=self.services.next_key(),
             topic=self,
-            name=name,
+            name=request.name or f"vela-{self.topic_id}-{secrets.token_hex(5)}",
+            request=request,
             identity=identity,
             sink=sink,
             now_ms=self.services.clock.now_ms(),
         )
-        self.producers[name] = producer
+        producer.schema_version = await self.services.schemas.of_producer(
+            self.name.base, request.schema, self.policies
+        )
+        if self.deduplication is not None and self.deduplication.is_enabled and producer.is_deduplicated:
+            producer.last_sequence_id = await self.deduplication.last_sequence_id(producer.name)
+        try:
+            await self.access.admit(producer)
+            self._require_open()
+        except BaseException:
+            producer.detach()
+            raise
         self.services.reporter.topic_changed(self)
         return producer
 
     def remove_producer(self, producer: Producer) -> None:
         """A producer is gone; its queued sends stay."""
-        if self.producers.get(producer.name) is producer:
-            del self.producers[producer.name]
+        self.access.remove(producer)
         self.last_used_ms = self.services.clock.now_ms()
         self.services.reporter.producer_gone(self, producer)
 
     def close_producers(self, error: BrokerError) -> None:
         """Let every producer go; each opens again by itself and is told why not."""
-        for producer in list(self.producers.values()):
-            producer.closed_by_broker(error)
+        for producer in self.access.close(error):
             self.remove_producer(producer)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
@@ -151,12 +166,17 @@ class Topic:
         if request.deliver_at_ms and (refusal := self.delayed.refusal(request)) is not None:
             producer.failed(request, refusal)
             return
+        if self.publish_limit is not None:
+            self.publish_limit.sent(producer, request)
+        if self.deduplication is not None and not self.deduplication.admit(producer, request):
+            return
         self.log.queue.append((producer, request))
         self.services.writer.submit(self)
 
     def answer(self, batch: AppendBatch) -> None:
         """The batch is durable: receipts in the order of the sends, then delivery."""
         now_ms = self.services.clock.now_ms()
+        repeated = () if self.deduplication is None else self.deduplication.stored(batch, now_ms)
         by_producer: dict[Producer, tuple[list[Receipt], list[int]]] = {}
         for (producer, request), entry in zip(batch.sends, batch.entries, strict=True):
             found = by_producer.get(producer)
@@ -176,6 +196,8 @@ class Topic:
             found[1][1] += size_bytes
         for producer, (receipts, (messages, size_bytes)) in by_producer.items():
             producer.answered(receipts, messages, size_bytes, now_ms)
+        for producer in repeated:
+            producer.settle_repeats()
         self.last_append_ms = now_ms
         self.services.reporter.topic_changed(self)
         if batch.delayed:
@@ -193,11 +215,24 @@ class Topic:
         batch, self.log.in_flight = self.log.in_flight, None
         sends = [*(batch.sends if batch else ()), *self.log.queue]
         self.log.queue.clear()
+        if self.deduplication is not None:
+            sends += self.deduplication.give_up()
         for producer, request in sends:
             producer.failed(request, error)
         for producer in {producer: None for producer, _ in sends}:
             producer.closed_by_broker(error)
             self.remove_producer(producer)
+
+    async def _store_producer_epoch(self, producer_epoch: int) -> None:
+        stored = await self.services.ownership.write(
+            self,
+            lambda connection, epoch: store.set_producer_epoch(
+                connection, topic_id=self.topic_id, owner_epoch=epoch, producer_epoch=producer_epoch
+            ),
+            what="storing a producer's epoch",
+        )
+        if stored is None:
+            raise TopicFenced(f"{self.name} moved to another broker; connect again")
 
     async def roll_ledger(self, segment_id: int, now_ms: int) -> bool:
         """Seal the open ledger and open the next in `segment_id`; False when the topic is fenced (and closed).
@@ -274,6 +309,10 @@ class Topic:
         check_name(request.subscription)
         check_built(request.type)  # before a row of that type is stored
         check_batches(self, identity)
+        if request.schema is not None:
+            await self.services.schemas.of_consumer(
+                self.name.base, request.schema, self.policies, is_idle=self._is_idle()
+            )
         if request.durable:
             start = EARLIEST if request.earliest else LATEST
             if request.rollback_s:
@@ -295,6 +334,11 @@ class Topic:
                 self.subscriptions.setdefault(request.subscription, subscription)
             elif not subscription.is_durable:
                 self.forget_subscription(subscription)
+
+    def _is_idle(self) -> bool:
+        """Neither messages nor clients: a schema can still be anything."""
+        has_consumers = any(each.consumers for each in self.subscriptions.values())
+        return not (self.producers or has_consumers or self.log.ledgers.total_entries)
 
     async def find_or_create_subscription(
         self,
@@ -386,6 +430,7 @@ class Topic:
             topic=self, subscription_id=subscription_id, name=name, type_=type_, cursor=cursor
         )
         self.subscriptions[name] = subscription
+        subscription.rates_changed()
         self.services.reporter.changed(subscription)
         return subscription
 
@@ -441,6 +486,20 @@ class Topic:
         """Bring what was derived from `self.policies` up to date; what reads them at each use needs nothing here."""
         self.log.policy = rollover_policy(self.policies)
         self.delayed.policies_changed()
+        self._rates_changed()
+        apply_deduplication_policy(self)
+
+    def _rates_changed(self) -> None:
+        clock, call_later = self.services.clock, asyncio.get_running_loop().call_later
+        if self.publish_limit is not None:
+            self.publish_limit.release()
+        self.publish_limit = PublishLimit.of(self.policies, clock, call_later)
+        self.dispatch_rate = RatePair.of(
+            self.policies.dispatch_rate_messages, self.policies.dispatch_rate_bytes, clock.now_ms()
+        )
+        self.access.max_producers = self.policies.max_producers
+        for subscription in self.subscriptions.values():
+            subscription.rates_changed()
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -459,9 +518,11 @@ class Topic:
     def _let_go(self, error: BrokerError | None) -> None:
         self.is_open = False
         self.log.queue.clear()
-        for producer in list(self.producers.values()):
-            producer.closed_by_broker(error)
-        self.producers.clear()
+        if self.publish_limit is not None:
+            self.publish_limit.release()
+        if self.deduplication is not None:
+            self.deduplication.close()
+        self.access.close(error)
         for subscription in list(self.subscriptions.values()):
             subscription.close_consumers("the broker lets the topic go")
             subscription.stop_reading()

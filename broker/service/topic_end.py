@@ -127,6 +127,7 @@ async def delete(
         )
         if left and not gone:
             raise TopicFenced(f"{name} moved to another broker, or got partitions meanwhile; try again")
+    services.schemas.forget(name.base)
     log.info("%s is deleted with %s subscriptions", name, len(figures.subscriptions))
     return figures
 

@@ -10,6 +10,7 @@ from broker.core.cursor import Cursor
 from broker.core.errors import ServiceNotReady
 from broker.core.ledger import LedgerInfo, LedgerMap
 from broker.core.subscription import SubscriptionType
+from broker.service import deduplication_keeper
 from broker.service.connections import repeat_until_done
 from broker.service.effective_policies import effective_policies, rollover_policy
 from broker.service.sealing import seal
@@ -48,6 +49,7 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
         owner_epoch=stored.owner_epoch,
         terminated=row.terminated,
         policies=policies,
+        producer_epoch=row.producer_epoch,
         log_=TopicLog(
             topic_id=row.topic_id,
             ledgers=LedgerMap(stored.ledgers),
@@ -77,6 +79,9 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
         if (undo := undos.get(each.subscription_id)) is not None:
             subscription.record_for_undo(undo.act_id, undo.until_ms, undo.acked_since)
     topic.delayed.load(stored.delayed)
+    if policies.deduplication:
+        topic.deduplication = await deduplication_keeper.load(topic)
+    topic.policies_changed()
     services.reporter.topic_changed(topic)
     return topic
 

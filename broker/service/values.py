@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker.core.entry import StoredEntry
+from broker.core.producer_access import AccessMode
 
 if TYPE_CHECKING:
     from broker.core.errors import BrokerError
     from broker.core.position import Position
+    from broker.core.schema import SchemaDefinition
     from broker.core.subscription import SubscriptionType
     from broker.core.topic_name import TopicName
 
@@ -84,6 +86,11 @@ class ProducerRequest:
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     initial_subscription: str | None = None  # created at Earliest with the topic (dead-letter producers)
+    access_mode: AccessMode = AccessMode.SHARED
+    topic_epoch: int | None = None  # of an exclusive producer that connects again, as it was told before
+    schema: SchemaDefinition | None = None
+    on_ready: Callable[[], None] | None = None  # called when a producer that had to wait may send
+    on_throttled: Callable[[bool], None] | None = None  # the topic's publish rate is spent, or there is room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +112,7 @@ class SubscribeRequest:
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
     ack_timeout_ms: int = 0  # > 0: the broker runs the ack timeout (faces whose client has no tracker)
     receiver_queue: int = 0  # what the client said its queue holds, for the console; 0 = unknown
+    schema: SchemaDefinition | None = None
 
 
 class AckRequest(NamedTuple):

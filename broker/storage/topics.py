@@ -24,11 +24,13 @@ __all__ = [
     "insert_topics",
     "ledgers_of",
     "names_in_namespace",
+    "namespace_policies",
     "newest_segment",
     "open_segment",
     "refresh_entry_views",
     "roll_ledger",
     "segment_size_bytes",
+    "set_producer_epoch",
     "take_topic",
     "topic_of_ledger",
 ]
@@ -45,6 +47,7 @@ class TopicRow:
     namespace_policies: Mapping[str, object]  # the stored documents, not checked
     topic_policies: Mapping[str, object]  # of a partition: its parent's
     last_used_ms: int  # when its last client left; 0 = not known
+    producer_epoch: int | None  # of the last exclusive producer, None = there was none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,7 @@ async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None
         namespace_policies=row[4],
         topic_policies=row[5],
         last_used_ms=row[6],
+        producer_epoch=row[7],
     )
 
 
@@ -127,6 +131,13 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
     return [row[0] for row in await cursor.fetchall()]
 
 
+async def namespace_policies(connection: Connection, tenant: str, namespace: str) -> Mapping[str, object]:
+    """The stored document, not checked; empty for a namespace that is not stored."""
+    cursor = await connection.execute(query("topics", "namespace_policies"), (tenant, namespace))
+    row = await cursor.fetchone()
+    return {} if row is None else row[0]
+
+
 async def take_topic(connection: Connection, topic_id: int, *, token: int) -> int:
     """Take ownership; returns the new epoch. Waits until the last append of an earlier owner has ended."""
     cursor = await connection.execute(query("topics", "take"), (topic_id, token))
@@ -146,6 +157,17 @@ async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, t
         {"topic_ids": list(epochs.keys()), "epochs": list(epochs.values()), "token": token},
     )
     return {row[0]: row[1] for row in await cursor.fetchall()}
+
+
+async def set_producer_epoch(
+    connection: Connection, *, topic_id: int, owner_epoch: int, producer_epoch: int
+) -> bool | None:
+    """Store the epoch of the topic's exclusive producer; None = fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("topics", "set_producer_epoch"),
+        {"topic_id": topic_id, "owner_epoch": owner_epoch, "producer_epoch": producer_epoch},
+    )
+    return None if await cursor.fetchone() is None else True
 
 
 async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:

@@ -21,6 +21,7 @@ from broker.transports.binary_requests import producer_request
 from broker.transports.keep_alive import KeepAlive, Timer
 from broker.transports.lookup import LookupAnswers
 from broker.transports.read_gate import ReadGate
+from broker.transports.schema_answers import SchemaAnswers
 from broker.transports.server_errors import server_error
 from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
@@ -29,7 +30,7 @@ from vela.wire.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
     from broker.transports.channel import ByteChannel
-    from broker.transports.ports import BrokerPort
+    from broker.transports.ports import BrokerPort, ProducerPort
 
 __all__ = ["SERVER_VERSION", "BinaryConnection"]
 
@@ -81,6 +82,7 @@ class BinaryConnection:
         self._is_closing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._lookups = LookupAnswers(self)
+        self._schemas = SchemaAnswers(self)
         self._keep_alive = KeepAlive(
             call_later=call_later or loop.call_later,
             ping=self._ping,
@@ -108,6 +110,8 @@ class BinaryConnection:
             events.CloseConsumer: self.consumers.on_close_consumer,
             events.GetLastMessageId: self.consumers.on_get_last_message_id,
             events.ConsumerStats: self.consumers.on_consumer_stats,
+            events.GetSchema: self._schemas.on_get_schema,
+            events.GetOrCreateSchema: self._schemas.on_get_or_create_schema,
             events.Unsupported: self._on_unsupported,
         }
 
@@ -322,8 +326,14 @@ class BinaryConnection:
 
     def _on_open_producer(self, event: events.OpenProducer) -> None:
         known = self._producers.get(event.producer_id)
+        if known is not None and known.producer is not None and known.epoch < event.epoch:
+            # The client gave up on the old one (protocol 3.5); what it has in flight is sent again.
+            known.producer.detach()
+            known.forget_pending()
+            self._forget_producer(known)
+            known = None
         if known is None:
-            slot = self._producers[event.producer_id] = ProducerSlot(self, event.producer_id)
+            slot = self._producers[event.producer_id] = ProducerSlot(self, event)
             self.run(
                 self._open_producer(slot, event), lambda error: self._producer_refused(slot, event, error)
             )
@@ -331,17 +341,34 @@ class BinaryConnection:
             busy = ServiceNotReady(f"producer {event.producer_id} is still being opened; try again")
             self.refusal(event.request_id)(busy)
         else:
-            self.engine.send_producer_success(event.request_id, name=known.producer.name)
+            known.request_id = event.request_id
+            self.engine.send_producer_success(
+                event.request_id,
+                name=known.producer.name,
+                topic_epoch=known.producer.topic_epoch,
+                ready=known.producer.is_ready,
+            )
 
     async def _open_producer(self, slot: ProducerSlot, event: events.OpenProducer) -> None:
-        producer = await self.broker.open_producer(producer_request(event), self.identity, slot)
+        request = producer_request(event, on_ready=slot.on_ready, on_throttled=self.gate.throttled)
+        producer = await self.broker.open_producer(request, self.identity, slot)
         if slot.is_closed:
             producer.detach()
             return
         slot.producer = producer
         self._closed_producers.pop(slot.producer_id, None)
+        self.answer_open(slot, producer)
+
+    def answer_open(self, slot: ProducerSlot, producer: ProducerPort) -> None:
+        """PRODUCER_SUCCESS: opened, or queued for exclusive access."""
+        slot.is_waiting = not producer.is_ready
         self.engine.send_producer_success(
-            event.request_id, name=producer.name, last_sequence_id=producer.last_sequence_id
+            slot.request_id,
+            name=producer.name,
+            last_sequence_id=producer.last_sequence_id,
+            schema_version=producer.schema_version,
+            topic_epoch=producer.topic_epoch,
+            ready=producer.is_ready,
         )
 
     def _producer_refused(self, slot: ProducerSlot, event: events.OpenProducer, error: BrokerError) -> None:
@@ -367,14 +394,18 @@ class BinaryConnection:
             self._forget_producer(slot)
             self.engine.send_success(event.request_id)
 
-    def producer_closed_by_broker(self, slot: ProducerSlot) -> None:
-        """Tell the client; it looks the topic up and opens the producer again."""
+    def producer_closed_by_broker(self, slot: ProducerSlot, error: BrokerError | None) -> None:
+        """Tell the client; it looks the topic up and opens the producer again, unless it was waiting still."""
         if self._producers.get(slot.producer_id) is slot:
             self._forget_producer(slot)
             try:
-                self.engine.send_close_producer(slot.producer_id)
-            except LocalProtocolError as error:
-                self.close(str(error))
+                if slot.is_waiting:
+                    reason = error or ServiceNotReady("the topic is moving; open the producer again")
+                    self.refusal(slot.request_id)(reason)
+                else:
+                    self.engine.send_close_producer(slot.producer_id)
+            except LocalProtocolError as failure:
+                self.close(str(failure))
             self.written()
 
     def _forget_producer(self, slot: ProducerSlot) -> None:

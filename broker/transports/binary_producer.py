@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.core.entry import FLAG_CHUNK
 from broker.core.errors import BrokerError, ChecksumFailed, MessageTooLarge, NotAllowed
 from broker.service.values import Receipt, SendRequest
 from broker.transports.entry_facts import entry_flags
@@ -19,7 +20,7 @@ from vela.wire.errors import MetadataCorrupt
 if TYPE_CHECKING:
     from broker.transports.binary_connection import BinaryConnection
     from broker.transports.ports import ProducerPort
-    from vela.wire.binary.events import Send
+    from vela.wire.binary.events import OpenProducer, Send
 
 __all__ = ["ProducerSlot"]
 
@@ -37,11 +38,14 @@ class ProducerSlot:
     queue and close the connection on one that is ahead of it.
     """
 
-    def __init__(self, connection: BinaryConnection, producer_id: int) -> None:
-        self.producer_id = producer_id
+    def __init__(self, connection: BinaryConnection, event: OpenProducer) -> None:
+        self.producer_id = event.producer_id
+        self.request_id = event.request_id  # a producer that had to wait is answered a second time
+        self.epoch = event.epoch
         self.producer: ProducerPort | None = None  # None while it is being opened
         self.turn = asyncio.Lock()  # requests of one producer run in the order they came
         self.is_closed = False
+        self.is_waiting = False  # for exclusive access
         self._connection = connection
         self._queued = 0
         self._answered = 0
@@ -54,7 +58,7 @@ class ProducerSlot:
         if producer is None:
             raise LookupError(self.producer_id)
         try:
-            request = self._request(event)
+            request = self._request(event, producer)
         except BrokerError as error:
             self._refuse(event.sequence_id, error)
             return
@@ -64,7 +68,7 @@ class ProducerSlot:
         self._connection.gate.send_queued(size_bytes)
         producer.send(request)
 
-    def _request(self, event: Send) -> SendRequest:
+    def _request(self, event: Send, producer: ProducerPort) -> SendRequest:
         if event.in_transaction:
             raise NotAllowed("transactions are not available; send without one")
         block = event.entry_block
@@ -81,12 +85,18 @@ class ProducerSlot:
                 f"payload of {payload_bytes} bytes, the limit is {self._connection.max_message_bytes}"
                 " (VELA_MAX_MESSAGE_BYTES)"
             )
+        flags = entry_flags(header)
+        if payload_bytes > (producer.max_message_bytes or payload_bytes) and not flags & FLAG_CHUNK:
+            raise MessageTooLarge(
+                f"payload of {payload_bytes} bytes, the topic's limit is {producer.max_message_bytes}"
+                " (policy max_message_bytes)"
+            )
         highest = event.highest_sequence_id
         return SendRequest(
             event.sequence_id,
             highest if highest is not None and highest >= event.sequence_id else 0,
             header.messages,
-            entry_flags(header),
+            flags,
             header.deliver_at_ms if header.deliver_at_ms is not None and header.deliver_at_ms > 0 else 0,
             entry_slot(header),
             entry,
@@ -138,10 +148,22 @@ class ProducerSlot:
         self._release_held()
         self._connection.gate.sends_answered(1, size_bytes)
 
+    def on_ready(self) -> None:
+        """A producer that had to wait has the topic for itself now."""
+        if self.producer is not None and not self.is_closed:
+            self._connection.answer_open(self, self.producer)
+            self._connection.written()
+
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The broker let the producer go: the client opens it again and resends what got no receipt."""
+        """The broker let the producer go: the client opens it again and resends what got no receipt.
+
+        One that still waits for exclusive access is refused instead: its request is not answered yet. One that is still
+        being opened learns it from there.
+        """
+        if self.producer is None:
+            return
         self.is_closed = True
-        self._connection.producer_closed_by_broker(self)
+        self._connection.producer_closed_by_broker(self, error)
         self.forget_pending()
 
     def forget_pending(self) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Final
 
 from broker.core.errors import NotAllowed
 from broker.core.position import Position
+from broker.core.producer_access import AccessMode
 from broker.core.subscription import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.service.values import ProducerRequest, SubscribeRequest
-from vela.wire.binary.enums import AccessMode, InitialPosition, SubType
+from broker.transports.schema_answers import definition_of
+from vela.wire.binary import enums as wire
+from vela.wire.binary.enums import InitialPosition, SubType
 from vela.wire.binary.events import OpenProducer, Subscribe
 
 __all__ = ["producer_request", "subscribe_request"]
@@ -23,10 +27,18 @@ _TYPES: Final = {
 }
 
 
-def producer_request(event: OpenProducer) -> ProducerRequest:
-    """Raises InvalidTopicName; NotAllowed for access modes and transactions. Schemas are taken as a label."""
-    if event.access_mode is not AccessMode.SHARED:
-        raise NotAllowed(f"access mode {event.access_mode.name} is not available; use Shared")
+_ACCESS_MODES: Final = {
+    wire.AccessMode.SHARED: AccessMode.SHARED,
+    wire.AccessMode.EXCLUSIVE: AccessMode.EXCLUSIVE,
+    wire.AccessMode.WAIT_FOR_EXCLUSIVE: AccessMode.WAIT_FOR_EXCLUSIVE,
+    wire.AccessMode.EXCLUSIVE_WITH_FENCING: AccessMode.EXCLUSIVE_WITH_FENCING,
+}
+
+
+def producer_request(
+    event: OpenProducer, *, on_ready: Callable[[], None], on_throttled: Callable[[bool], None]
+) -> ProducerRequest:
+    """Raises InvalidTopicName; NotAllowed for transactions; IncompatibleSchema for an unknown type of schema."""
     if event.in_transaction:
         raise NotAllowed("transactions are not available; open the producer without one")
     return ProducerRequest(
@@ -36,6 +48,11 @@ def producer_request(event: OpenProducer) -> ProducerRequest:
         user_provided_name=event.user_provided_name,
         properties=event.properties,
         initial_subscription=event.initial_subscription or None,
+        access_mode=_ACCESS_MODES[event.access_mode],
+        topic_epoch=event.topic_epoch,
+        schema=None if event.schema is None else definition_of(event.schema),
+        on_ready=on_ready,
+        on_throttled=on_throttled,
     )
 
 
@@ -56,4 +73,5 @@ def subscribe_request(event: Subscribe) -> SubscribeRequest:
         create_topic=event.create_topic,
         properties=event.properties,
         subscription_properties=event.subscription_properties,
+        schema=None if event.schema is None else definition_of(event.schema),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
     from broker.core.position import Position
+    from broker.core.schema import SchemaDefinition
     from broker.core.subscription import SubscriptionType
     from broker.core.topic_name import TopicName
     from broker.service.pull_values import HeldPull, PullAnswer, PullAsk
@@ -36,6 +37,22 @@ class ProducerPort(Protocol):
     @property
     def last_sequence_id(self) -> int:
         """Of the last stored message of this name, -1 = not known."""
+
+    @property
+    def schema_version(self) -> bytes:
+        """Of the schema it was opened with, b"" = none."""
+
+    @property
+    def topic_epoch(self) -> int | None:
+        """Of an exclusive producer, None for others."""
+
+    @property
+    def is_ready(self) -> bool:
+        """False while it waits for exclusive access."""
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The topic's own limit for one entry's payload, 0 = the setting's alone."""
 
     @property
     def topic_name(self) -> TopicName:
@@ -140,6 +157,12 @@ class BrokerPort(Protocol):
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> ProducerPort:
         """Raises BrokerError (protocol 3.5)."""
+
+    async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
+        """A version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
+
+    async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
+        """The version of this schema. Raises IncompatibleSchema, TopicNotFound."""
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink

@@ -84,12 +84,11 @@ class PublishLane:
         """Hand one message to the broker, alone or in the batch under way."""
         options = self._handler.options
         size_bytes = len(message.payload)
-        if size_bytes > self._handler.max_message_bytes:
-            self._refuse(
-                (reply,),
-                f"payload of {size_bytes} bytes, the limit is {self._handler.max_message_bytes}"
-                " (VELA_MAX_MESSAGE_BYTES)",
-            )
+        policy_bytes = 0 if self._producer is None else self._producer.max_message_bytes
+        limit_bytes = min(self._handler.max_message_bytes, policy_bytes or self._handler.max_message_bytes)
+        if size_bytes > limit_bytes:
+            source = "policy max_message_bytes" if limit_bytes == policy_bytes else "VELA_MAX_MESSAGE_BYTES"
+            self._refuse((reply,), f"payload of {size_bytes} bytes, the limit is {limit_bytes} ({source})")
             return
         if options.max_pending_messages and self._pending_messages >= options.max_pending_messages:
             self._refuse(

@@ -1,7 +1,7 @@
 """Back-pressure on one peer: reading stops while the broker owes it too much (design 8).
 
-Only what the broker itself will clear may close the gate (a commit, an answer, the socket's buffer), never something
-that waits for the peer's own frames: that would be a deadlock (design 6).
+Only what the broker itself or time will clear may close the gate (a commit, an answer, the socket's buffer), never
+something that waits for the peer's own frames: that would be a deadlock (design 6).
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ MAX_PENDING_REQUESTS: Final = 1000  # lookups, opens, seeks … under way
 class ReadGate:
     """Counts what one connection is owed; closed above a limit, open again at half of it."""
 
-    __slots__ = ("_bytes", "_open", "_output_is_stuck", "_pause", "_requests", "_resume", "_sends")
+    __slots__ = (
+        "_bytes",
+        "_open",
+        "_output_is_stuck",
+        "_pause",
+        "_requests",
+        "_resume",
+        "_sends",
+        "_throttles",
+    )
 
     def __init__(self, *, pause: Callable[[], None], resume: Callable[[], None]) -> None:
         self._pause = pause
@@ -28,6 +37,7 @@ class ReadGate:
         self._sends = 0
         self._requests = 0
         self._output_is_stuck = False
+        self._throttles = 0
         self._open = True
 
     @property
@@ -67,6 +77,14 @@ class ReadGate:
         elif not stuck:
             self._open_if_possible()
 
+    def throttled(self, is_throttled: bool) -> None:
+        """A producer of this peer has spent its topic's publish rate; or time has given some back."""
+        self._throttles += 1 if is_throttled else -1
+        if self._throttles and self._open:
+            self._close()
+        elif not self._throttles:
+            self._open_if_possible()
+
     def _close(self) -> None:
         self._open = False
         self._pause()
@@ -75,6 +93,7 @@ class ReadGate:
         if (
             not self._open
             and not self._output_is_stuck
+            and not self._throttles
             and self._bytes <= MAX_PENDING_BYTES // 2
             and self._sends <= MAX_PENDING_SENDS // 2
             and self._requests <= MAX_PENDING_REQUESTS // 2

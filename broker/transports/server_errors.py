@@ -28,6 +28,7 @@ _SERVER_ERRORS: Final[dict[str, ServerError]] = {
     "ProducerBusy": ServerError.PRODUCER_BUSY,
     "InvalidTopicName": ServerError.INVALID_TOPIC_NAME,
     "NotAllowedError": ServerError.NOT_ALLOWED_ERROR,
+    "IncompatibleSchema": ServerError.INCOMPATIBLE_SCHEMA,
     "ProducerFenced": ServerError.PRODUCER_FENCED,
     "UnsupportedVersionError": ServerError.UNSUPPORTED_VERSION_ERROR,
 }
@@ -36,6 +37,7 @@ _HTTP_STATUSES: Final[dict[str, int]] = {
     "AuthenticationError": 401,
     "AuthorizationError": 403,
     "ConsumerBusy": 409,
+    "IncompatibleSchema": 409,
     "InvalidTopicName": 400,
     "NotAllowedError": 400,
     "ProducerBlockedQuotaExceededError": 503,

@@ -56,7 +56,12 @@ class ProducerHandler(Handler):
         for name in names:
             lane = PublishLane(self, partition=-1 if name.partition is None else name.partition)
             self._lanes.append(lane)
-            request = ProducerRequest(topic=name, name=producer_name, user_provided_name=given is not None)
+            request = ProducerRequest(
+                topic=name,
+                name=producer_name,
+                user_provided_name=given is not None,
+                on_throttled=self.gate.throttled,
+            )
             lane.attach(await self._broker.open_producer(request, identity, lane))
             producer_name = lane.name
         options = self.options

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -18,6 +19,7 @@ from psycopg.sql import SQL, Identifier
 from broker.conf import BrokerSettings
 from broker.core.entry import FLAG_BATCH
 from broker.core.errors import BrokerError
+from broker.core.policies import PolicyValue, merged
 from broker.core.position import Position
 from broker.core.subscription import SubscriptionType
 from broker.core.topic_name import TopicName
@@ -36,9 +38,11 @@ from broker.service.values import (
     SendRequest,
     SubscribeRequest,
 )
+from broker.transports.entry_facts import entry_flags
+from broker.transports.key_hash import entry_slot
 from tests.support.postgres import migrate
 from tests.support.postgres_proxy import PostgresProxy
-from vela.wire.entry import decode_messages, encode_single
+from vela.wire.entry import decode_messages, encode_single, parse_header
 
 __all__ = [
     "IDENTITY",
@@ -202,6 +206,16 @@ class ProducerProbe:
         self.producer.send(request)
         return request
 
+    def send_entry(self, data: bytes) -> SendRequest:
+        """Send a real entry; what a transport reads from its metadata is read here too."""
+        assert self.producer is not None
+        header = parse_header(data)
+        request = SendRequest(
+            header.sequence_id, 0, header.messages, entry_flags(header), 0, entry_slot(header), data
+        )
+        self.producer.send(request)
+        return request
+
     async def publish(self, count: int, *, messages: int = 1) -> list[Position]:
         """Send `count` entries and wait for their receipts; their positions."""
         before = len(self.receipts)
@@ -338,16 +352,30 @@ class BrokerRun:
         for pool in (services.pool, services.flusher._pool, services.reporter._pool):
             await pool.close()
 
-    async def producer(self, topic: str = "t", name: str | None = None) -> ProducerProbe:
+    async def producer(self, topic: str = "t", name: str | None = None, **request: Any) -> ProducerProbe:
         """Open a producer."""
-        return await self.open(ProducerProbe(), topic, name)
+        return await self.open(ProducerProbe(), topic, name, **request)
 
-    async def open(self, probe: ProducerProbe, topic: str = "t", name: str | None = None) -> ProducerProbe:
+    async def open(
+        self, probe: ProducerProbe, topic: str = "t", name: str | None = None, **request: Any
+    ) -> ProducerProbe:
         """Open a producer with a sink of the test's own."""
         probe.producer = await self.broker.open_producer(
-            ProducerRequest(topic=TopicName.parse(topic), name=name), IDENTITY, probe
+            ProducerRequest(topic=TopicName.parse(topic), name=name, **request), IDENTITY, probe
         )
         return probe
+
+    async def policies(self, topic: str = "t", **values: PolicyValue) -> Topic:
+        """Make the topic, with these policies stored and in force."""
+        found = await self.broker.topic(TopicName.parse(topic), create=True)
+        rows(
+            self.database_url,
+            "UPDATE vela_topic SET policies = %s WHERE id = %s",
+            json.dumps(values),
+            found.topic_id,
+        )
+        found.set_policies(merged(found.policies, values))
+        return found
 
     async def consumer(
         self,

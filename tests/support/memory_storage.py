@@ -220,6 +220,7 @@ class MemoryStorage:
             namespace_policies={},
             topic_policies=self.policies,
             last_used_ms=0,
+            producer_epoch=None,
         )
 
     async def _create_topic(self, _: object, name: TopicName, **__: object) -> None:

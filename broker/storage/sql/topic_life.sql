@@ -47,6 +47,12 @@ WITH held AS MATERIALIZED (
     DELETE FROM vela_producer_session p USING o WHERE p.topic_id = o.topic_id
 ), bookmarks AS (
     DELETE FROM vela_bookmark b USING o WHERE b.topic_id = o.topic_id
+), deduplicated AS (
+    DELETE FROM vela_deduplicated_producer d USING o WHERE d.topic_id = o.topic_id
+), deduplication AS (
+    DELETE FROM vela_deduplication d USING o WHERE d.topic_id = o.topic_id
+), schemas AS (
+    DELETE FROM vela_schema m USING vela_topic t, o WHERE t.id = o.topic_id AND m.topic_name = t.name
 ), topic_summaries AS (
     DELETE FROM vela_topic_summary y USING o WHERE y.topic_id = o.topic_id
 ), delayed AS (

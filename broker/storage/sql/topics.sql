@@ -3,13 +3,16 @@
 -- name: find_topic
 -- A partition has its parent's policies.
 SELECT t.id, t.partitions, t.partition, t.terminated_at IS NOT NULL, n.policies, coalesce(p.policies, t.policies),
-       coalesce(y.last_used_ms, 0)
+       coalesce(y.last_used_ms, 0), t.producer_epoch
 FROM vela_topic t JOIN vela_namespace n ON n.id = t.namespace_id LEFT JOIN vela_topic p ON p.id = t.parent_id
 LEFT JOIN vela_topic_summary y ON y.topic_id = t.id
 WHERE t.name = %s
 
 -- name: partitions_of
 SELECT partitions FROM vela_topic WHERE name = %s
+
+-- name: namespace_policies
+SELECT n.policies FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id WHERE t.name = %s AND n.name = %s
 
 -- name: namespace_topics
 SELECT name FROM vela_topic WHERE partitions = 0 AND name LIKE %s ORDER BY name
@@ -48,6 +51,12 @@ WITH known AS (
 UPDATE vela_topic_owner o SET owner_epoch = known.advanced, owner_token = %(token)s
 FROM known WHERE o.topic_id = known.topic_id
 RETURNING o.topic_id, o.owner_epoch
+
+-- name: set_producer_epoch
+WITH o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+)
+UPDATE vela_topic t SET producer_epoch = %(producer_epoch)s FROM o WHERE t.id = o.topic_id RETURNING t.id
 
 -- name: ledgers
 SELECT id, segment_id, state, entries, messages, size_bytes, entries_before, messages_before, bytes_before, opened_ms,

@@ -21,10 +21,15 @@ def exposed() -> dict[str, str]:
         writer=SimpleNamespace(commits=0, unknown_outcomes=0), cache=SimpleNamespace(size_bytes=0)
     )
     stragglers = SimpleNamespace(segments=0, dropped=0, copied_entries=0)
-    lifetime = SimpleNamespace(trimmed_bytes=0, pin=None, stragglers=stragglers)
-    broker = SimpleNamespace(topics={}, services=services, lifetime=lifetime, is_ready=lambda: (True, ""))
     services.settings = SimpleNamespace(max_message_bytes=1)
     services.holds = Holds(cast("Services", services), lambda _: None)
+    broker = SimpleNamespace(
+        topics={},
+        non_persistent=SimpleNamespace(all=list),
+        services=services,
+        lifetime=SimpleNamespace(trimmed_bytes=0, pin=None, stragglers=stragglers),
+        is_ready=lambda: (True, ""),
+    )
     text = metrics_text(cast("Broker", broker))
     return dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
 

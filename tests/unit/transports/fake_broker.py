@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from broker.conf import BrokerSettings
-from broker.core.errors import BrokerError, ConsumerBusy, InvalidAck, InvalidFlow, ProducerBusy, TopicNotFound
+from broker.core.errors import (
+    BrokerError,
+    ConsumerBusy,
+    InvalidAck,
+    InvalidFlow,
+    ProducerBusy,
+    SchemaNotFound,
+    TopicNotFound,
+)
 from broker.core.position import EARLIEST, LATEST, Position
+from broker.core.producer_access import AccessMode
+from broker.core.schema import SchemaDefinition, version_bytes, version_number
 from broker.core.subscription import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.service.pull_values import HeldPull, PullAnswer, PullAsk
@@ -108,8 +118,14 @@ class FakeProducer:
     name: str
     sink: ProducerSink
     last_sequence_id: int = -1
+    schema_version: bytes = b""
+    topic_epoch: int | None = None
+    is_ready: bool = True
+    max_message_bytes: int = 0
     waiting: list[SendRequest] = field(default_factory=list)
     is_open: bool = True
+    on_ready: Callable[[], None] | None = None
+    on_throttled: Callable[[bool], None] | None = None
 
     @property
     def topic_name(self) -> TopicName:
@@ -119,6 +135,11 @@ class FakeProducer:
         self.waiting.append(request)
         if self.broker.commits and len(self.waiting) == 1:
             asyncio.get_running_loop().call_soon(self.commit)
+
+    def make_ready(self, *, topic_epoch: int) -> None:
+        self.is_ready, self.topic_epoch = True, topic_epoch
+        assert self.on_ready is not None
+        self.on_ready()
 
     def commit(self) -> None:
         requests, self.waiting = self.waiting, []
@@ -294,6 +315,8 @@ class FakeBroker:
         )
         self.topics: dict[str, FakeTopic] = {}
         self.partitions: dict[str, int] = {}
+        self.waiting_modes: set[AccessMode] = set()
+        self.schemas: dict[str, list[SchemaDefinition]] = {}
         self.commits = True  # False: sends wait for `commit` of their producer
         self.refuse_sends: BrokerError | None = None
         self.ready = (True, "")
@@ -346,8 +369,29 @@ class FakeBroker:
             if await other.sink.is_alive():
                 raise ProducerBusy(f"producer {name} is connected")
             other.detach()
-        producer = topic.producers[name] = FakeProducer(self, topic, name, sink)
+        producer = topic.producers[name] = FakeProducer(
+            self,
+            topic,
+            name,
+            sink,
+            is_ready=request.access_mode not in self.waiting_modes,
+            on_ready=request.on_ready,
+            on_throttled=request.on_throttled,
+        )
         return producer
+
+    async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
+        versions = self.schemas.get(topic.base, [])
+        if not versions or version not in (None, *map(version_bytes, range(len(versions)))):
+            raise SchemaNotFound(f"{topic} has no schema")
+        number = len(versions) - 1 if version is None else version_number(version)
+        return versions[number], version_bytes(number)
+
+    async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
+        versions = self.schemas.setdefault(topic.base, [])
+        if schema not in versions:
+            versions.append(schema)
+        return version_bytes(versions.index(schema))
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink

@@ -10,9 +10,11 @@ from broker.transports.read_gate import MAX_PENDING_REQUESTS, MAX_PENDING_SENDS
 from tests.unit.transports.fake_broker import FakeBroker
 from tests.unit.transports.wire_client import TOPIC, WireClient, settle
 from vela.wire.binary import commands
-from vela.wire.binary.enums import AccessMode, InitialPosition, ServerError, SubType
+from vela.wire.binary.commands.connection import frame_of
+from vela.wire.binary.enums import InitialPosition, ServerError, SubType
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
 from vela.wire.message_id import MessageId
+from vela.wire.pb import vela_pulsar_pb2 as pb
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand, CommandAck
 
 NO_REQUEST = 2**64 - 1
@@ -229,11 +231,12 @@ async def test_an_impossible_name_fails_that_request_only(client: WireClient) ->
 
 
 async def test_what_is_not_available_is_refused_by_name(client: WireClient) -> None:
-    client.tell(commands.producer("orders", producer_id=1, request_id=1, access_mode=AccessMode.EXCLUSIVE))
+    body = pb.CommandProducer(topic="orders", producer_id=1, request_id=1, txn_enabled=True)
+    client.tell(frame_of(pb.BaseCommand(type=pb.BaseCommand.PRODUCER, producer=body)))
     await settle()
     (answer,) = client.heard()
     assert ServerError(answer.error.error) == ServerError.NOT_ALLOWED_ERROR
-    assert "EXCLUSIVE" in answer.error.message
+    assert "transactions" in answer.error.message
 
 
 async def test_entries_go_out_untouched_with_their_ack_set_in_one_write(client: WireClient) -> None:

@@ -17,6 +17,7 @@ from vela.wire.entry import (
     decode_messages,
     encode_batch,
     encode_single,
+    last_sequence_id,
     parse_header,
     with_checksum,
 )
@@ -256,3 +257,19 @@ def test_text_that_is_not_utf8_is_refused_and_not_handed_on_as_bytes() -> None:
         parse_header(entry)
     with pytest.raises(MetadataCorrupt, match="UTF-8"):
         decode_messages(entry, max_message_bytes=LIMIT)
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.LZ4])
+def test_the_last_sequence_id_of_a_batch_is_its_last_message_s(compression: Compression) -> None:
+    entry = encode_batch(
+        [OutgoingMessage(payload=b"x" * size) for size in (0, 5, 300)],
+        producer_name="p",
+        sequence_id=7,
+        publish_time_ms=1,
+        compression=compression,
+    )
+    assert last_sequence_id(entry, max_message_bytes=10**6) == 9
+    with pytest.raises(BatchCorrupt if compression is Compression.NONE else DecompressionFailed):
+        last_sequence_id(
+            entry[:-310] if compression is Compression.NONE else entry[:-8], max_message_bytes=10**6
+        )

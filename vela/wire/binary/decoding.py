@@ -288,6 +288,24 @@ def _consumer_stats(command: pb.BaseCommand) -> events.ConsumerStats:
     return events.ConsumerStats(consumer_id=body.consumer_id, request_id=body.request_id)
 
 
+def _get_schema(command: pb.BaseCommand) -> events.GetSchema:
+    body = command.getSchema
+    _complete(body, command)
+    return events.GetSchema(
+        topic=_text(body.topic),
+        request_id=body.request_id,
+        version=body.schema_version if body.HasField("schema_version") else None,
+    )
+
+
+def _get_or_create_schema(command: pb.BaseCommand) -> events.GetOrCreateSchema:
+    body = command.getOrCreateSchema
+    _complete(body, command)
+    return events.GetOrCreateSchema(
+        topic=_text(body.topic), request_id=body.request_id, schema=_schema(body.schema)
+    )
+
+
 _DECODERS: Final[dict[int, Callable[[pb.BaseCommand], events.Event]]] = {
     pb.BaseCommand.CONNECT: _connect,
     pb.BaseCommand.SUBSCRIBE: _subscribe,
@@ -307,12 +325,12 @@ _DECODERS: Final[dict[int, Callable[[pb.BaseCommand], events.Event]]] = {
     pb.BaseCommand.GET_LAST_MESSAGE_ID: _get_last_message_id,
     pb.BaseCommand.GET_TOPICS_OF_NAMESPACE: _topics_of_namespace,
     pb.BaseCommand.AUTH_RESPONSE: _auth_response,
+    pb.BaseCommand.GET_SCHEMA: _get_schema,
+    pb.BaseCommand.GET_OR_CREATE_SCHEMA: _get_or_create_schema,
 }
 
 _UNBUILT: Final = frozenset(
     {
-        pb.BaseCommand.GET_SCHEMA,
-        pb.BaseCommand.GET_OR_CREATE_SCHEMA,
         pb.BaseCommand.NEW_TXN,
         pb.BaseCommand.ADD_PARTITION_TO_TXN,
         pb.BaseCommand.ADD_SUBSCRIPTION_TO_TXN,

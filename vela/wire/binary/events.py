@@ -25,6 +25,8 @@ __all__ = [
     "Event",
     "Flow",
     "GetLastMessageId",
+    "GetOrCreateSchema",
+    "GetSchema",
     "GetTopicsOfNamespace",
     "Lookup",
     "OpenProducer",
@@ -259,6 +261,24 @@ class ConsumerStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GetSchema:
+    """GET_SCHEMA."""
+
+    topic: str
+    request_id: int
+    version: bytes | None  # None = the latest; eight bytes, as the broker gave them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetOrCreateSchema:
+    """GET_OR_CREATE_SCHEMA: the version of this schema, stored when it is new and may be."""
+
+    topic: str
+    request_id: int
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unsupported:
     """A command of the protocol that Vela does not serve. Answer with `send_unsupported`."""
 
@@ -286,5 +306,7 @@ Event = (
     | CloseConsumer
     | GetLastMessageId
     | ConsumerStats
+    | GetSchema
+    | GetOrCreateSchema
     | Unsupported
 )

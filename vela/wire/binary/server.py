@@ -14,7 +14,7 @@ from vela.wire.binary import commands
 from vela.wire.binary.commands import NO_REQUEST
 from vela.wire.binary.decoding import decode_event, parse_command
 from vela.wire.binary.enums import ServerError, SubType
-from vela.wire.binary.events import Connect, Event, Unsupported
+from vela.wire.binary.events import Connect, Event, Schema, Unsupported
 from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, FrameDecoder
 from vela.wire.errors import LocalProtocolError, MalformedCommand, RemoteProtocolError, UnexpectedCommand
 from vela.wire.message_id import MessageId
@@ -186,15 +186,24 @@ class ServerEngine:
         self._write(commands.error(request_id, code, message))
 
     def send_unsupported(self, event: Unsupported, message: str) -> None:
-        """NotAllowedError, in the message the refused command's answer has; nothing if none is awaited."""
+        """NotAllowedError; nothing if no answer is awaited."""
         if event.request_id is None:
             return
-        if event.name in ("GET_SCHEMA", "GET_OR_CREATE_SCHEMA"):
-            creating = event.name == "GET_OR_CREATE_SCHEMA"
-            code = ServerError.NOT_ALLOWED_ERROR
-            self._write(commands.schema_refused(event.request_id, code, message, creating=creating))
-        else:
-            self._write(commands.error(event.request_id, ServerError.NOT_ALLOWED_ERROR, message))
+        self._write(commands.error(event.request_id, ServerError.NOT_ALLOWED_ERROR, message))
+
+    def send_schema(self, request_id: int, schema: Schema, version: bytes) -> None:
+        """GET_SCHEMA_RESPONSE."""
+        self._write(commands.schema_response(request_id, schema, version))
+
+    def send_schema_version(self, request_id: int, version: bytes) -> None:
+        """GET_OR_CREATE_SCHEMA_RESPONSE."""
+        self._write(commands.schema_version(request_id, version))
+
+    def send_schema_refused(
+        self, request_id: int, code: ServerError, message: str, *, creating: bool
+    ) -> None:
+        """The answer to GET_OR_CREATE_SCHEMA (`creating`) or GET_SCHEMA that says why not."""
+        self._write(commands.schema_refused(request_id, code, message, creating=creating))
 
     def send_partition_metadata(self, request_id: int, partitions: int) -> None:
         """PARTITIONED_METADATA_RESPONSE; 0 = not partitioned."""
@@ -226,13 +235,19 @@ class ServerEngine:
         *,
         name: str,
         last_sequence_id: int = -1,
+        schema_version: bytes = b"",
         topic_epoch: int | None = None,
         ready: bool = True,
     ) -> None:
-        """PRODUCER_SUCCESS."""
+        """PRODUCER_SUCCESS; a queued producer (`ready` False) gets a second one when its turn has come."""
         self._write(
             commands.producer_success(
-                request_id, name=name, last_sequence_id=last_sequence_id, topic_epoch=topic_epoch, ready=ready
+                request_id,
+                name=name,
+                last_sequence_id=last_sequence_id,
+                schema_version=schema_version,
+                topic_epoch=topic_epoch,
+                ready=ready,
             )
         )
 

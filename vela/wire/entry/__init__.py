@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vela.wire.checksum import checksum_ok, with_checksum
 from vela.wire.compression import Compression
-from vela.wire.entry.decoding import Message, decode_messages
+from vela.wire.entry.decoding import Message, decode_messages, last_sequence_id
 from vela.wire.entry.encoding import OutgoingMessage, encode_batch, encode_single
 from vela.wire.entry.header import EntryHeader, parse_header
 from vela.wire.errors import EntryCorrupt
@@ -23,6 +23,7 @@ __all__ = [
     "decode_messages",
     "encode_batch",
     "encode_single",
+    "last_sequence_id",
     "parse_header",
     "with_checksum",
 ]

@@ -23,7 +23,7 @@ from vela.wire.errors import (
 from vela.wire.pb.vela_pulsar_pb2 import KeyValue, MessageMetadata, SingleMessageMetadata
 from vela.wire.varint import signed64
 
-__all__ = ["Message", "decode_messages"]
+__all__ = ["Message", "decode_messages", "last_sequence_id"]
 
 _U32: Final = struct.Struct(">I")
 _parse_single: Final = SingleMessageMetadata.FromString  # through the class it costs 0.2 us more
@@ -70,6 +70,32 @@ def decode_messages(entry: bytes, *, max_message_bytes: int) -> list[Message]:
     if metadata.HasField("num_messages_in_batch"):
         return _split_batch(metadata, payload)
     return [_single(metadata, payload)]
+
+
+def last_sequence_id(entry: bytes, *, max_message_bytes: int) -> int:
+    """Sequence id of the last message of a batch whose producer does not say it in the entry's metadata.
+
+    Looks at the framing only. Raises MetadataCorrupt, UncompressedSizeExceeded, DecompressionFailed, CodecUnavailable,
+    BatchCorrupt, EntryEncrypted.
+    """
+    metadata, payload_offset = parse_metadata(entry)
+    if len(metadata.encryption_keys):
+        raise EntryEncrypted("the payload is encrypted: only a consumer with the key can read it")
+    payload = entry[payload_offset:]
+    if metadata.compression:
+        if metadata.uncompressed_size > max_message_bytes:
+            raise UncompressedSizeExceeded(
+                f"payload of {metadata.uncompressed_size} bytes, the limit is {max_message_bytes}"
+            )
+        payload = decompress(metadata.compression, payload, uncompressed_bytes=metadata.uncompressed_size)
+    sequence_id = signed64(metadata.sequence_id)
+    offset = 0
+    for index in range(metadata.num_messages_in_batch):
+        single, start = _group_head(payload, offset, index)
+        offset = start + max(0, single.payload_size)
+        if single.HasField("sequence_id"):
+            sequence_id = signed64(single.sequence_id)
+    return sequence_id
 
 
 def _single(metadata: MessageMetadata, payload: bytes) -> Message:

@@ -327,13 +327,6 @@ def test_transactional_commands_say_so() -> None:
 
 UNBUILT = [
     pb.BaseCommand(type=pb.BaseCommand.NEW_TXN, newTxn=pb.CommandNewTxn(request_id=5)),
-    pb.BaseCommand(type=pb.BaseCommand.GET_SCHEMA, getSchema=pb.CommandGetSchema(request_id=5, topic="t")),
-    pb.BaseCommand(
-        type=pb.BaseCommand.GET_OR_CREATE_SCHEMA,
-        getOrCreateSchema=pb.CommandGetOrCreateSchema(
-            request_id=5, topic="t", schema=pb.Schema(name="n", schema_data=b"", type=pb.Schema.String)
-        ),
-    ),
     pb.BaseCommand(
         type=pb.BaseCommand.WATCH_TOPIC_LIST,
         watchTopicList=pb.CommandWatchTopicList(
@@ -351,12 +344,32 @@ def test_what_is_not_built_is_an_event_and_is_refused_in_its_own_shape(command: 
     assert isinstance(event, events.Unsupported)
     engine.send_unsupported(event, "not served here")
     answer = only_command(engine.data_to_send())
-    if event.name == "GET_SCHEMA":
-        assert answer.getSchemaResponse.error_code == pb.NotAllowedError
-    elif event.name == "GET_OR_CREATE_SCHEMA":
-        assert answer.getOrCreateSchemaResponse.error_code == pb.NotAllowedError
-    else:
-        assert (answer.error.error, answer.error.request_id) == (pb.NotAllowedError, 5)
+    assert (answer.error.error, answer.error.request_id) == (pb.NotAllowedError, 5)
+
+
+def test_schemas_are_asked_for_and_answered() -> None:
+    engine = connected_engine()
+    schema = events.Schema(name="n", type=pb.Schema.Json, data=b"{}", properties={"a": "b"})
+    asked = engine.receive(
+        commands.get_schema("t", request_id=5, version=b"12345678")
+        + commands.get_schema("t", request_id=6)
+        + commands.get_or_create_schema("t", request_id=7, schema=schema)
+    )
+    assert asked == [
+        events.GetSchema(topic="t", request_id=5, version=b"12345678"),
+        events.GetSchema(topic="t", request_id=6, version=None),
+        events.GetOrCreateSchema(topic="t", request_id=7, schema=schema),
+    ]
+    engine.send_schema(5, schema, b"12345678")
+    found = only_command(engine.data_to_send()).getSchemaResponse
+    assert (found.request_id, found.schema_version, found.schema.schema_data) == (5, b"12345678", b"{}")
+    engine.send_schema_version(7, b"12345678")
+    assert only_command(engine.data_to_send()).getOrCreateSchemaResponse.schema_version == b"12345678"
+    engine.send_schema_refused(5, ServerError.TOPIC_NOT_FOUND, "none", creating=False)
+    assert only_command(engine.data_to_send()).getSchemaResponse.error_code == pb.TopicNotFound
+    engine.send_schema_refused(7, ServerError.INCOMPATIBLE_SCHEMA, "no", creating=True)
+    refused = only_command(engine.data_to_send()).getOrCreateSchemaResponse
+    assert (refused.error_code, refused.error_message) == (pb.IncompatibleSchema, "no")
 
 
 def test_a_command_without_a_body_known_here_is_refused_silently() -> None:

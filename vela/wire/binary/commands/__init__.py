@@ -53,7 +53,13 @@ from vela.wire.binary.commands.producer import (
     send_error,
     send_receipt,
 )
-from vela.wire.binary.commands.refusal import schema_refused
+from vela.wire.binary.commands.schema import (
+    get_or_create_schema,
+    get_schema,
+    schema_refused,
+    schema_response,
+    schema_version,
+)
 
 __all__ = [
     "NO_REQUEST",
@@ -72,6 +78,8 @@ __all__ = [
     "error",
     "flow",
     "get_last_message_id",
+    "get_or_create_schema",
+    "get_schema",
     "get_topics_of_namespace",
     "last_message_id",
     "lookup",
@@ -89,6 +97,8 @@ __all__ = [
     "reached_end_of_topic",
     "redeliver",
     "schema_refused",
+    "schema_response",
+    "schema_version",
     "seek",
     "send",
     "send_error",

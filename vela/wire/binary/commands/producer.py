@@ -8,7 +8,9 @@ from typing import Final
 
 from vela.wire import varint
 from vela.wire.binary.commands.connection import error_value, frame_of
+from vela.wire.binary.commands.schema import schema_body
 from vela.wire.binary.enums import AccessMode, ServerError
+from vela.wire.binary.events import Schema
 from vela.wire.binary.frames import payload_frame_head
 from vela.wire.pb import vela_pulsar_pb2 as pb
 from vela.wire.varint import UINT64_MASK
@@ -31,6 +33,8 @@ def producer(
     user_provided_name: bool = True,
     properties: Mapping[str, str] = _NO_PROPERTIES,
     initial_subscription: str | None = None,
+    topic_epoch: int | None = None,
+    schema: Schema | None = None,
 ) -> bytes:
     """PRODUCER: opens one."""
     body = pb.CommandProducer(
@@ -43,6 +47,8 @@ def producer(
         user_provided_producer_name=user_provided_name,
         metadata=[pb.KeyValue(key=key, value=value) for key, value in properties.items()],
         initial_subscription_name=initial_subscription,
+        topic_epoch=topic_epoch,
+        schema=None if schema is None else schema_body(schema),
     )
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.PRODUCER, producer=body))
 
@@ -52,6 +58,7 @@ def producer_success(
     *,
     name: str,
     last_sequence_id: int = -1,
+    schema_version: bytes = b"",
     topic_epoch: int | None = None,
     ready: bool = True,
 ) -> bytes:
@@ -60,7 +67,7 @@ def producer_success(
         request_id=request_id,
         producer_name=name,
         last_sequence_id=last_sequence_id,
-        schema_version=b"",
+        schema_version=schema_version,
         topic_epoch=topic_epoch,
         producer_ready=ready,
     )

@@ -1,0 +1,231 @@
+"""Whether data written with one Avro definition can be read with another: the rules of Avro's schema resolution."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker.core.errors import IncompatibleSchema
+
+__all__ = ["AvroType", "parse", "unreadable"]
+
+AvroType = str | Mapping[str, Any] | list[Any]
+
+_PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_PROMOTIONS: Final = {  # written → also readable as
+    "int": frozenset({"long", "float", "double"}),
+    "long": frozenset({"float", "double"}),
+    "float": frozenset({"double"}),
+    "string": frozenset({"bytes"}),
+    "bytes": frozenset({"string"}),
+}
+_NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
+_COMPLEX: Final = _NAMED | {"array", "map"}
+_MOST_NESTED: Final = 100
+
+
+class _Definition:
+    """One parsed definition: its root, and its named types by every name they can be asked for with."""
+
+    __slots__ = ("named", "root")
+
+    def __init__(self, root: AvroType) -> None:
+        self.named: dict[str, Mapping[str, Any]] = {}
+        self.root = root
+
+    def resolve(self, each: AvroType) -> AvroType:
+        """A name's definition; anything else as it is."""
+        if isinstance(each, str) and each not in _PRIMITIVES:
+            return self.named[each]
+        return each
+
+
+def parse(data: bytes) -> _Definition:
+    """A definition as clients send it. Raises IncompatibleSchema when it is none."""
+    try:
+        root = json.loads(data)
+    except (ValueError, RecursionError):
+        raise IncompatibleSchema("the schema is not JSON: it takes an Avro definition") from None
+    definition = _Definition(root)
+    _collect(definition, root, "", 0)
+    _require_known(definition, root, 0)
+    return definition
+
+
+def unreadable(reader: _Definition, writer: _Definition) -> str | None:
+    """Why `reader` cannot read what `writer` wrote; None = it can."""
+    return _mismatch(_Pair(reader, writer), reader.root, writer.root, "the schema")
+
+
+def _kind(each: AvroType) -> str:
+    if isinstance(each, str):
+        return each
+    if isinstance(each, list):
+        return "union"
+    return str(each["type"])
+
+
+def _inner(each: AvroType) -> AvroType:
+    """What is meant by a type that only wraps another: {"type": {"type": "map", …}}, {"type": "a.defined.Name"}."""
+    while isinstance(each, Mapping):
+        kind = each.get("type")
+        if not isinstance(kind, Mapping | list) and (kind in _PRIMITIVES or kind in _COMPLEX):
+            break
+        each = kind if isinstance(kind, Mapping | list) else str(kind)
+    return each
+
+
+def _full_name(each: Mapping[str, Any], namespace: str) -> tuple[str, str]:
+    """The full name of a named type and the namespace inside it."""
+    name = str(each.get("name", ""))
+    if "." in name:
+        return name, name.rpartition(".")[0]
+    inside = str(each.get("namespace") or namespace)
+    return (f"{inside}.{name}" if inside else name), inside
+
+
+def _collect(definition: _Definition, each: AvroType, namespace: str, depth: int) -> None:
+    """Find the named types. Raises IncompatibleSchema for what is no definition."""
+    if depth > _MOST_NESTED:
+        raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")
+    if isinstance(each, str):
+        return
+    if isinstance(each, list):
+        for branch in each:
+            _collect(definition, branch, namespace, depth + 1)
+        return
+    if not isinstance(each, Mapping) or "type" not in each:
+        raise IncompatibleSchema(f"{json.dumps(each)[:80]} is no Avro type")
+    kind = each["type"]
+    if isinstance(kind, Mapping | list):
+        _collect(definition, kind, namespace, depth + 1)
+        return
+    if kind in _NAMED:
+        full, namespace = _full_name(each, namespace)
+        if not full:
+            raise IncompatibleSchema(f"a {kind} of the schema has no name")
+        definition.named[full] = definition.named[full.rpartition(".")[2]] = each
+    if kind in ("record", "error"):
+        fields = each.get("fields")
+        if not isinstance(fields, list):
+            raise IncompatibleSchema(f"record {each['name']} of the schema has no fields")
+        for one in fields:
+            if not isinstance(one, Mapping) or "type" not in one or not isinstance(one.get("name"), str):
+                raise IncompatibleSchema(f"a field of record {each['name']} has no name or type")
+            _collect(definition, one["type"], namespace, depth + 1)
+    elif kind == "enum":
+        if not isinstance(each.get("symbols"), list):
+            raise IncompatibleSchema(f"enum {each['name']} of the schema has no symbols")
+    elif kind == "array":
+        _collect(definition, each.get("items", {}), namespace, depth + 1)
+    elif kind == "map":
+        _collect(definition, each.get("values", {}), namespace, depth + 1)
+
+
+def _require_known(definition: _Definition, each: AvroType, depth: int) -> None:
+    """Raises IncompatibleSchema for a name without a definition."""
+    each = _inner(each)
+    if isinstance(each, str):
+        if each not in _PRIMITIVES and each not in definition.named:
+            raise IncompatibleSchema(f"{each} is no Avro type and the schema does not define it")
+        return
+    parts: list[AvroType]
+    if isinstance(each, list):
+        parts = each
+    else:
+        kind = _kind(each)
+        if kind in ("record", "error"):
+            parts = [one["type"] for one in each["fields"]]
+        elif kind in ("array", "map"):
+            parts = [each["items" if kind == "array" else "values"]]
+        elif kind in ("enum", "fixed"):
+            parts = []
+        else:
+            parts = [kind]
+    for part in parts:
+        _require_known(definition, part, depth + 1)
+
+
+class _Pair:
+    """A reader and a writer, and which of their records are being compared already: definitions may be recursive."""
+
+    __slots__ = ("compared", "reader", "writer")
+
+    def __init__(self, reader: _Definition, writer: _Definition) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.compared: dict[tuple[int, int], str | None] = {}
+
+
+def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> str | None:
+    reader, writer = _inner(pair.reader.resolve(_inner(reader))), _inner(pair.writer.resolve(_inner(writer)))
+    if isinstance(writer, list):
+        for branch in writer:
+            if (why := _mismatch(pair, reader, branch, where)) is not None:
+                return why
+        return None
+    if isinstance(reader, list):
+        if any(_mismatch(pair, branch, writer, where) is None for branch in reader):
+            return None
+        return f"{where}: none of the types of the union reads {_kind(writer)}"
+    read, written = _kind(reader), _kind(writer)
+    if read != written:
+        if read in _PROMOTIONS.get(written, ()):
+            return None
+        return f"{where}: {written} cannot be read as {read}"
+    if isinstance(reader, str) or isinstance(writer, str) or read in _PRIMITIVES:
+        return None
+    if read == "array":
+        return _mismatch(pair, reader["items"], writer["items"], f"{where}[]")
+    if read == "map":
+        return _mismatch(pair, reader["values"], writer["values"], f"{where}{{}}")
+    if not _same_name(reader, writer):
+        return f"{where}: {written} {writer['name']} cannot be read as {reader['name']}"
+    if read == "fixed":
+        same = reader.get("size") == writer.get("size")
+        return None if same else f"{where}: the size of {reader['name']} differs"
+    if read == "enum":
+        return _enum_mismatch(reader, writer, where)
+    return _record_mismatch(pair, reader, writer, where)
+
+
+def _same_name(reader: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
+    """Unqualified names count, and the reader's aliases."""
+    written = str(writer["name"]).rpartition(".")[2]
+    names = [reader["name"], *(reader.get("aliases") or ())]
+    return any(str(name).rpartition(".")[2] == written for name in names)
+
+
+def _enum_mismatch(reader: Mapping[str, Any], writer: Mapping[str, Any], where: str) -> str | None:
+    missing = [symbol for symbol in writer["symbols"] if symbol not in reader["symbols"]]
+    if missing and "default" not in reader:
+        return f"{where}: {', '.join(map(str, missing))} is not a symbol of enum {reader['name']}"
+    return None
+
+
+def _record_mismatch(
+    pair: _Pair, reader: Mapping[str, Any], writer: Mapping[str, Any], where: str
+) -> str | None:
+    key = (id(reader), id(writer))
+    if key not in pair.compared:
+        pair.compared[key] = None  # while it is being compared: a definition may contain itself
+        pair.compared[key] = _field_mismatch(pair, reader, writer, where)
+    return pair.compared[key]
+
+
+def _field_mismatch(
+    pair: _Pair, reader: Mapping[str, Any], writer: Mapping[str, Any], where: str
+) -> str | None:
+    written = {each["name"]: each for each in writer["fields"]}
+    for each in reader["fields"]:
+        names = [each["name"], *(each.get("aliases") or ())]
+        found = next((written[name] for name in names if name in written), None)
+        if found is None:
+            if "default" not in each:
+                return f"{where}.{each['name']}: not written, and it has no default"
+            continue
+        why = _mismatch(pair, each["type"], found["type"], f"{where}.{each['name']}")
+        if why is not None:
+            return why
+    return None

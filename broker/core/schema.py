@@ -1,0 +1,113 @@
+"""A topic's schema as clients announce and the broker stores it (protocol 2.3)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from broker.core.errors import IncompatibleSchema
+
+__all__ = [
+    "SchemaDefinition",
+    "SchemaType",
+    "StoredSchema",
+    "key_and_value",
+    "version_bytes",
+    "version_number",
+]
+
+_VERSION: Final = struct.Struct(">q")
+_SIZE: Final = struct.Struct(">i")
+
+
+class SchemaType(IntEnum):
+    """The protocol's Schema.Type."""
+
+    NONE = 0
+    STRING = 1
+    JSON = 2
+    PROTOBUF = 3
+    AVRO = 4
+    BOOL = 5
+    INT8 = 6
+    INT16 = 7
+    INT32 = 8
+    INT64 = 9
+    FLOAT = 10
+    DOUBLE = 11
+    DATE = 12
+    TIME = 13
+    TIMESTAMP = 14
+    KEY_VALUE = 15
+    INSTANT = 16
+    LOCAL_DATE = 17
+    LOCAL_TIME = 18
+    LOCAL_DATE_TIME = 19
+    PROTOBUF_NATIVE = 20
+    AUTO_CONSUME = 21
+    EXTERNAL = 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaDefinition:
+    """What a message's bytes mean."""
+
+    type: SchemaType
+    data: bytes  # an Avro definition as JSON for records, empty for primitives
+    name: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def is_same(self, other: SchemaDefinition) -> bool:
+        """Whether both mean the same; names and properties are labels, except what a KeyValue says with them."""
+        if self.type is not other.type or self.data != other.data:
+            return False
+        return self.type is not SchemaType.KEY_VALUE or _parts_named(self) == _parts_named(other)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSchema:
+    """One version of a topic's schema."""
+
+    version: int  # 0 is the first
+    schema: SchemaDefinition
+
+
+def version_bytes(version: int) -> bytes:
+    """A version as clients get it and put it into their messages."""
+    return _VERSION.pack(version)
+
+
+def version_number(data: bytes) -> int:
+    """The version a client asks for. Raises IncompatibleSchema for bytes that the broker did not make."""
+    if len(data) != _VERSION.size:
+        raise IncompatibleSchema(f"a schema version has {_VERSION.size} bytes, not {len(data)}")
+    return int(_VERSION.unpack(data)[0])
+
+
+def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDefinition]:
+    """The two schemas inside a KeyValue one. Raises IncompatibleSchema when it is not made of two."""
+    parts: list[SchemaDefinition] = []
+    offset = 0
+    for part in ("key", "value"):
+        if offset + _SIZE.size > len(schema.data):
+            raise IncompatibleSchema(f"a KeyValue schema ends before its {part}'s schema")
+        # -1 is how clients write an empty one.
+        size = max(0, _SIZE.unpack_from(schema.data, offset)[0])
+        offset += _SIZE.size
+        if offset + size > len(schema.data):
+            raise IncompatibleSchema(f"the {part}'s schema goes beyond its KeyValue schema")
+        named = schema.properties.get(f"{part}.schema.type", "NONE").upper()
+        type_ = SchemaType.NONE if named == "BYTES" else SchemaType.__members__.get(named)
+        if type_ is None:
+            raise IncompatibleSchema(f"{part}.schema.type {named} is no type of schema")
+        parts.append(SchemaDefinition(type=type_, data=schema.data[offset : offset + size]))
+        offset += size
+    return parts[0], parts[1]
+
+
+def _parts_named(schema: SchemaDefinition) -> tuple[str | None, ...]:
+    names = ("key.schema.type", "value.schema.type", "kv.encoding.type")
+    return tuple(schema.properties.get(name) for name in names)

@@ -1,0 +1,125 @@
+"""Exclusive producers: who is admitted, who waits, who is fenced, and what a new owner remembers (protocol 3.5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.errors import ProducerBusy, ProducerFenced
+from broker.core.producer_access import AccessMode
+from tests.support.broker_harness import BrokerRun, ProducerProbe, eventually, one_row, running
+
+EXCLUSIVE, WAIT, FENCING = (
+    AccessMode.EXCLUSIVE,
+    AccessMode.WAIT_FOR_EXCLUSIVE,
+    AccessMode.EXCLUSIVE_WITH_FENCING,
+)
+
+
+def epoch(probe: ProducerProbe) -> int | None:
+    assert probe.producer is not None
+    return probe.producer.topic_epoch
+
+
+def is_ready(probe: ProducerProbe) -> bool:
+    assert probe.producer is not None
+    return probe.producer.is_ready
+
+
+def leave(probe: ProducerProbe) -> None:
+    assert probe.producer is not None
+    probe.producer.detach()
+
+
+async def test_an_exclusive_producer_keeps_others_out(run: BrokerRun) -> None:
+    owner = await run.producer(name="a", access_mode=EXCLUSIVE)
+    assert epoch(owner) == 0
+    with pytest.raises(ProducerBusy, match="exclusive"):
+        await run.producer(name="b")
+    with pytest.raises(ProducerFenced, match="the exclusive producer a"):
+        await run.producer(name="b", access_mode=EXCLUSIVE)
+    await owner.publish(1)
+    leave(owner)
+    assert epoch(await run.producer(name="b", access_mode=EXCLUSIVE)) == 1
+
+
+async def test_shared_producers_keep_an_exclusive_one_out(run: BrokerRun) -> None:
+    await run.producer(name="a")
+    with pytest.raises(ProducerFenced, match="1 producers"):
+        await run.producer(name="b", access_mode=EXCLUSIVE)
+
+
+async def test_whoever_waits_gets_the_topic_in_turn(run: BrokerRun) -> None:
+    first = await run.producer(name="a")
+    told: list[str] = []
+    second = await run.producer(name="b", access_mode=WAIT, on_ready=lambda: told.append("b"))
+    third = await run.producer(name="c", access_mode=WAIT, on_ready=lambda: told.append("c"))
+    assert (is_ready(second), is_ready(third)) == (False, False)
+    second.send()
+    assert [str(error) for _, error in second.failed] == ["the producer is not open; open it again"]
+    with pytest.raises(ProducerBusy, match="waited for"):
+        await run.producer(name="d")
+    leave(first)
+    await eventually(lambda: told == ["b"], "the first that waited is told")
+    assert (epoch(second), is_ready(second), is_ready(third)) == (0, True, False)
+    await second.publish(1)
+    leave(second)
+    await eventually(lambda: told == ["b", "c"], "then the next")
+    assert epoch(third) == 1
+
+
+async def test_one_that_stops_waiting_is_passed_over(run: BrokerRun) -> None:
+    first = await run.producer(name="a", access_mode=EXCLUSIVE)
+    second = await run.producer(name="b", access_mode=WAIT)
+    third = await run.producer(name="c", access_mode=WAIT)
+    leave(second)
+    leave(first)
+    await eventually(lambda: is_ready(third), "the other one has it")
+    assert not is_ready(second)
+
+
+async def test_fencing_ends_the_others_and_those_who_wait(run: BrokerRun) -> None:
+    first = await run.producer(name="a", access_mode=EXCLUSIVE)
+    waiting = await run.producer(name="b", access_mode=WAIT)
+    owner = await run.producer(name="c", access_mode=FENCING)
+    assert [type(each) for each in first.closed + waiting.closed] == [ProducerFenced, ProducerFenced]
+    assert epoch(owner) == 1
+    await owner.publish(1)
+    with pytest.raises(ProducerFenced):
+        await run.producer(name="a", access_mode=EXCLUSIVE, topic_epoch=0)
+
+
+async def test_a_producer_that_was_overtaken_is_fenced_when_it_comes_back(broker_url: str) -> None:
+    async with running(broker_url) as first:
+        overtaken = await first.producer(name="a", access_mode=EXCLUSIVE)
+        leave(overtaken)
+        assert epoch(await first.producer(name="b", access_mode=EXCLUSIVE)) == 1
+        assert one_row(broker_url, "SELECT producer_epoch FROM vela_topic") == (1,)
+    async with running(broker_url) as second:
+        with pytest.raises(ProducerFenced, match="its epoch is 1, not 0"):
+            await second.producer(name="a", access_mode=EXCLUSIVE, topic_epoch=0)
+        assert epoch(await second.producer(name="b", access_mode=EXCLUSIVE, topic_epoch=1)) == 1
+
+
+async def test_an_exclusive_producer_whose_connection_is_dead_gives_way_to_itself(run: BrokerRun) -> None:
+    old = await run.producer(name="a", access_mode=EXCLUSIVE)
+    old.alive = False
+    assert epoch(await run.producer(name="a", access_mode=EXCLUSIVE, topic_epoch=0)) == 0
+    assert old.closed == [None]
+
+
+async def test_a_topic_that_closes_its_producers_refuses_those_who_wait(run: BrokerRun) -> None:
+    await run.producer(name="a", access_mode=EXCLUSIVE)
+    waiting = await run.producer(name="b", access_mode=WAIT)
+    run.topic().close_producers(ProducerBusy("over"))
+    assert [str(each) for each in waiting.closed] == ["over"]
+    assert epoch(await run.producer(name="c", access_mode=EXCLUSIVE)) == 1
+
+
+async def test_max_producers(run: BrokerRun) -> None:
+    await run.policies("t", max_producers=2)
+    first = await run.producer(name="a")
+    await run.producer(name="b")
+    with pytest.raises(ProducerBusy, match="max_producers"):
+        await run.producer(name="c")
+    leave(first)
+    await run.producer(name="c")

@@ -1,0 +1,54 @@
+"""Entries as clients other than our own make them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vela.wire.checksum import MAGIC
+from vela.wire.entry import with_checksum
+from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata, SingleMessageMetadata
+
+__all__ = ["batch_without_highest", "chunk", "single"]
+
+
+def _entry(metadata: MessageMetadata, payload: bytes) -> bytes:
+    head = metadata.SerializeToString()
+    entry = with_checksum(len(head).to_bytes(4, "big") + head + payload)
+    assert entry[:2] == MAGIC
+    return entry
+
+
+def single(producer_name: str, sequence_id: int, payload: bytes = b"") -> bytes:
+    """One message; its payload is its sequence id unless given."""
+    metadata = MessageMetadata(producer_name=producer_name, sequence_id=sequence_id, publish_time=1)
+    return _entry(metadata, payload or b"%d" % sequence_id)
+
+
+def batch_without_highest(producer_name: str, sequence_ids: Sequence[int]) -> bytes:
+    """A batch as C++, Python and Go make it: only its messages say which is the last sequence id."""
+    metadata = MessageMetadata(
+        producer_name=producer_name,
+        sequence_id=sequence_ids[0],
+        publish_time=1,
+        num_messages_in_batch=len(sequence_ids),
+    )
+    payload = b""
+    for sequence_id in sequence_ids:
+        body = b"%d" % sequence_id
+        one = SingleMessageMetadata(payload_size=len(body), sequence_id=sequence_id).SerializeToString()
+        payload += len(one).to_bytes(4, "big") + one + body
+    return _entry(metadata, payload)
+
+
+def chunk(producer_name: str, sequence_id: int, chunk_id: int, chunks: int) -> bytes:
+    """One part of a large message."""
+    metadata = MessageMetadata(
+        producer_name=producer_name,
+        sequence_id=sequence_id,
+        publish_time=1,
+        uuid=f"{producer_name}-{sequence_id}",
+        chunk_id=chunk_id,
+        num_chunks_from_msg=chunks,
+        total_chunk_msg_size=chunks,
+    )
+    return _entry(metadata, b"%d" % chunk_id)

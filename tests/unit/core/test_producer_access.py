@@ -1,0 +1,51 @@
+"""Access modes, as a table (protocol 3.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.core.errors import ProducerBusy, ProducerFenced
+from broker.core.producer_access import AccessMode, Admission, admission
+
+FREE: dict[str, Any] = {
+    "producers": 0, "exclusive": None, "waiting": 0, "topic_epoch": None, "known_epoch": None,
+}  # fmt: skip
+SHARED_BY_TWO = FREE | {"producers": 2}
+TAKEN = FREE | {"producers": 1, "exclusive": "a", "topic_epoch": 3}
+WAITED_FOR = SHARED_BY_TWO | {"waiting": 1}
+LEFT = FREE | {"topic_epoch": 3}
+
+
+@pytest.mark.parametrize(
+    ("mode", "state", "expected"),
+    [
+        (AccessMode.SHARED, FREE, Admission.JOIN),
+        (AccessMode.SHARED, SHARED_BY_TWO, Admission.JOIN),
+        (AccessMode.SHARED, TAKEN, ProducerBusy),
+        (AccessMode.SHARED, WAITED_FOR, ProducerBusy),
+        (AccessMode.EXCLUSIVE, FREE, Admission.ALONE),
+        (AccessMode.EXCLUSIVE, SHARED_BY_TWO, ProducerFenced),
+        (AccessMode.EXCLUSIVE, TAKEN, ProducerFenced),
+        (AccessMode.EXCLUSIVE, WAITED_FOR, ProducerFenced),
+        (AccessMode.EXCLUSIVE, LEFT | {"known_epoch": 3}, Admission.ALONE),
+        (AccessMode.EXCLUSIVE, LEFT | {"known_epoch": 2}, ProducerFenced),
+        (AccessMode.WAIT_FOR_EXCLUSIVE, FREE, Admission.ALONE),
+        (AccessMode.WAIT_FOR_EXCLUSIVE, SHARED_BY_TWO, Admission.WAIT),
+        (AccessMode.WAIT_FOR_EXCLUSIVE, TAKEN, Admission.WAIT),
+        (AccessMode.WAIT_FOR_EXCLUSIVE, LEFT | {"known_epoch": 2}, ProducerFenced),
+        (AccessMode.EXCLUSIVE_WITH_FENCING, FREE, Admission.ALONE),
+        (AccessMode.EXCLUSIVE_WITH_FENCING, SHARED_BY_TWO, Admission.TAKE_OVER),
+        (AccessMode.EXCLUSIVE_WITH_FENCING, TAKEN, Admission.TAKE_OVER),
+        (AccessMode.EXCLUSIVE_WITH_FENCING, TAKEN | {"known_epoch": 2}, ProducerFenced),
+    ],
+)
+def test_who_is_admitted(
+    mode: AccessMode, state: dict[str, Any], expected: Admission | type[Exception]
+) -> None:
+    if isinstance(expected, Admission):
+        assert admission(mode, topic="t", **state) is expected
+    else:
+        with pytest.raises(expected, match="t "):
+            admission(mode, topic="t", **state)
