@@ -48,6 +48,7 @@ class BrokerSettings:
     tail_cache_bytes: int  # VELA_TAIL_CACHE_BYTES: newest entries kept in memory, over all topics
     max_unacked_per_consumer: int  # VELA_MAX_UNACKED_PER_CONSUMER, messages; 0 = no limit
     max_unacked_per_subscription: int  # VELA_MAX_UNACKED_PER_SUBSCRIPTION, messages; 0 = no limit
+    batch_index_acks: bool  # VELA_BATCH_INDEX_ACK: members of a batch can be acked by themselves
     read_role: str  # VELA_READ_ROLE: a PostgreSQL role that may read what pages and jobs read; "" = none
     websocket_origins: frozenset[str]  # VELA_WEBSOCKET_ORIGINS: pages of other hosts that may open WebSockets
     entry_filters: tuple[str, ...]  # VELA_ENTRY_FILTERS: dotted paths, asked before each delivery
@@ -97,6 +98,7 @@ class BrokerSettings:
             tail_cache_bytes=read.integer("VELA_TAIL_CACHE_BYTES", 64 * MIB, least=0),
             max_unacked_per_consumer=read.integer("VELA_MAX_UNACKED_PER_CONSUMER", 50_000, least=0),
             max_unacked_per_subscription=read.integer("VELA_MAX_UNACKED_PER_SUBSCRIPTION", 200_000, least=0),
+            batch_index_acks=read.flag("VELA_BATCH_INDEX_ACK", default=True),
             read_role=environment.get("VELA_READ_ROLE", ""),
             websocket_origins=frozenset(
                 origin.rstrip("/") for origin in _listed(environment.get("VELA_WEBSOCKET_ORIGINS", ""))

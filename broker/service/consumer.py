@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import ConsumerNotFound
 from broker.service.old_clients import splits_batches
 
 if TYPE_CHECKING:
+    from broker.core.delivery_deadlines import Due
+    from broker.core.entry import StoredEntry
     from broker.core.position import Position
     from broker.core.subscription import SubscriptionType
     from broker.core.topic_name import TopicName
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
         SubscribeRequest,
     )
 
-__all__ = ["Consumer"]
+__all__ = ["Consumer", "DueFilter"]
 
 log = logging.getLogger(__name__)
 
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
+# Sees deliveries whose deadline has passed before they are redelivered, and returns those that shall be.
+DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
 class ConsumerTopic(Protocol):
@@ -57,6 +61,10 @@ class ConsumerSubscription(Protocol):
     ) -> None: ...
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None: ...
     def redeliver_at(self, consumer: Consumer, positions: Sequence[Position], due_ms: int) -> None: ...
+    def redelivery_count(self, position: Position) -> int: ...
+    def holds(self, consumer: Consumer, position: Position) -> bool: ...
+    async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]: ...
+    def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]: ...
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None: ...
     async def seek_time(self, consumer: Consumer, time_ms: int) -> None: ...
     async def last_message(self) -> LastMessage: ...
@@ -93,6 +101,7 @@ class Consumer:
         self.last_flow_ms = 0
         self.last_delivery_ms = 0
         self.last_ack_ms = 0
+        self.due_filter: DueFilter | None = None
         self._subscription = subscription
         self._splits_batches = splits_batches(identity)
 
@@ -148,6 +157,44 @@ class Consumer:
         """Take these back at `due_ms`, unless they are acked before."""
         if self.is_open:
             self._subscription.redeliver_at(self, positions, due_ms)
+
+    def filter_due(self, due_filter: DueFilter) -> None:
+        """Ask `due_filter` before what is overdue is redelivered: it may make letters of some (semantics 3.9).
+
+        What it keeps for itself stays with this consumer, without a deadline.
+        """
+        self.due_filter = due_filter
+
+    def still_due(self, due: Sequence[Due]) -> list[Position]:
+        """Which of its overdue deliveries are to be redelivered."""
+        if self.due_filter is not None:
+            try:
+                return self.due_filter(due)
+            except Exception:  # they have no deadline any more: without this they would wait for ever
+                log.exception("consumer %s: deciding what becomes of overdue messages", self.name)
+        return [each.position for each in due]
+
+    def redelivery_count(self, position: Position) -> int:
+        """How often redelivery of an entry was asked for (semantics 3.7)."""
+        return self._subscription.redelivery_count(position)
+
+    def holds(self, position: Position) -> bool:
+        """Whether this consumer was sent the entry and some of it is unacked."""
+        return self._subscription.holds(self, position)
+
+    async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
+        """An entry once more, from memory or the log, with the bitset of what is unacked of it, None = all.
+
+        Raises BrokerError when it is not stored, or acked by now.
+        """
+        return await self._subscription.read_entry(position)
+
+    def acker(self) -> Callable[[Sequence[AckRequest]], None]:
+        """Acks of work that this consumer began: they count even when it has left meanwhile.
+
+        Not after an act or a seek has moved the cursor: whoever moved it wants what it says now.
+        """
+        return self._subscription.acker(self)
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Move the cursor so that `position` comes next; the subscription's consumers are closed first.

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import Protocol
 
+from broker.core.delivery_deadlines import BUCKET_MS
 from broker.service.clock import Clock
 
 __all__ = ["Deadlines", "Timed"]
@@ -66,6 +67,7 @@ class Deadlines:
     def _arm(self, at_ms: int) -> None:
         if not self._wheel_enabled:
             return
+        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # what is due in the same bucket needs one timer
         if self._timer is not None and not self._timer.cancelled() and self._timer_at_ms <= at_ms:
             return
         if self._timer is not None:

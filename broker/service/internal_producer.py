@@ -151,6 +151,7 @@ class InternalProducer:
                         payload=message.payload,
                         properties=message.properties,
                         key=message.key,
+                        key_b64=message.key_b64,
                         event_time_ms=message.event_time_ms,
                         deliver_at_ms=deliver_at_ms or None,
                         ordering_key=message.ordering_key,

@@ -207,10 +207,28 @@ def _subscription_series(lines: list[str], subscriptions: list[Subscription]) ->
     )
     _series(
         lines,
+        "vela_subscription_ignored_acks_total",
+        "counter",
+        "cumulative acks where the subscription's type has none",
+        labelled(s.ignored_acks for s in subscriptions),
+    )
+    _series(
+        lines,
         "vela_subscription_discarded_total",
         "counter",
-        "messages thrown away by consumers as broken",
-        labelled(sum(s.validation_errors.values()) for s in subscriptions),
+        "messages thrown away by consumers as broken, by the reason they gave",
+        [
+            (f'{_subscription_labels(s)[:-1]},reason="{reason}"}}', float(count))
+            for s in subscriptions
+            for reason, count in s.validation_errors.items()
+        ],
+    )
+    _series(
+        lines,
+        "vela_subscription_option_warnings_total",
+        "counter",
+        "consumers that asked for what cannot happen; the log says what",
+        labelled(sum(s.option_warnings.values()) for s in subscriptions),
     )
     _series(
         lines,

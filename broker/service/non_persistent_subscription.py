@@ -6,7 +6,7 @@ and counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from broker.core.dispatchers.base import DispatchConsumer, Dispatcher, ReadEntry
@@ -190,6 +190,22 @@ class NonPersistentSubscription:
 
     def redeliver_at(self, consumer: Consumer, positions: Sequence[Position], due_ms: int) -> None:
         """Nothing can come again."""
+
+    def redelivery_count(self, position: Position) -> int:
+        """Always 0."""
+        return 0
+
+    def holds(self, consumer: Consumer, position: Position) -> bool:
+        """What was sent is acked already."""
+        return False
+
+    async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
+        """Raises NotAllowed."""
+        raise NotAllowed(f"{self.topic.name} keeps no messages")
+
+    def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
+        """There is nothing to ack."""
+        return lambda acks: None
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """Raises NotAllowed."""

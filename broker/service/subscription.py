@@ -19,6 +19,7 @@ import psycopg
 
 from broker.core.cursor import Cursor
 from broker.core.cursor_state import AckOverlay, CursorFlush
+from broker.core.delivery_deadlines import DeliveryDeadlines
 from broker.core.dispatchers.base import DispatchConsumer, Dispatcher, ReadEntry, ReadKind, ReadPlan
 from broker.core.dispatchers.shared import SharedDispatcher
 from broker.core.dispatchers.single_active import SingleActiveDispatcher
@@ -27,12 +28,13 @@ from broker.core.errors import (
     ConsumerNotFound,
     InvalidAck,
     MetadataInvalid,
+    NotAllowed,
+    PersistenceFailed,
     ServiceNotReady,
 )
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
 from broker.core.subscription import SubscriptionType, check_built
-from broker.core.timing_wheel import TimingWheel
 from broker.service.consumer import Consumer
 from broker.service.cursor_move import CursorMove
 from broker.service.dispatch_filter import SCREENED_FLAGS, DispatchFilter
@@ -56,7 +58,6 @@ TURN_ENTRIES = 1000
 TURN_BYTES = 4 * 1024 * 1024
 # One write to one consumer: after it the transport is asked whether the peer takes more.
 WRITE_BYTES = 1024 * 1024
-WHEEL_TICK_MS = 32
 _READ_AGAIN_S = 1.0  # after the server refused a read
 
 
@@ -77,11 +78,12 @@ class Subscription:
         self.consumers: dict[int, Consumer] = {}
         self.read_position = cursor.read_from()
         self.moves = CursorMove(self)
-        self.deadlines: TimingWheel[Position] = TimingWheel(tick_ms=WHEEL_TICK_MS)
+        self.deadlines = DeliveryDeadlines()
         self.filter = DispatchFilter(self)
         self.validation_errors: dict[str, int] = {}
         self.invalid_acks = 0
         self.ignored_acks = 0
+        self.option_warnings: dict[str, int] = {}
         self.messages_out = 0
         self.messages_acked = 0
         self.messages_redelivered = 0
@@ -96,6 +98,7 @@ class Subscription:
         self._dispatcher = self._new_dispatcher(type_)
         self._found_flags = 0  # of what was found for the plan under way
         self.dispatch_limit: DispatchLimit | None = None
+        self._batch_index_acks = topic.services.settings.batch_index_acks
         self._just_read: dict[Position, StoredEntry] = {}  # between a read's end and the pump that follows it
         self._reading: asyncio.Task[None] | None = None
         self._is_pumping = False
@@ -152,8 +155,15 @@ class Subscription:
             self.consumers[consumer.key] = consumer
             if first:
                 self.read_position = self.cursor.read_from()
+            self._warn(request.warnings)
             services.reporter.changed(self)
             return consumer
+
+    def _warn(self, warnings: Sequence[str]) -> None:
+        for text in warnings:
+            if text not in self.option_warnings:
+                log.warning("%s, subscription %s: %s", self.topic.name, self.name, text)
+            self.option_warnings[text] = self.option_warnings.get(text, 0) + 1
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer is gone; what it held goes to the others, or is read again by the next to come."""
@@ -490,6 +500,11 @@ class Subscription:
         cursor, dispatcher = self.cursor, self._dispatcher
         wrong: InvalidAck | None = None
         for position, remaining in acks:
+            if remaining and not self._batch_index_acks and self.topic.log.ledgers.contains(position):
+                # S4.7: of a batch all or nothing is acked; a cumulative ack reaches the entry before it.
+                if not cumulative:
+                    continue
+                position, remaining = self.topic.log.ledgers.previous_of(position), None
             try:
                 result = (
                     cursor.ack_through(position, remaining) if cumulative else cursor.ack(position, remaining)
@@ -578,8 +593,8 @@ class Subscription:
             return
         for position in positions:
             # Only what it holds: nobody may fill the wheel with positions of his own invention.
-            if self._dispatcher.holds(consumer.dispatch, position) and not self.cursor.is_acked(position):
-                self.deadlines.schedule(position, due_ms)
+            if self.holds(consumer, position):
+                self.deadlines.nack(position, due_ms)
         self.topic.services.deadlines.watch(self, due_ms)
         self.topic.services.reporter.changed(self)
 
@@ -610,18 +625,19 @@ class Subscription:
 
     def redeliver_due(self, now_ms: int) -> int:
         """Take back every delivery whose deadline has passed; how many. Running it twice does no harm."""
-        due = [position for position in self.deadlines.pop_due(now_ms) if not self.cursor.is_acked(position)]
+        due = [each for each in self.deadlines.pop_due(now_ms) if not self.cursor.is_acked(each.position)]
         if not due:
             return 0
         taken = 0
         for consumer in list(self.consumers.values()):
-            if self.type is SubscriptionType.EXCLUSIVE:
-                # Single messages cannot come again without breaking the order (S4.24): all unacked ones do.
-                self.redeliver(consumer, None)
-                return len(due)
-            held = [position for position in due if position in consumer.dispatch.pending]
+            held = [each for each in due if self._dispatcher.holds(consumer.dispatch, each.position)]
+            if not held:
+                continue
             taken += len(held)
-            self.redeliver(consumer, held)
+            positions = consumer.still_due(held)
+            if positions:  # an empty list must not become a request for everything (S4.31)
+                # Single messages cannot come again without breaking the order (S4.24): all unacked ones do.
+                self.redeliver(consumer, None if self.type.single_active else positions)
         return taken
 
     def _forget_deadlines(self, positions: Iterable[Position]) -> None:
@@ -632,14 +648,59 @@ class Subscription:
     def _forget_all_deadlines(self) -> None:
         self.filter.forget()
         if len(self.deadlines):
-            self.deadlines = TimingWheel(tick_ms=WHEEL_TICK_MS)
+            self.deadlines.cancel_all()
 
     def _schedule_timeouts(self, consumer: Consumer, entries: Sequence[ReadEntry], now_ms: int) -> None:
-        timeout_ms = consumer.request.ack_timeout_ms
-        if timeout_ms:
-            for each in entries:
-                self.deadlines.schedule(each.position, now_ms + timeout_ms)
-            self.topic.services.deadlines.watch(self, now_ms + timeout_ms)
+        request = consumer.request
+        if not request.ack_timeout_ms:
+            return
+        tick_ms, backoff_ms = request.ack_timeout_tick_ms, request.ack_timeout_backoff
+        timeout_at_ms = now_ms + request.ack_timeout_ms
+        soonest_ms = None
+        for each in entries:
+            due_ms = timeout_at_ms
+            if backoff_ms is not None:
+                due_ms += backoff_ms(self._dispatcher.redelivery_count(each.position))
+            due_ms = -(-due_ms // tick_ms) * tick_ms
+            self.deadlines.time_out(each.position, due_ms)
+            soonest_ms = due_ms if soonest_ms is None else min(due_ms, soonest_ms)
+        if soonest_ms is not None:
+            self.topic.services.deadlines.watch(self, soonest_ms)
+
+    def redelivery_count(self, position: Position) -> int:
+        """How often redelivery of an entry was asked for."""
+        return self._dispatcher.redelivery_count(position)
+
+    def holds(self, consumer: Consumer, position: Position) -> bool:
+        """Whether a consumer was sent an entry and some of it is unacked."""
+        return self._dispatcher.holds(consumer.dispatch, position) and not self.cursor.is_acked(position)
+
+    async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
+        """See `Consumer.read_entry`."""
+        entry = self.topic.log.cached_entry(position)
+        if entry is None:
+            try:
+                found = await self.topic.reader.read_chosen([position])
+            except (GapInLog, psycopg.Error) as error:
+                raise PersistenceFailed(
+                    f"reading {position.ledger_id}:{position.entry_id}: {error}"
+                ) from error
+            if not found:
+                raise NotAllowed(f"message {position.ledger_id}:{position.entry_id} is not stored any more")
+            (entry,) = found
+        if self.cursor.is_acked(position):
+            raise NotAllowed(f"message {position.ledger_id}:{position.entry_id} is acknowledged already")
+        return entry, self.cursor.remaining_of(position)
+
+    def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
+        """See `Consumer.acker`."""
+        version = self.cursor.version
+
+        def ack(acks: Sequence[AckRequest]) -> None:
+            if self.cursor.version == version and not self.is_deleted and self.topic.is_open:
+                self.ack(consumer, acks, cumulative=False, on_durable=None, validation_error=None)
+
+        return ack
 
     # -- positions -----------------------------------------------------------------------------------------------
 

@@ -111,6 +111,13 @@ class SubscribeRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
     ack_timeout_ms: int = 0  # > 0: the broker runs the ack timeout (faces whose client has no tracker)
+    ack_timeout_tick_ms: int = 1  # timeouts are seen to at multiples of it
+    ack_timeout_backoff: Callable[[int], int] | None = (
+        None  # redelivery count to ms added to the timeout (S4.28)
+    )
+    warnings: Sequence[
+        str
+    ] = ()  # options that cannot do what they seem to: logged once a subscription, counted
     receiver_queue: int = 0  # what the client said its queue holds, for the console; 0 = unknown
     schema: SchemaDefinition | None = None
 

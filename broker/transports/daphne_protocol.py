@@ -97,6 +97,9 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 self._refusal = message
             case "websocket.http.response.body":
                 self._refuse(message.get("body", b""))
+            case "websocket.accept" if message.get("headers"):
+                headers = {name.decode(): value.decode() for name, value in message["headers"]}
+                self.serverAccept((message.get("subprotocol"), headers))
             case "websocket.close" if self.state != self.STATE_CONNECTING:
                 self.close(message.get("code") or 1000, message.get("reason") or "")
             case _:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker.core.position import Position
 from broker.service.values import AckRequest, Delivery
+from broker.transports.fragment_cache import Fragment
 from vela.wire.binary.enums import ValidationError
+from vela.wire.entry import decode_encrypted
 from vela.wire.errors import (
     BatchCorrupt,
     CodecUnavailable,
@@ -20,9 +22,13 @@ from vela.wire.errors import (
     UncompressedSizeExceeded,
 )
 from vela.wire.json.batch_acks import BatchAcks, EntryAck
+from vela.wire.json.consumer import encrypted_fragment
+from vela.wire.json.options import CryptoFailureAction
 
 if TYPE_CHECKING:
-    from broker.transports.fragment_cache import Fragment, FragmentCache
+    from broker.core.entry import StoredEntry
+    from broker.transports.fragment_cache import FragmentCache
+    from broker.transports.letters import Letters
     from broker.transports.ports import ConsumerPort
 
 __all__ = ["DeliverySource", "Outgoing", "SourceOwner"]
@@ -71,6 +77,8 @@ class DeliverySource:
         self.consumer: ConsumerPort | None = None
         self.acks = BatchAcks()
         self.is_ended = False  # the topic is terminated and everything in it is acked
+        self.letters: Letters | None = None  # None = nothing becomes a dead letter
+        self.crypto_failure_action = CryptoFailureAction.FAIL
         self.unreadable = 0  # entries passed over because this face cannot decode them
         self._owner = owner
         self._cache = cache
@@ -89,12 +97,15 @@ class DeliverySource:
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
             if redelivery_count:
                 self.acks.forget(ledger_id, entry_id)
+                if self.letters is not None and self.letters.bypasses(redelivery_count):
+                    self.letters.take(self, Position(ledger_id, entry_id), charged)
+                    continue
             try:
                 fragments = self._cache.fragments(
                     ledger_id, entry_id, entry.data, max_message_bytes=self._max_message_bytes
                 )
             except EntryCorrupt as error:
-                self._pass_over(Position(ledger_id, entry_id), charged, error)
+                self._pass_over(entry, redelivery_count, charged, error)
                 continue
             if remaining is not None:
                 fragments = [each for each in fragments if remaining >> max(each.batch_index, 0) & 1]
@@ -104,24 +115,41 @@ class DeliverySource:
                 self._owner.push(self, Outgoing(ledger_id, entry_id, fragments, redelivery_count))
         self._owner.flush()
 
-    def _pass_over(self, position: Position, charged: int, error: EntryCorrupt) -> None:
-        """S0.11 … S0.20: a damaged entry is acked with the reason; one that others can read is left to them."""
-        consumer = self.consumer
+    def _pass_over(
+        self, entry: StoredEntry, redelivery_count: int, charged: int, error: EntryCorrupt
+    ) -> None:
+        """S0.11 … S0.20: one discard of a damaged entry; what others can read is left to them."""
+        position = Position(entry.ledger_id, entry.entry_id)
+        if isinstance(error, EntryEncrypted):
+            if self.crypto_failure_action is CryptoFailureAction.CONSUME:
+                fragment = Fragment(-1, 0, encrypted_fragment(decode_encrypted(entry.data)))
+                self._owner.push(self, Outgoing(*position, (fragment,), redelivery_count))
+                self.credit(charged - 1)
+                return
+            if self.crypto_failure_action is CryptoFailureAction.DISCARD:
+                self._discard(position, ValidationError.DECRYPTION_ERROR)
+                self.credit(charged)
+                return
         if isinstance(error, _UNREADABLE):
             self.unreadable += 1
             log.warning("%s: entry %s:%s is left unacked: %s", self._name, *position, error)
-        elif consumer is not None:
+        else:
+            self._discard(position, _reason(error))
+        self.credit(charged)
+
+    def _discard(self, position: Position, reason: ValidationError) -> None:
+        """S0.18: acked with the reason, so that it never comes again; the subscription counts and logs it."""
+        consumer = self.consumer
+        if consumer is not None:
             # Not inside the broker's own loop over this delivery.
-            reason = _reason(error)
             self._loop.call_soon(
                 lambda: consumer.ack(
                     [AckRequest(position)],
                     cumulative=False,
-                    validation_error=reason,
+                    validation_error=reason.name,
                     permits_settled=True,
                 )
             )
-        self.credit(charged)
 
     def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
         """Members that compaction took out of a batch can never be acked by the peer."""
@@ -210,12 +238,12 @@ class DeliverySource:
             consumer.flow(permits)
 
 
-def _reason(error: EntryCorrupt) -> str:
+def _reason(error: EntryCorrupt) -> ValidationError:
     match error:
         case UncompressedSizeExceeded():
-            return ValidationError.UNCOMPRESSED_SIZE_CORRUPTION.name
+            return ValidationError.UNCOMPRESSED_SIZE_CORRUPTION
         case DecompressionFailed():
-            return ValidationError.DECOMPRESSION_ERROR.name
+            return ValidationError.DECOMPRESSION_ERROR
         case BatchCorrupt():
-            return ValidationError.BATCH_DESERIALIZE_ERROR.name
-    return ValidationError.CHECKSUM_MISMATCH.name
+            return ValidationError.BATCH_DESERIALIZE_ERROR
+    return ValidationError.CHECKSUM_MISMATCH

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from vela.wire.entry import EntryHeader
+    from vela.wire.entry import EntryHeader, Message
 
-__all__ = ["entry_slot", "java_string_hash", "murmur3_32", "sticky_slot"]
+__all__ = ["entry_slot", "java_string_hash", "message_slot", "murmur3_32", "sticky_slot"]
 
 _SLOTS: Final = 65536
 _MASK: Final = 0xFFFFFFFF
@@ -47,6 +48,20 @@ def entry_slot(header: EntryHeader) -> int | None:
     if header.partition_key is None and header.ordering_key is None:
         return None
     return sticky_slot(header.sticky_key())
+
+
+def message_slot(message: Message) -> int | None:
+    """As `entry_slot`, of one message."""
+    if message.ordering_key is not None:
+        return sticky_slot(message.ordering_key)
+    if message.key is None:
+        return None
+    if message.key_b64:
+        try:
+            return sticky_slot(base64.b64decode(message.key, validate=True))
+        except ValueError:
+            pass
+    return sticky_slot(message.key.encode())
 
 
 def java_string_hash(text: str) -> int:

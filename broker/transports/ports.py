@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
+    from broker.core.entry import StoredEntry
     from broker.core.position import Position
     from broker.core.schema import SchemaDefinition
     from broker.core.subscription import SubscriptionType
     from broker.core.topic_name import TopicName
+    from broker.service.consumer import DueFilter
     from broker.service.pull_values import HeldPull, PullAnswer, PullAsk
     from broker.service.values import (
         AckRequest,
@@ -102,6 +104,21 @@ class ConsumerPort(Protocol):
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
         """Take these back at `due_ms`, unless they are acked before."""
+
+    def filter_due(self, due_filter: DueFilter) -> None:
+        """Ask before what is overdue is redelivered."""
+
+    def redelivery_count(self, position: Position) -> int:
+        """How often redelivery of an entry was asked for."""
+
+    def holds(self, position: Position) -> bool:
+        """Whether it was sent the entry and some of it is unacked."""
+
+    async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
+        """An entry once more, and what is unacked of it. Raises BrokerError."""
+
+    def acker(self) -> Callable[[Sequence[AckRequest]], None]:
+        """Acks that count even when the consumer has left."""
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         """Make `position` the next to be sent. Raises BrokerError."""

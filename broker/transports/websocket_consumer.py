@@ -11,13 +11,17 @@ from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.service.values import SubscribeRequest
+from broker.transports.letters import Letters
+from broker.transports.option_warnings import option_warnings
 from broker.transports.push_handler import PushHandler
+from vela.wire.json.batch_acks import BatchAcks
 from vela.wire.json.consumer import (
     Acknowledge,
     ConsumerCommand,
     IsEndOfTopic,
     NegativeAcknowledge,
     Permit,
+    ReconsumeLater,
     Unsubscribe,
     decode_commands,
     end_of_topic_frame,
@@ -57,15 +61,50 @@ class ConsumerHandler(PushHandler):
         self._subscription = subscription
         self._options = options
         self._name = options.consumer_name or secrets.token_hex(5)
+        self._letters = self._new_letters(broker)
+        self._batch_index_acks = options.batch_index_acks and broker.settings.batch_index_acks
+        self._warnings = tuple(option_warnings(options))
+
+    def _new_letters(self, broker: BrokerPort) -> Letters | None:
+        options = self._options
+        if options.dead_letter is None:
+            return None
+        return Letters(
+            broker,
+            self.clock,
+            subscription=self._subscription,
+            consumer_name=self._name,
+            dead_letter=options.dead_letter,
+            retry=options.retry,
+        )
 
     async def open(self) -> None:
-        """Subscribe to every topic and partition."""
-        await self.subscribe(self._topics, self._request)
+        """Subscribe to every topic and partition, and to the retry letter topic."""
+        topics = list(self._topics)
+        if self._letters is not None:
+            await self._letters.resolve(topics)
+            if self._letters.retry_topic is not None:
+                topics.append(self._letters.retry_topic.full)
+            topics = list(dict.fromkeys(topics))
+        await self.subscribe(topics, self._request)
+        for source in self.sources:
+            source.acks = BatchAcks(batch_index_acks=self._batch_index_acks)
+            source.crypto_failure_action = self._options.crypto_failure_action
+            if self._letters is not None:
+                self._letters.attend(source)
+            if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
+                source.is_ended = True  # a topic that nobody ends must not hide that the others have ended
+
+    @property
+    def accept_headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """What the options cannot do is said in the handshake's answer."""
+        return [(b"X-Vela-Warning", "; ".join(self._warnings).encode())] if self._warnings else []
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
         options = self._options
         earliest = options.initial_position is InitialPosition.EARLIEST
         durable = options.subscription_mode is SubscriptionMode.DURABLE
+        backoff = options.ack_timeout_backoff
         return SubscribeRequest(
             topic=topic,
             subscription=self._subscription,
@@ -76,8 +115,15 @@ class ConsumerHandler(PushHandler):
             earliest=earliest,
             start=None if durable else EARLIEST if earliest else LATEST,
             ack_timeout_ms=options.ack_timeout_ms,
+            ack_timeout_tick_ms=options.ack_timeout_tick_ms,
+            ack_timeout_backoff=backoff.delay_ms if backoff is not None else None,
+            warnings=() if self._is_retry_topic(topic) else self._warnings,
             receiver_queue=options.receiver_queue_size,
         )
+
+    def _is_retry_topic(self, topic: TopicName) -> bool:
+        retry_topic = None if self._letters is None else self._letters.retry_topic
+        return retry_topic is not None and retry_topic.full == topic.base
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
         """Pulsar's wording (A3)."""
@@ -114,10 +160,9 @@ class ConsumerHandler(PushHandler):
                 source.ack_through(source.acks.cumulative(command.message_id))
                 self.settled(source, 1)
             case NegativeAcknowledge(message_id=message_id):
-                source = self.source_of(message_id)
-                due_ms = self.clock.now_ms() + self._options.negative_ack_redelivery_delay_ms
-                source.redeliver_at(Position(message_id.ledger_id, message_id.entry_id), due_ms)
-                self.settled(source, 1)
+                self._nack(self.source_of(message_id), message_id)
+            case ReconsumeLater(message_id=message_id, delay_ms=delay_ms, properties=properties):
+                await self._reconsume_later(message_id, delay_ms, properties)
             case Permit(messages=messages):
                 credit = self.window.permit(messages)
                 if len(self.sources) == 1:
@@ -128,6 +173,30 @@ class ConsumerHandler(PushHandler):
                 await self._unsubscribe()
             case IsEndOfTopic():
                 self.socket.write_frames((end_of_topic_frame(self.is_end_of_topic),), binary=False)
+
+    def _nack(self, source: DeliverySource, message_id: MessageId) -> None:
+        options, position = self._options, Position(message_id.ledger_id, message_id.entry_id)
+        delay_ms = options.negative_ack_redelivery_delay_ms
+        if options.negative_ack_backoff is not None and source.consumer is not None:
+            delay_ms = options.negative_ack_backoff.delay_ms(source.consumer.redelivery_count(position))
+        source.redeliver_at(position, self.clock.now_ms() + delay_ms)
+        self.settled(source, 1)
+
+    async def _reconsume_later(
+        self, message_id: MessageId, delay_ms: int, properties: dict[str, str]
+    ) -> None:
+        if self._letters is None or self._letters.retry_topic is None:
+            raise InvalidCommand("reconsumeLater needs retryEnable=true in the address")
+        source = self.source_of(message_id)
+        self._letters.reconsume_later(source, message_id, delay_ms, properties)
+        self.settled(source, 1)
+        await self._letters.has_room()
+
+    def lost(self) -> None:
+        """Acks that came are applied; letters under way are finished, what is left goes to other consumers."""
+        super().lost()
+        if self._letters is not None:
+            self._letters.lost()
 
     async def _unsubscribe(self) -> None:
         self.is_letting_go = True

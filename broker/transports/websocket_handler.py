@@ -6,6 +6,7 @@ Stock Channels consumers make a task and a thread hop for each message, which co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from vela.wire.json.errors import CloseCode, HandshakeRefused, SessionError, UnexpectedBinaryFrame
@@ -36,6 +37,11 @@ class Handler:
         """What to answer when `open` failed."""
         return HandshakeRefused(status, reason)
 
+    @property
+    def accept_headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """Headers of the answer that accepts the handshake."""
+        return ()
+
     def opened(self) -> None:
         """The handshake is done; frames may be written."""
 
@@ -51,7 +57,7 @@ class Handler:
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Serve the connection until it is gone."""
-        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.accept", "headers": self.accept_headers})
         self.opened()
         while True:
             event = await receive()

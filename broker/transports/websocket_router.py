@@ -96,10 +96,9 @@ class WebSocketRouter:
         topics = path.topics if isinstance(path, MultiTopicConsumerPath) else (path.full_topic,)
         if not topics:
             raise InvalidQuery("topicsPattern is not available yet; name the topics in topics")
-        options = consumer_options(query)
-        if options.dead_letter is not None:
-            raise InvalidQuery("maxRedeliverCount is not available yet; leave it and deadLetterTopic out")
-        return ConsumerHandler(broker, socket, clock, self._fragments, topics, path.subscription, options)
+        return ConsumerHandler(
+            broker, socket, clock, self._fragments, topics, path.subscription, consumer_options(query)
+        )
 
     async def _open(self, handler: Handler) -> HandshakeRefused | None:
         """Why the handler cannot be opened; None when it is open."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from broker.conf import BrokerSettings
+from broker.core.delivery_deadlines import Due
 from broker.core.errors import (
     BrokerError,
     ConsumerBusy,
@@ -21,6 +22,7 @@ from broker.core.producer_access import AccessMode
 from broker.core.schema import SchemaDefinition, version_bytes, version_number
 from broker.core.subscription import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.service.consumer import DueFilter
 from broker.service.pull_values import HeldPull, PullAnswer, PullAsk
 from broker.service.values import (
     AckRequest,
@@ -187,6 +189,7 @@ class FakeConsumer:
     validation_errors: list[str] = field(default_factory=list)
     negative: list[tuple[Position, int]] = field(default_factory=list)
     detached: bool = False
+    due_filter: DueFilter | None = None
 
     @property
     def name(self) -> str:
@@ -254,6 +257,33 @@ class FakeConsumer:
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
         self.negative += [(position, due_ms) for position in positions]
+
+    def filter_due(self, due_filter: DueFilter) -> None:
+        self.due_filter = due_filter
+
+    def come_due(self, *entry_ids: int, is_nack: bool = True) -> list[Position]:
+        """The deadlines of these have passed; what the filter leaves is redelivered."""
+        ledger_id = self.subscription.topic.ledger_id
+        due = [Due(Position(ledger_id, entry_id), is_nack) for entry_id in entry_ids]
+        wanted = [each.position for each in due] if self.due_filter is None else self.due_filter(due)
+        if wanted:
+            self.redeliver(wanted)
+        return wanted
+
+    def redelivery_count(self, position: Position) -> int:
+        return self.subscription.counts.get(position.entry_id, 0)
+
+    def holds(self, position: Position) -> bool:
+        return not self.detached and position.entry_id in self.pending
+
+    async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
+        if position.entry_id in self.subscription.acked:
+            raise InvalidAck("acknowledged already")
+        entry = self.subscription.topic.entries[position.entry_id]
+        return entry, self.subscription.remaining.get(position.entry_id)
+
+    def acker(self) -> Callable[[Sequence[AckRequest]], None]:
+        return lambda acks: self.ack(acks, cumulative=False)
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
         self._seek_to(max(position.entry_id, 0))
@@ -338,7 +368,8 @@ class FakeBroker:
         return "vela_up 1\n"
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        if topic.local_name.startswith("absent"):
+        is_known = topic.full in self.topics or topic.full in self.partitions
+        if topic.local_name.startswith("absent") or not (create or is_known):
             raise TopicNotFound(f"topic {topic} does not exist")
         return self.partitions.get(topic.full, 0)
 

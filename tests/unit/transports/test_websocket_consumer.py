@@ -294,12 +294,6 @@ async def test_an_exclusive_consumer_is_a_conflict(broker: FakeBroker) -> None:
     assert reason.startswith("Failed to create consumer")
 
 
-async def test_dead_letter_is_refused_by_name(broker: FakeBroker) -> None:
-    status, reason = await connect(broker, "?maxRedeliverCount=3").refused()
-    assert status == 400
-    assert "maxRedeliverCount" in reason
-
-
 # -- reader ----------------------------------------------------------------------------------------------------------
 
 

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from vela.wire.checksum import checksum_ok, with_checksum
 from vela.wire.compression import Compression
-from vela.wire.entry.decoding import Message, decode_messages, last_sequence_id
+from vela.wire.entry.decoding import (
+    EncryptedEntry,
+    Message,
+    decode_encrypted,
+    decode_messages,
+    last_sequence_id,
+)
 from vela.wire.entry.encoding import OutgoingMessage, encode_batch, encode_single
 from vela.wire.entry.header import EntryHeader, parse_header
 from vela.wire.errors import EntryCorrupt
 
 __all__ = [
     "Compression",
+    "EncryptedEntry",
     "EntryCorrupt",
     "EntryHeader",
     "Message",
     "OutgoingMessage",
     "checksum_ok",
+    "decode_encrypted",
     "decode_messages",
     "encode_batch",
     "encode_single",

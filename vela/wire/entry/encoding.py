@@ -31,6 +31,7 @@ class OutgoingMessage:
     key: str | None = None
     event_time_ms: int = 0  # 0 = none
     ordering_key: bytes | None = None
+    key_b64: bool = False  # `key` is the base64 text of a binary key
 
 
 def encode_single(
@@ -45,8 +46,12 @@ def encode_single(
     deliver_at_ms: int | None = None,
     compression: Compression = Compression.NONE,
     ordering_key: bytes | None = None,
+    key_b64: bool = False,
 ) -> bytes:
-    """One message as an entry of its own. Raises CodecUnavailable."""
+    """One message as an entry of its own. `key_b64`: `key` is the base64 text of a binary key.
+
+    Raises CodecUnavailable.
+    """
     metadata = MessageMetadata(
         producer_name=producer_name, sequence_id=sequence_id, publish_time=publish_time_ms
     )
@@ -54,6 +59,8 @@ def encode_single(
         metadata.properties.add(key=name, value=value)
     if key is not None:
         metadata.partition_key = key
+        if key_b64:
+            metadata.partition_key_b64_encoded = True
     if event_time_ms:
         metadata.event_time = event_time_ms
     if deliver_at_ms is not None:
@@ -101,6 +108,8 @@ def _single_metadata(message: OutgoingMessage, sequence_id: int) -> SingleMessag
         single.properties.add(key=name, value=value)
     if message.key is not None:
         single.partition_key = message.key
+        if message.key_b64:
+            single.partition_key_b64_encoded = True
     if message.event_time_ms:
         single.event_time = message.event_time_ms
     if message.ordering_key is not None:

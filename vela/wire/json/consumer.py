@@ -1,7 +1,8 @@
 """A consumer's frames (reference A8): commands in, messages out.
 
 Extensions: a text frame may hold a JSON array of command objects (all are decoded before any is applied, so a
-frame with a bad one changes nothing), and `{"type":"acknowledge","ackType":"cumulative","messageId":…}`.
+frame with a bad one changes nothing), `{"type":"acknowledge","ackType":"cumulative","messageId":…}`, and
+`{"type":"reconsumeLater","messageId":…,"delayMillis":…,"properties":{…}}`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from vela.wire.compression import Compression
 from vela.wire.errors import InvalidMessageId
 from vela.wire.json.errors import InvalidCommand
 from vela.wire.json.frames import Frame, array_items, guarded_decode
@@ -20,7 +22,7 @@ from vela.wire.json.times import format_time
 from vela.wire.message_id import MessageId
 
 if TYPE_CHECKING:
-    from vela.wire.entry import Message
+    from vela.wire.entry import EncryptedEntry, Message
 
 __all__ = [
     "Acknowledge",
@@ -28,13 +30,16 @@ __all__ = [
     "IsEndOfTopic",
     "NegativeAcknowledge",
     "Permit",
+    "ReconsumeLater",
     "Unsubscribe",
     "decode_commands",
+    "encrypted_fragment",
     "end_of_topic_frame",
     "push_fragment",
     "push_frame",
 ]
 
+_LONGEST_DELAY_MS: Final = 100 * 365 * 86_400_000
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
@@ -57,6 +62,14 @@ class Permit(msgspec.Struct, frozen=True, gc=False):
     messages: int
 
 
+class ReconsumeLater(msgspec.Struct, frozen=True, gc=False):
+    """Put a copy on the retry letter topic, to be delivered after `delay_ms`, and ack the message (the extension)."""
+
+    message_id: MessageId
+    delay_ms: int  # >= 0
+    properties: dict[str, str]  # added to the copy's
+
+
 class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
     """Remove the subscription; no answer, and the socket is closed with error 3 when it fails."""
 
@@ -65,14 +78,19 @@ class IsEndOfTopic(msgspec.Struct, frozen=True, gc=False):
     """Answer with `end_of_topic_frame`."""
 
 
-ConsumerCommand: TypeAlias = Acknowledge | NegativeAcknowledge | Permit | Unsubscribe | IsEndOfTopic
+ConsumerCommand: TypeAlias = (
+    Acknowledge | NegativeAcknowledge | ReconsumeLater | Permit | Unsubscribe | IsEndOfTopic
+)
 
 
 class _Fields(msgspec.Struct, gc=False):
     type: str | None = None
     messageId: str | None = None  # noqa: N815
     permitMessages: _Int32 | None = None  # noqa: N815
-    ackType: Any = None  # noqa: N815 - any type: outside the extension Pulsar ignores the field
+    # Of any type: outside the extensions Pulsar ignores these fields.
+    ackType: Any = None  # noqa: N815
+    delayMillis: Any = None  # noqa: N815
+    properties: Any = None
 
 
 class _Push(msgspec.Struct, gc=False):
@@ -81,6 +99,25 @@ class _Push(msgspec.Struct, gc=False):
     publishTime: str  # noqa: N815
     eventTime: str | UnsetType = UNSET  # noqa: N815
     key: str | UnsetType = UNSET
+
+
+class _Key(msgspec.Struct, gc=False):
+    keyValue: bytes  # noqa: N815
+    metadata: dict[str, str]
+
+
+class _EncryptionContext(msgspec.Struct, gc=False):
+    keys: dict[str, _Key]
+    param: bytes
+    algorithm: str
+    compressionType: str  # noqa: N815
+    uncompressedMessageSize: int  # noqa: N815
+    batchSize: int | UnsetType = UNSET  # noqa: N815
+    encrypted: bool = True
+
+
+class _EncryptedPush(_Push, gc=False):
+    encryptionContext: _EncryptionContext | UnsetType = UNSET  # noqa: N815
 
 
 _decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
@@ -99,8 +136,9 @@ def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) 
     An id that is not in it is parsed, so that what one socket received another may ack.
 
     Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is
-    missing, not base64 or not a MessageIdData; `permit` without a number; unknown `ackType`). Nothing of a
-    frame that raises must be applied. A `type` that is absent or unknown acknowledges, as in Pulsar.
+    missing, not base64 or not a MessageIdData; `permit` without a number; unknown `ackType`; `reconsumeLater`
+    without a delay). Nothing of a frame that raises must be applied. A `type` that is absent or unknown
+    acknowledges, as in Pulsar.
     """
     fields = guarded_decode(_decode, frame)
     if type(fields) is _Fields:
@@ -116,6 +154,10 @@ def _command(fields: _Fields, known: Mapping[str, MessageId]) -> ConsumerCommand
             return Acknowledge(_message_id(fields, known), _is_cumulative(fields.ackType))
         case "negativeAcknowledge":
             return NegativeAcknowledge(_message_id(fields, known))
+        case "reconsumeLater":
+            return ReconsumeLater(
+                _message_id(fields, known), _delay_ms(fields.delayMillis), _properties(fields.properties)
+            )
         case "permit":
             if fields.permitMessages is None:
                 raise InvalidCommand("permit needs permitMessages, a whole number above 0")
@@ -150,13 +192,54 @@ def _is_cumulative(ack_type: object) -> bool:
     raise InvalidCommand("ackType is individual or cumulative")
 
 
+def _delay_ms(value: object) -> int:
+    if type(value) is int and 0 <= value < _LONGEST_DELAY_MS:
+        return value
+    raise InvalidCommand("reconsumeLater needs delayMillis, a whole number from 0 on, at most 100 years")
+
+
+def _properties(value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        return value
+    raise InvalidCommand("properties of reconsumeLater is an object of texts")
+
+
 def push_fragment(message: Message) -> bytes:
     """The part of a push that is the same for every delivery of `message`: make it once, keep it, splice it.
 
     Holds payload, properties, publishTime, eventTime (absent when 0) and key (absent when none), and the
     closing brace. Give it to `push_frame`.
     """
-    push = _Push(message.payload, message.properties, format_time(message.publish_time_ms))
+    return _fragment(
+        _Push(message.payload, message.properties, format_time(message.publish_time_ms)), message
+    )
+
+
+def encrypted_fragment(entry: EncryptedEntry) -> bytes:
+    """The same of an entry handed over encrypted, with its `encryptionContext` (cryptoFailureAction CONSUME)."""
+    message = entry.message
+    push = _EncryptedPush(message.payload, message.properties, format_time(message.publish_time_ms))
+    push.encryptionContext = _EncryptionContext(
+        keys={key.name: _Key(key.value, key.metadata) for key in entry.keys},
+        param=entry.param,
+        algorithm=entry.algorithm,
+        compressionType=_codec_name(entry.compression),
+        uncompressedMessageSize=entry.uncompressed_size,
+        batchSize=entry.batch_size or UNSET,
+    )
+    return _fragment(push, message)
+
+
+def _codec_name(codec: int) -> str:
+    try:
+        return Compression(codec).name
+    except ValueError:
+        return str(codec)
+
+
+def _fragment(push: _Push, message: Message) -> bytes:
     if message.event_time_ms:
         push.eventTime = format_time(message.event_time_ms)
     if message.key is not None:

@@ -13,13 +13,14 @@ from typing import TypeVar
 from vela.wire.errors import InvalidMessageId
 from vela.wire.json.errors import HandshakeRefused, InvalidQuery
 from vela.wire.json.query import Query
+from vela.wire.letters import DEFAULT_MAX_REDELIVERIES, DeadLetterPolicy, DeadLetterRule, RetryPolicy
 from vela.wire.message_id import EARLIEST, LATEST, MessageId
+from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 __all__ = [
     "CompressionType",
     "ConsumerOptions",
     "CryptoFailureAction",
-    "DeadLetterPolicy",
     "HashingScheme",
     "InitialPosition",
     "ProducerOptions",
@@ -34,7 +35,10 @@ __all__ = [
 
 MAX_RECEIVER_QUEUE = 1000  # larger wishes are cut silently (A7)
 MIN_ACK_TIMEOUT_MS = 1000
+MIN_TICK_MS = 100
+MIN_NEGATIVE_ACK_DELAY_MS = 100  # shorter ones are raised to it silently, as Pulsar's clients do
 
+_BACKOFF = re.compile(r"([0-9]{1,9}),([0-9]{1,9})(?:,([0-9]{1,3}(?:\.[0-9]{1,3})?))?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
 _INT32 = 31
 _INT64 = 63
@@ -113,18 +117,6 @@ class ProducerOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterPolicy:
-    """Dead letter after `max_redeliver_count` redeliveries (semantics 3.9)."""
-
-    max_redeliver_count: int  # > 0
-    topic: str | None = None  # None = the default name
-
-    def topic_for(self, full_topic: str, subscription: str) -> str:
-        """The dead letter topic of one topic (full name, partition suffix removed) and subscription."""
-        return self.topic or f"{full_topic}-{subscription}-DLQ"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
     """A7."""
 
@@ -135,8 +127,13 @@ class ConsumerOptions:
     consumer_name: str | None = None  # None = the broker makes one
     priority_level: int = 0  # 0 is served first
     ack_timeout_ms: int = 0  # 0 = off, else >= 1000
-    negative_ack_redelivery_delay_ms: int = 60_000
+    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts are seen to at multiples of it; at most the timeout
+    ack_timeout_backoff: RedeliveryBackoff | None = None  # added to the timeout, by redelivery count
+    negative_ack_redelivery_delay_ms: int = 60_000  # >= 100
+    negative_ack_backoff: RedeliveryBackoff | None = None  # instead of the delay, by redelivery count
+    batch_index_acks: bool = True  # members of a batch are acked by themselves
     dead_letter: DeadLetterPolicy | None = None
+    retry: RetryPolicy | None = None
     pull_mode: bool = False
     crypto_failure_action: CryptoFailureAction = CryptoFailureAction.FAIL
 
@@ -201,6 +198,7 @@ def consumer_options(query: Query) -> ConsumerOptions:
     ack_timeout_ms = _number(query, "ackTimeoutMillis", defaults.ack_timeout_ms)
     if 0 < ack_timeout_ms < MIN_ACK_TIMEOUT_MS:
         raise InvalidQuery(f"ackTimeoutMillis is 0 (off) or at least {MIN_ACK_TIMEOUT_MS}")
+    retry = _retry(query)
     return ConsumerOptions(
         subscription_type=_choice(query, "subscriptionType", defaults.subscription_type),
         subscription_mode=_choice(query, "subscriptionMode", defaults.subscription_mode),
@@ -209,11 +207,17 @@ def consumer_options(query: Query) -> ConsumerOptions:
         consumer_name=name,
         priority_level=_number(query, "priorityLevel", defaults.priority_level),
         ack_timeout_ms=ack_timeout_ms,
-        negative_ack_redelivery_delay_ms=_number(
-            query, "negativeAckRedeliveryDelay", defaults.negative_ack_redelivery_delay_ms
+        ack_timeout_tick_ms=_tick_ms(query, ack_timeout_ms),
+        ack_timeout_backoff=_backoff(query, "ackTimeoutRedeliveryBackoff"),
+        negative_ack_redelivery_delay_ms=max(
+            MIN_NEGATIVE_ACK_DELAY_MS,
+            _number(query, "negativeAckRedeliveryDelay", defaults.negative_ack_redelivery_delay_ms),
         ),
-        dead_letter=_dead_letter(query),
-        pull_mode=query.get("pullMode", "").lower() == "true",
+        negative_ack_backoff=_backoff(query, "negativeAckRedeliveryBackoff"),
+        batch_index_acks=_flag(query, "batchIndexAck", default=True),
+        dead_letter=_dead_letter(query, retry),
+        retry=retry,
+        pull_mode=_flag(query, "pullMode"),
         crypto_failure_action=_crypto_failure_action(query),
     )
 
@@ -271,15 +275,61 @@ def _receiver_queue_size(query: Query) -> int:
     return min(MAX_RECEIVER_QUEUE, _number(query, "receiverQueueSize", MAX_RECEIVER_QUEUE))
 
 
-def _dead_letter(query: Query) -> DeadLetterPolicy | None:
+def _dead_letter(query: Query, retry: RetryPolicy | None) -> DeadLetterPolicy | None:
     if "maxRedeliverCount" in query:
         count = _number(query, "maxRedeliverCount", 0, minimum=1)
-        return DeadLetterPolicy(
-            max_redeliver_count=count, topic=query.get("deadLetterTopic", "").strip() or None
+    elif retry is not None:
+        count = DEFAULT_MAX_REDELIVERIES
+    else:
+        for name in ("deadLetterTopic", "deadLetterInitialSubscription", "deadLetterRule"):
+            if name in query:
+                raise InvalidQuery(f"{name} needs maxRedeliverCount, which is at least 1")
+        return None
+    return DeadLetterPolicy(
+        max_redeliver_count=count,
+        topic=query.get("deadLetterTopic", "").strip() or None,
+        initial_subscription=query.get("deadLetterInitialSubscription", "").strip() or None,
+        rule=_choice(query, "deadLetterRule", DeadLetterRule.JAVA),
+    )
+
+
+def _retry(query: Query) -> RetryPolicy | None:
+    if _flag(query, "retryEnable"):
+        return RetryPolicy(
+            topic=query.get("retryLetterTopic", "").strip() or None,
+            on_ack_timeout=_flag(query, "retryOnAckTimeout"),
         )
-    if "deadLetterTopic" in query:
-        raise InvalidQuery("deadLetterTopic needs maxRedeliverCount, which is at least 1")
+    for name in ("retryLetterTopic", "retryOnAckTimeout"):
+        if name in query:
+            raise InvalidQuery(f"{name} needs retryEnable=true")
     return None
+
+
+def _flag(query: Query, name: str, *, default: bool = False) -> bool:
+    """As Pulsar reads one: anything but true is false."""
+    return query[name].lower() == "true" if name in query else default
+
+
+def _tick_ms(query: Query, ack_timeout_ms: int) -> int:
+    """S4.30: at least 100 ms, and at most the timeout."""
+    tick_ms = _number(query, "ackTimeoutTickMillis", MIN_TICK_MS, minimum=MIN_TICK_MS)
+    return min(tick_ms, ack_timeout_ms) if ack_timeout_ms else tick_ms
+
+
+def _backoff(query: Query, name: str) -> RedeliveryBackoff | None:
+    if name not in query:
+        return None
+    match = _BACKOFF.fullmatch(query[name])
+    if match is not None:
+        try:
+            return RedeliveryBackoff(
+                min_ms=int(match[1]), max_ms=int(match[2]), multiplier=float(match[3] or 2)
+            )
+        except ValueError:
+            pass
+    raise InvalidQuery(
+        f"{name} is the shortest and the longest wait in ms and a multiplier from 1 on, such as 1000,60000,2"
+    )
 
 
 def _crypto_failure_action(query: Query) -> CryptoFailureAction:

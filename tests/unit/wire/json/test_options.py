@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from vela.wire.json.errors import HandshakeRefused, InvalidQuery
 from vela.wire.json.options import (
     ConsumerOptions,
-    DeadLetterPolicy,
     ProducerOptions,
     ReaderOptions,
     consumer_options,
     producer_options,
     reader_options,
 )
+from vela.wire.letters import DeadLetterPolicy, DeadLetterRule, RetryPolicy
 from vela.wire.message_id import EARLIEST, LATEST, MessageId
+from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 BATCHING = {"batchingEnabled": "true"}
 
@@ -118,13 +119,45 @@ def test_encryption_keys_are_refused_with_500() -> None:
         ({"priorityLevel": "3"}, "priority_level", 3),
         ({"ackTimeoutMillis": "0"}, "ack_timeout_ms", 0),
         ({"ackTimeoutMillis": "1000"}, "ack_timeout_ms", 1000),
-        ({"negativeAckRedeliveryDelay": "0"}, "negative_ack_redelivery_delay_ms", 0),
+        ({"ackTimeoutTickMillis": "250"}, "ack_timeout_tick_ms", 250),
+        ({"ackTimeoutMillis": "1000", "ackTimeoutTickMillis": "5000"}, "ack_timeout_tick_ms", 1000),
+        (
+            {"ackTimeoutRedeliveryBackoff": "1000,60000,2.5"},
+            "ack_timeout_backoff",
+            RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2.5),
+        ),
+        ({"negativeAckRedeliveryDelay": "0"}, "negative_ack_redelivery_delay_ms", 100),
+        ({"negativeAckRedeliveryDelay": "101"}, "negative_ack_redelivery_delay_ms", 101),
+        (
+            {"negativeAckRedeliveryBackoff": "100,200"},
+            "negative_ack_backoff",
+            RedeliveryBackoff(min_ms=100, max_ms=200, multiplier=2),
+        ),
+        ({"batchIndexAck": "false"}, "batch_index_acks", False),
         ({"maxRedeliverCount": "3"}, "dead_letter", DeadLetterPolicy(max_redeliver_count=3)),
         (
             {"maxRedeliverCount": "3", "deadLetterTopic": "dlq"},
             "dead_letter",
             DeadLetterPolicy(max_redeliver_count=3, topic="dlq"),
         ),
+        (
+            {"maxRedeliverCount": "3", "deadLetterRule": "go", "deadLetterInitialSubscription": "look"},
+            "dead_letter",
+            DeadLetterPolicy(max_redeliver_count=3, rule=DeadLetterRule.GO, initial_subscription="look"),
+        ),
+        ({"retryEnable": "true"}, "retry", RetryPolicy()),
+        ({"retryEnable": "true"}, "dead_letter", DeadLetterPolicy(max_redeliver_count=16)),
+        (
+            {"retryEnable": "true", "deadLetterTopic": "dlq"},
+            "dead_letter",
+            DeadLetterPolicy(max_redeliver_count=16, topic="dlq"),
+        ),
+        (
+            {"retryEnable": "true", "retryLetterTopic": "again", "retryOnAckTimeout": "true"},
+            "retry",
+            RetryPolicy(topic="again", on_ack_timeout=True),
+        ),
+        ({"retryEnable": "false"}, "retry", None),
         ({"pullMode": "True"}, "pull_mode", True),
         ({"pullMode": "1"}, "pull_mode", False),
         ({"cryptoFailureAction": "DISCARD"}, "crypto_failure_action", "DISCARD"),
@@ -154,6 +187,17 @@ def test_consumer_values(query: dict[str, str], field: str, value: object) -> No
         {"maxRedeliverCount": "-1"},
         {"deadLetterTopic": "dlq"},
         {"deadLetterTopic": ""},
+        {"deadLetterInitialSubscription": "look"},
+        {"maxRedeliverCount": "3", "deadLetterRule": "Java"},
+        {"retryLetterTopic": "again"},
+        {"retryEnable": "false", "retryOnAckTimeout": "true"},
+        {"retryEnable": "true", "maxRedeliverCount": "0"},
+        {"ackTimeoutMillis": "1000", "ackTimeoutTickMillis": "99"},
+        {"negativeAckRedeliveryBackoff": "100"},
+        {"negativeAckRedeliveryBackoff": "200,100,2"},
+        {"negativeAckRedeliveryBackoff": "100,200,0.5"},
+        {"ackTimeoutRedeliveryBackoff": "0,200,2"},
+        {"ackTimeoutRedeliveryBackoff": "a,b,c"},
     ],
 )
 def test_consumer_refusals(query: dict[str, str]) -> None:
@@ -161,13 +205,6 @@ def test_consumer_refusals(query: dict[str, str]) -> None:
         consumer_options(query)
     assert caught.value.status == 400
     assert list(query)[-1] in caught.value.reason
-
-
-def test_dead_letter_topic_name() -> None:
-    policy = DeadLetterPolicy(max_redeliver_count=1)
-    assert policy.topic_for("persistent://t/n/a", "sub") == "persistent://t/n/a-sub-DLQ"
-    named = DeadLetterPolicy(max_redeliver_count=1, topic="persistent://t/n/dead")
-    assert named.topic_for("persistent://t/n/a", "sub") == "persistent://t/n/dead"
 
 
 def test_reader_values() -> None:

@@ -1,0 +1,58 @@
+"""Work that runs as tasks, so many at once; the rest waits in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+__all__ = ["BoundedTasks"]
+
+_ROOM = 1000  # pieces that may wait before `has_room` does
+
+
+class BoundedTasks:
+    """Begins what is started as soon as fewer than `limit` are running. Each piece sees to its own errors."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._waiting: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run it, now or when its turn comes. Never refuses."""
+        self._waiting.append(work)
+        if len(self._waiting) > _ROOM:
+            self._room.clear()
+        self._begin()
+
+    async def has_room(self) -> None:
+        """Wait while too many wait. Safe to cancel."""
+        await self._room.wait()
+
+    def drop_waiting(self) -> None:
+        """Forget what has not begun."""
+        self._waiting.clear()
+        self._room.set()
+
+    async def finish(self, timeout_s: float) -> None:
+        """Wait for what is running; what takes longer than this is cancelled."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=timeout_s)
+        for task in self._running:
+            task.cancel()
+
+    def _begin(self) -> None:
+        while self._waiting and len(self._running) < self._limit:
+            task = asyncio.get_running_loop().create_task(self._waiting.popleft()())
+            self._running.add(task)
+            task.add_done_callback(self._done)
+        if len(self._waiting) <= _ROOM:
+            self._room.set()
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._begin()
