@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.service.topic import Topic
     from broker.storage.connection import Connection
 
-__all__ = ["trim"]
+__all__ = ["trim", "trimmable_bytes"]
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,12 @@ async def trim(topic: Topic, *, retention: Retention | None = None) -> int:
     if topic.log.trimmed_through:
         await _remove_rows(topic)
     return freed
+
+
+def trimmable_bytes(topic: Topic, retention: Retention) -> int:
+    """How much could go now by a retention; what an undo window or a bookmark holds is not taken off."""
+    count = _count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
+    return sum(info.size_bytes for info in topic.log.ledgers.infos()[:count])
 
 
 async def _forget(topic: Topic, retention: Retention, limits: TrimLimits) -> int:

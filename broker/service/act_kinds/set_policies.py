@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from broker.core.policies import Policies, PolicyInvalid, PolicyLevel
+from broker.core.retention import Retention
 from broker.core.topic_name import TopicName
 from broker.service import policies
 from broker.service.act_kinds.base import ActContext, ActKind, Plan, Scope
 from broker.service.act_kinds.direct import Effect
 from broker.service.act_kinds.parameters import ActInvalid, Rule
 from broker.service.policies import Holder
+from broker.service.trimming import trimmable_bytes
+
+if TYPE_CHECKING:
+    from broker.service.topic import Topic
 
 __all__ = ["NamespacePolicies", "SetNamespacePolicies", "SetTopicPolicies", "TopicPolicies"]
 
@@ -72,14 +77,16 @@ class _SetPolicies(ActKind[Any]):
         )
         in_force = policies.in_force_with(broker.settings, holder, after, state.above)
         names = sorted({*given.set, *given.to_unset})
-        loaded = sum(1 for topic in broker.topics.values() if holder.covers(topic.name))
+        loaded = [topic for topic in broker.topics.values() if holder.covers(topic.name)]
         notes = []
         if holder.topic is None:
             overridden = await policies.overridden(pool, state, names)
             notes = [
                 f"{count} topics set {name} themselves and keep theirs" for name, count in overridden.items()
             ]
-        notes.append(f"it is in force at once, on {loaded} topics in memory now")
+        notes.append(f"it is in force at once, on {len(loaded)} topics in memory now")
+        if (freed := _freed_bytes(loaded, state.in_force, in_force)) > 0:
+            notes.append(f"{freed} bytes of these topics can be deleted at once under the new retention")
         effect = Effect(
             words=_differences(state.in_force, in_force) or ("what is in force does not change",),
             notes=(*notes, *_warnings(state.in_force, in_force)),
@@ -129,6 +136,19 @@ def _differences(before: Policies, after: Policies) -> tuple[str, ...]:
 
 def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _freed_bytes(topics: Sequence[Topic], before: Policies, after: Policies) -> int:
+    """How much more could go of topics without a retention of their own."""
+    old, new = _retention(before), _retention(after)
+    if old == new:
+        return 0
+    followers = [topic for topic in topics if _retention(topic.policies) == old]
+    return sum(trimmable_bytes(topic, new) - trimmable_bytes(topic, old) for topic in followers)
+
+
+def _retention(policies_: Policies) -> Retention:
+    return Retention(time_ms=policies_.retention_ms, size_bytes=policies_.retention_bytes)
 
 
 def _shorter(before: int, after: int) -> bool:
