@@ -257,6 +257,19 @@ async def test_end_of_topic_is_a_boolean(broker: FakeBroker) -> None:
     assert peer.heard() == [{"endOfTopic": False}]
 
 
+@pytest.mark.parametrize("target", [TARGET, READER], ids=["consumer", "reader"])
+async def test_end_of_topic_is_told_when_every_partition_has_ended(broker: FakeBroker, target: str) -> None:
+    broker.partitions["persistent://public/default/orders"] = 2
+    peer = await connect(broker, target=target).opened()
+    for partition, ended in ((1, False), (0, True)):
+        for subscription in broker.topic(f"orders-partition-{partition}").subscriptions.values():
+            for consumer in subscription.consumers:
+                consumer.sink.on_end_of_topic()
+        assert peer.heard() == []  # nothing is pushed
+        await peer.tell({"type": "isEndOfTopic"})
+        assert peer.heard() == [{"endOfTopic": ended}]
+
+
 async def test_partitions_share_the_window_and_ids_name_them(broker: FakeBroker) -> None:
     broker.partitions["persistent://public/default/orders"] = 2
     for partition in range(2):

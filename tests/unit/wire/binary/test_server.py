@@ -477,6 +477,9 @@ def test_what_a_client_cannot_bear_is_left_out() -> None:
     change, end = parse_frames(java.data_to_send())
     assert change[0].active_consumer_change.is_active
     assert end[0].reachedEndOfTopic.consumer_id == 1
+    old_java = connected_engine(client="Pulsar-Java-v1.20.0", version=8)
+    old_java.send_reached_end_of_topic(1)
+    assert old_java.data_to_send() == []
 
 
 def test_a_client_too_old_to_lose_one_producer_must_lose_its_connection() -> None:
