@@ -11,17 +11,20 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from config.environment import PROJECT_DIR
 from tests.support.ports import free_ports
-from tests.support.vela import started_vela
+from tests.support.vela import VelaProcess, started_vela
 from tests.support.waiting import wait_until
 
 ACK_TIMEOUT_MS = 1000
 TICK_S = 1.0
 # The delivery is written behind within a second, then two ticks; the rest is for a busy machine.
 BEAT_LIMIT_S = ACK_TIMEOUT_MS / 1000 + 2 * TICK_S + 1.0 + 3.0
+ROUND_LIMIT_S = 5.0 + 10.0  # beat's period, and a busy machine
 WHEEL_LIMIT_S = ACK_TIMEOUT_MS / 1000 + 3.0
 
 
@@ -52,9 +55,33 @@ def assert_comes_again(url: str, limit_s: float) -> None:
         consumer.send(json.dumps({"messageId": again["messageId"]}))
 
 
-def test_beat_alone_redelivers_when_the_wheel_is_off() -> None:
+@pytest.fixture(scope="module")
+def without_wheel() -> Iterator[VelaProcess]:
     with started_vela({"VELA_WHEEL": "0"}) as vela:
-        assert_comes_again(vela.websocket_url, BEAT_LIMIT_S)
+        yield vela
+
+
+def test_beat_alone_redelivers_when_the_wheel_is_off(without_wheel: VelaProcess) -> None:
+    assert_comes_again(without_wheel.websocket_url, BEAT_LIMIT_S)
+
+
+def test_beat_alone_asks_for_the_rounds_of_policies(without_wheel: VelaProcess) -> None:
+    url = without_wheel.websocket_url
+    with connect(f"{url}/ws/v2/producer/persistent/public/default/full") as producer:
+        with connect(f"{url}/ws/v2/consumer/persistent/public/default/full/slow"):
+            pass
+        without_wheel.manage("setpolicy", "full", "backlog_quota_bytes=0", "--yes")
+        producer.send(json.dumps({"payload": ""}))
+        assert json.loads(producer.recv(timeout=20))["result"] == "ok"
+        with pytest.raises(ConnectionClosed) as closed:
+            producer.recv(timeout=ROUND_LIMIT_S)
+    assert closed.value.rcvd is not None
+    assert "subscription slow" in closed.value.rcvd.reason
+    with (
+        pytest.raises(InvalidStatus, match="503"),
+        connect(f"{url}/ws/v2/producer/persistent/public/default/full"),
+    ):
+        pass
 
 
 def test_the_wheel_alone_redelivers_when_celery_does_not_run(database_url: str) -> None:
