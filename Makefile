@@ -27,7 +27,7 @@ chaos: development ## kill -9 everything N=10 times each under MESSAGES=100000; 
 
 soak: development ## long form of the random tests: SEEDS=100 brokers that crash, EXAMPLES=2000 of each model
 	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)
-	VELA_SOAK_EXAMPLES=$(or $(EXAMPLES),2000) $(RUN) -m pytest tests/unit/core $(PYTEST)
+	VELA_SOAK_EXAMPLES=$(or $(EXAMPLES),2000) $(RUN) -m pytest tests/model tests/unit/core $(PYTEST)
 
 matrix: development ## rows of behaviour, their tests and results; RESULTS=junit.xml instead of running them
 	$(RUN) -m tests.matrix $(RESULTS)

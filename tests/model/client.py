@@ -1,0 +1,75 @@
+"""A client that holds the broker to its promises with every call it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from broker.core.position import Position
+from broker.service.values import AckRequest, Delivery
+from tests.support.broker_harness import ConsumerProbe
+
+__all__ = ["Client", "members"]
+
+
+def members(bits: int) -> frozenset[int]:
+    """The indexes whose bits are set."""
+    return frozenset(index for index in range(bits.bit_length()) if bits >> index & 1)
+
+
+class Client(ConsumerProbe):
+    """One consumer as its own side sees it."""
+
+    def __init__(self, name: str, on_delivery: Callable[[Client, Delivery, Position], None]) -> None:
+        super().__init__()
+        self.name = name
+        self.granted = 0  # messages, since it came
+        self.received = 0  # messages
+        self.held: dict[
+            Position, frozenset[int]
+        ] = {}  # members delivered and not acked, of entries not given back
+        self.last: Position | None = None  # delivered since it last gave everything back
+        self._on_delivery = on_delivery
+
+    @property
+    def permits(self) -> int:
+        """What it has granted and not been sent."""
+        return self.granted - self.received
+
+    @property
+    def is_gone(self) -> bool:
+        """It left, or was let go."""
+        return self.consumer is not None and not self.consumer.is_open
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+        """Take them, one by one."""
+        super().deliver(deliveries)
+        for delivery in deliveries:
+            position = Position(delivery.entry.ledger_id, delivery.entry.entry_id)
+            self._on_delivery(self, delivery, position)
+
+    def grant(self, permits: int) -> None:
+        """Flow."""
+        self.granted += permits
+        self.flow(permits)
+
+    def give_back(self, positions: Sequence[Position] | None) -> None:
+        """Negative ack, or redelivery of everything."""
+        assert self.consumer is not None
+        self.consumer.redeliver(positions)
+
+    def acknowledge(
+        self, positions: Sequence[Position], part: int | None, *, cumulative: bool = False
+    ) -> None:
+        """Ack whole entries, or the members whose bit is 0 in `part`."""
+        assert self.consumer is not None
+        self.consumer.ack([AckRequest(position, part) for position in positions], cumulative=cumulative)
+
+    def leave(self) -> None:
+        """Its connection ends."""
+        assert self.consumer is not None
+        self.consumer.detach()
+
+    def read_again(self) -> None:
+        """Its socket takes bytes."""
+        assert self.consumer is not None
+        self.consumer.writable_again()
