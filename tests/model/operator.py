@@ -25,6 +25,7 @@ class PlannedAct:
     undo_of: int | None
     change: Change
     parameters: Mapping[str, Any]
+    entry: Position | None = None  # it acks this one, wherever it is
 
 
 class Operator:
@@ -73,5 +74,7 @@ class Operator:
                 cursor_version=stored.cursor_version,
                 undo_of=planned.undo_of,
                 waited_s=0.0,
+                who="operator",
+                progress=None,
             )
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -40,6 +41,31 @@ ALL = (1 << MAX_BATCH) - 1
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
 
+@dataclass(kw_only=True)
+class OpenUndo:
+    """The latest act, while it can be taken back."""
+
+    act_id: int
+    mark_delete: Position  # right after it
+    restored: set[Member]  # what its undo brings back: what was acked before it, and since
+    durable: set[Member]  # the part of it that a crash leaves
+    passed: set[Member]  # acked right after it
+    passed_entry: Position | None  # acked wholly by it, beyond mark-delete
+
+    def ack(self, new: set[Member]) -> None:
+        """Of a batch that the act ended inside of, what it passed was not delivered, whatever is acked."""
+        self.restored |= {
+            m for m in new if m[0] <= self.mark_delete or m not in self.passed or m[0] == self.passed_entry
+        }
+
+    def ack_through(self, position: Position, new: set[Member], *, is_beyond: bool) -> None:
+        """Beyond mark-delete it says nothing of what the act passed: the client never received that."""
+        if is_beyond:
+            self.restored |= {m for m in new if m[0] > self.mark_delete} - self.passed
+        elif position <= self.mark_delete:
+            self.restored |= new
+
+
 class SubscriptionMachine(RuleBasedStateMachine):
     """The rules that all types share."""
 
@@ -60,8 +86,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.wrong: list[str] = []
         self.operator = Operator("t", "s")
         self.planned: PlannedAct | None = None
-        # The latest act: its id, mark-delete after it, what its undo brings back, what was acked after it.
-        self.undo: tuple[int, Position, set[Member], set[Member]] | None = None
+        self.undo: OpenUndo | None = None
         self.run: MemoryRun
         self.producer: ProducerProbe
 
@@ -192,6 +217,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
     def flush(self) -> None:
         self.do(self.run.flushed())
         self.durable = set(self.acked)
+        if self.undo is not None:
+            self.undo.durable = set(self.undo.restored)
 
     @rule(really=st.sampled_from([False, False, False, True]))
     def crash(self, really: bool) -> None:
@@ -203,9 +230,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.clients.clear()
         self.counts.clear()
         self.acked = set(self.durable)
-        self.undo = None  # acks of what it passed are remembered in memory only
-        if self.planned is not None and self.planned.kind == "undo":
-            self.planned = None
+        if self.undo is not None:
+            self.undo.restored = set(self.undo.durable)
         self.do(self.start())
 
     # -- consumers
@@ -291,9 +317,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             new = {m for m in self.members_of(position) if part is None or not part >> m[1] & 1}
             self.take_acks(new)
             if self.undo is not None:
-                # Of the entry on which the act ended, what it passed was not delivered, whatever is acked.
-                _, mark_delete, restored, passed = self.undo
-                restored |= {m for m in new if m[0] <= mark_delete or m not in passed}
+                self.undo.ack(new)
         self.now(lambda: client.acknowledge(positions, part))
 
     def take_acks(self, new: set[Member]) -> None:
@@ -326,8 +350,17 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     # -- moves
 
-    def plan(self, kind: str, change: Change, parameters: dict[str, Any], undo_of: int | None = None) -> None:
-        self.planned = self.do(self.operator.plan(self.run, kind, change, parameters, undo_of))
+    def plan(
+        self,
+        kind: str,
+        change: Change,
+        parameters: dict[str, Any],
+        *,
+        undo_of: int | None = None,
+        entry: Position | None = None,
+    ) -> None:
+        self.planned = self.do(self.operator.plan(self.run, kind, change, parameters, undo_of=undo_of))
+        self.planned.entry = entry
         plan = self.storage.acts[self.planned.act_id].plan
         after = change(self.acked)
         assert plan is not None
@@ -338,8 +371,15 @@ class SubscriptionMachine(RuleBasedStateMachine):
 
     @precondition(can_act)
     @rule(
-        data=st.data(), kind=st.sampled_from(["clear", "skip", "earliest", "latest", "id", "back_messages"])
+        data=st.data(),
+        kind=st.sampled_from(["clear", "skip", "skip", "skip_one", "earliest", "latest", "id", "shift"]),
+        at_once=st.booleans(),
     )
+    def act(self, data: st.DataObject, kind: str, at_once: bool) -> None:
+        self.plan_act(data, kind)
+        if at_once and self.planned is not None:
+            self.apply_act()
+
     def plan_act(self, data: st.DataObject, kind: str) -> None:
         self.do(self.settle())
         if kind == "clear":
@@ -353,10 +393,12 @@ class SubscriptionMachine(RuleBasedStateMachine):
                 lambda acked: acked | {m for m in self.everything() if passed and m <= passed[-1]},
                 {"messages": count},
             )
-        elif kind == "back_messages":
-            count = data.draw(st.integers(1, 12), label="messages")
+        elif kind == "skip_one":
+            self.plan_skip_one(data)
+        elif kind == "shift":
+            count = data.draw(st.integers(-12, 12), label="messages")
             behind = sorted(m for m in self.everything() if m[0] <= self.cursor.mark_delete)
-            kept = set(behind[: max(0, len(behind) - count)])
+            kept = set(sorted(self.everything())[: max(0, len(behind) + count)])
             self.plan("reset", lambda acked: set(kept), {"to": kind, "messages": count})
         else:
             target = self.stored(data) if kind == "id" else Position(-1, -1)
@@ -365,16 +407,25 @@ class SubscriptionMachine(RuleBasedStateMachine):
             self.plan(
                 "reset",
                 lambda acked: {m for m in self.everything() if m[0] < first},
-                {"to": kind, "id": str(target)},
+                {"to": kind, "id": str(target)} if kind == "id" else {"to": kind},
             )
+
+    def plan_skip_one(self, data: st.DataObject) -> None:
+        unacked = sorted(self.everything() - self.acked)
+        if unacked:
+            position, index = data.draw(st.sampled_from(unacked), label="message")
+            whole = data.draw(st.booleans(), label="the whole entry") or len(self.members_of(position)) == 1
+            passed = self.members_of(position) if whole else {(position, index)}
+            text = str(position) if whole else f"{position}:{index}"
+            self.plan("skip_one", lambda acked: acked | passed, {"id": text}, entry=position)
 
     @precondition(lambda self: self.undo is not None and self.can_act())
     @rule()
     def plan_undo(self) -> None:
         self.do(self.settle())
         assert self.undo is not None
-        act_id, _, restored, _ = self.undo
-        self.plan("undo", lambda acked: set(restored), {}, undo_of=act_id)
+        undo = self.undo
+        self.plan("undo", lambda acked: set(undo.restored), {}, undo_of=undo.act_id)
 
     @precondition(lambda self: self.planned is not None and self.can_act())
     @rule()
@@ -403,8 +454,17 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert act.result["replayed_messages"] == len(before - after)
         assert self.cursor.version > version or before == after
         self.durable = set(self.acked)
-        is_undo = planned.kind == "undo"
-        self.undo = None if is_undo else (planned.act_id, self.cursor.mark_delete, before, set(after))
+        self.undo = None
+        if planned.kind != "undo":
+            one = planned.entry
+            self.undo = OpenUndo(
+                act_id=planned.act_id,
+                mark_delete=self.cursor.mark_delete,
+                restored=before,
+                durable=set(before),
+                passed=set(after),
+                passed_entry=one if one is not None and self.members_of(one) <= after else None,
+            )
 
     def drop_held_below(self, after: set[Member]) -> None:
         """Skip and clear keep consumers; what these hold at or below the new mark-delete is theirs no more."""
@@ -414,12 +474,13 @@ class SubscriptionMachine(RuleBasedStateMachine):
                 break
             mark_delete = position
         for client in self.clients:
-            client.held = {
+            left = {
                 p: held & frozenset(i for q, i in self.members_of(p) - after)
                 for p, held in client.held.items()
                 if p > mark_delete
             }
-        self.counts = {p: count for p, count in self.counts.items() if p > mark_delete}
+            client.held = {p: held for p, held in left.items() if held}
+        self.counts = {p: n for p, n in self.counts.items() if not self.members_of(p) <= after}
 
     @precondition(lambda self: self.can_act() and self.clients)
     @rule(data=st.data(), part=st.none() | st.integers(1, ALL), really=st.sampled_from([False, False, True]))
@@ -571,8 +632,7 @@ class ExclusiveMachine(SubscriptionMachine):
         if beyond:
             self.take_acks(upto | inside)
         if self.undo is not None:
-            _, mark_delete, restored, passed = self.undo
-            restored |= {m for m in upto | inside if m[0] > mark_delete} - passed if beyond else upto | inside
+            self.undo.ack_through(position, upto | inside, is_beyond=beyond)
         self.now(lambda: client.acknowledge([position], part, cumulative=True))
 
     def check(self) -> None:
