@@ -747,7 +747,6 @@ class Subscription:
     def after_move(self) -> None:
         """The cursor is somewhere else: forget what was pending there and read from the new place."""
         self._dispatcher.moved(self.cursor.mark_delete)
-        self._credit_part_of(self.cursor.read_from())
         self.gap = ""  # perhaps it has been passed, by an act that says so; else the next read finds it again
         start = self.cursor.read_from()
         # Skip and clear keep consumers, and what these hold beyond the new mark-delete must not be read again.
@@ -756,15 +755,18 @@ class Subscription:
         if self.topic.is_terminated:
             tell_end_of_topic(self)
 
-    def _credit_part_of(self, position: Position) -> None:
-        """A skip may end inside a batch: whoever holds that entry has fewer messages unacked now."""
-        left = self.cursor.remaining_of(position)
-        if left is None:
-            return
-        for consumer in self._dispatcher.consumers:
+    def act_passed(self, position: Position, left: int) -> None:
+        """An act acked an entry beyond mark-delete but for the members `left`: whoever holds it holds no more than
+        these, and of one that is done nothing is delivered again.
+        """
+        dispatcher = self._dispatcher
+        for consumer in dispatcher.consumers:
             passed = consumer.pending.get(position) - left.bit_count()
             if passed > 0:
-                self._dispatcher.acked(position, passed, False, consumer)
+                dispatcher.acked(position, passed, not left, consumer)
+        if not left:
+            dispatcher.discard(position)
+            self.deadlines.cancel(position)
 
     def _require(self, consumer: Consumer) -> None:
         if not consumer.is_open:

@@ -170,11 +170,12 @@ class CursorKind(ActKind[P]):
                     "consumers_kept": kept,
                 },
             )
+            inside = change.inside(subscription.cursor)
+            if inside is not None:
+                subscription.act_passed(*inside)
             if undo_window_s:
                 until_ms = subscription.topic.services.clock.now_ms() + 1000 * undo_window_s
-                recorded = AckOverlay(
-                    mark_delete=subscription.cursor.mark_delete, partial=change.inside(subscription.cursor)
-                )
+                recorded = AckOverlay(mark_delete=subscription.cursor.mark_delete, partial=inside)
                 subscription.record_for_undo(act.act_id, until_ms, recorded)
 
     async def _preview(self, subscription: Subscription, change: Change) -> PlannedMove:

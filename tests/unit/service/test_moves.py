@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.model.operator import Operator
 from tests.support.memory_broker import memory_broker
 from tests.support.memory_storage import MemoryStorage
+from tests.unit.service.test_receiving import settled
 
 
 async def test_i8_a_skip_that_ends_inside_a_batch_takes_what_it_passed_off_the_unacked_count() -> None:
@@ -25,3 +26,41 @@ async def test_i8_a_skip_that_ends_inside_a_batch_takes_what_it_passed_off_the_u
             2,
         )
         assert not consumer.consumer.dispatch.blocked
+
+
+async def test_i8_an_entry_skipped_while_it_is_held_is_held_no_more_and_does_not_come_again() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage) as run:
+        consumer = await run.consumer(permits=100)
+        first, poison, third = await (await run.producer()).publish(3, messages=4)
+        await consumer.has(3)
+        operator = Operator("t", "s")
+        planned = await operator.plan(run, "skip_one", set, {"id": str(poison)})
+        assert await operator.apply(run, planned)
+        dispatcher = run.subscription().dispatcher
+        assert dispatcher.unacked_messages == 8
+        assert consumer.consumer is not None
+        consumer.consumer.redeliver(None)
+        await consumer.has(5)
+        assert consumer.positions[3:] == [first, third]
+        for position in (first, poison, third):
+            await consumer.ack_durably(position)
+        assert (dispatcher.unacked_messages, len(consumer.consumer.dispatch.pending)) == (0, 0)
+
+
+async def test_i8_an_entry_skipped_while_it_waits_to_be_delivered_again_does_not_come() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage) as run:
+        consumer = await run.consumer(permits=2)
+        first, poison = await (await run.producer()).publish(2)
+        await consumer.has(2)
+        assert consumer.consumer is not None
+        consumer.consumer.redeliver(None)
+        operator = Operator("t", "s")
+        planned = await operator.plan(run, "skip_one", set, {"id": str(poison)})
+        assert await operator.apply(run, planned)
+        consumer.flow(10)
+        await consumer.has(3)
+        await settled(run)
+        assert consumer.positions[2:] == [first]
+        assert run.subscription().dispatcher.replay_entries == 0
