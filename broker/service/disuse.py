@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from broker.core.errors import BrokerError
 from broker.core.expiry import Use, is_expired, is_inactive
-from broker.core.policies import InactiveTopicMode, Policies
+from broker.core.policies import InactiveTopicMode
 from broker.core.topic_name import TopicName
 from broker.service.connections import repeat_until_done
+from broker.service.effective_policies import default_policies
 from broker.service.topic_end import TopicBusy, delete, unload
 from broker.storage import acts as act_store
 from broker.storage import cursors as cursor_store
@@ -142,22 +143,26 @@ async def delete_if_inactive(broker: Broker, topic: Topic) -> bool:
     return True
 
 
-async def visit_idle_topics(broker: Broker) -> int:
-    """Look at topics that are not in memory and have something to expire; how many were looked at."""
+async def visit_idle_topics(broker: Broker, after: int) -> int:
+    """Look at topics that are not in memory and have something to expire, a part of them, by id from above `after`.
+
+    Returns where to go on, 0 = from the beginning.
+    """
     services = broker.services
     known = [topic.topic_id for topic in broker.topics.values()]
-    names = await repeat_until_done(
+    found = await repeat_until_done(
         services.pool,
         lambda c: store.idle_topics(
             c,
+            after=after,
             known=known,
             now_ms=services.clock.now_ms(),
-            inactive_topic_ms=Policies().inactive_topic_ms,
+            defaults=default_policies(broker.settings),
             limit=_IDLE_AT_ONCE,
         ),
         what="looking for unused topics",
     )
-    for each in names:
+    for _, each in found:
         name = TopicName.parse(each)
         try:
             topic = await broker.topic(name, create=False)
@@ -166,7 +171,7 @@ async def visit_idle_topics(broker: Broker) -> int:
                 await unload(broker, [name])
         except BrokerError as error:
             log.info("%s was not looked at: %s", name, error)
-    return len(names)
+    return found[-1][0] if len(found) == _IDLE_AT_ONCE else 0
 
 
 def _is_used(topic: Topic) -> bool:

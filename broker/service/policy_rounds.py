@@ -33,6 +33,7 @@ class PolicyRounds:
         self._running: asyncio.Task[None] | None = None
         self._last_ms = 0
         self._last_idle_ms = 0
+        self._idle_after = 0  # id of the last topic out of memory that was looked at
 
     async def turn(self) -> None:
         """The owner's own clock: a round when one is due. Does nothing while VELA_WHEEL is off: beat asks then."""
@@ -77,7 +78,7 @@ class PolicyRounds:
                 await self._duty(delete_if_inactive(broker, topic), topic)
         if now_ms - self._last_idle_ms >= _IDLE_EVERY_MS:
             self._last_idle_ms = now_ms
-            await visit_idle_topics(broker)
+            self._idle_after = await visit_idle_topics(broker, self._idle_after)
 
     async def _duty(self, duty: Coroutine[Any, Any, object], topic: Topic) -> None:
         """One topic's trouble is not the others'."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from broker.core.policies import Policies
 from broker.storage.connection import Connection
 from broker.storage.queries import query
 
@@ -11,11 +12,21 @@ __all__ = ["idle_topics"]
 
 
 async def idle_topics(
-    connection: Connection, *, known: Sequence[int], now_ms: int, inactive_topic_ms: int, limit: int
-) -> list[str]:
-    """Full names of topics, none of `known` (ids), with something to expire, or whose use was never written down."""
+    connection: Connection, *, after: int, known: Sequence[int], now_ms: int, defaults: Policies, limit: int
+) -> list[tuple[int, str]]:
+    """(id, full name), by id above `after`, of topics with something to expire, or whose use was never written down.
+
+    None of `known` (ids). `defaults`: what holds where a document says nothing.
+    """
     cursor = await connection.execute(
         query("disuse", "idle_topics"),
-        {"known": list(known), "now_ms": now_ms, "inactive_topic_ms": inactive_topic_ms, "limit": limit},
+        {
+            "after": after,
+            "known": list(known),
+            "now_ms": now_ms,
+            "inactive_topic_ms": defaults.inactive_topic_ms,
+            "mode": defaults.inactive_topic_mode,
+            "limit": limit,
+        },
     )
-    return [row[0] for row in await cursor.fetchall()]
+    return [(row[0], row[1]) for row in await cursor.fetchall()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.topic_name import TopicName
+from broker.service import disuse
 from broker.storage import sweep
 from broker.storage import topics as topic_store
 from broker.storage.connection import connect
@@ -103,6 +104,37 @@ async def test_an_inactive_topic_goes_in_the_mode_that_allows_it(broker_url: str
         clock.advance(DAY_MS + 60_001)
         await run.broker.policy_rounds.run()
         assert names(broker_url) == []
+
+
+async def test_what_cannot_go_is_not_loaded_again_and_again(broker_url: str) -> None:
+    clock = ManualClock()
+    await left_behind(broker_url, clock, delete_inactive_topics=True, inactive_topic_ms=1000)
+    async with running(broker_url, clock=clock) as run:
+        for _ in range(2):
+            clock.advance(DAY_MS)
+            await run.broker.policy_rounds.run()
+        assert one_row(broker_url, "SELECT owner_epoch FROM vela_topic_owner") == (1,)
+
+
+async def test_every_idle_topic_has_its_turn(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disuse, "_IDLE_AT_ONCE", 2)
+    clock = ManualClock()
+    async with running(broker_url, clock=clock) as run:
+        for name in "abcde":
+            await run.broker.topic(TopicName.parse(name), create=True)
+            await set_policies(run, name, subscription_expiry_ms=DAY_MS)
+            consumer = await run.consumer(name, subscription="old")
+            assert consumer.consumer is not None
+            consumer.consumer.detach()
+        await run.broker.stop()
+    clock.advance(2 * DAY_MS)
+    async with running(broker_url, clock=clock) as run:
+        left: list[int] = []
+        for _ in range(4):
+            clock.advance(60_001)
+            await run.broker.policy_rounds.run()
+            left += one_row(broker_url, "SELECT count(*) FROM vela_subscription")
+        assert left == [3, 1, 0, 0]
 
 
 async def test_a_backlog_or_a_client_keeps_a_topic(broker_url: str) -> None:
