@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.load.binary_peer import BinaryPeer, PeerFailed
 from bench.load.entries import Entry
 from vela.wire.binary import commands
 
-__all__ = ["Published", "publish_count", "publish_for"]
+__all__ = ["Published", "publish_count", "publish_each", "publish_for"]
 
 _PATIENCE_S = 30.0
 
@@ -31,13 +32,22 @@ class Published:
 class _Window:
     """Keeps `window` sends unanswered until told to stop; receipts must come in order."""
 
-    def __init__(self, peer: BinaryPeer, entry: Entry, window: int, most: int | None) -> None:
+    def __init__(
+        self,
+        peer: BinaryPeer,
+        data_of: Callable[[int], bytes],
+        window: int,
+        most: int | None,
+        *,
+        messages: int = 1,
+    ) -> None:
         self.receipts = 0
         self.sent = 0
         self.is_stopping = False
         self.drained = asyncio.Event()
         self._peer = peer
-        self._entry = entry
+        self._data_of = data_of  # by sequence id
+        self._messages = messages  # in each entry
         self._window = window
         self._most = most
         self._refill_at = window // 2
@@ -48,10 +58,10 @@ class _Window:
         last = self.receipts + self._window
         if self._most is not None:
             last = min(last, self._most)
-        data, messages = self._entry.data, self._entry.messages
+        data_of, messages = self._data_of, self._messages
         buffers: list[bytes] = []
         for sequence_id in range(self.sent, last):
-            buffers += commands.send(0, sequence_id, data, messages=messages)
+            buffers += commands.send(0, sequence_id, data_of(sequence_id), messages=messages)
         if buffers:
             self.sent = last
             self._peer.write(buffers)
@@ -74,7 +84,7 @@ async def publish_for(
     peer = await BinaryPeer.connect(port)
     try:
         await peer.open_producer(topic)
-        flow = _Window(peer, entry, window, None)
+        flow = _Window(peer, lambda _: entry.data, window, None, messages=entry.messages)
         flow.fill()
         await asyncio.sleep(warm_up_s)
         before, began = flow.receipts, time.perf_counter()
@@ -89,15 +99,31 @@ async def publish_for(
 
 async def publish_count(port: int, topic: str, entry: Entry, count: int, *, window: int) -> Published:
     """Publish one entry `count` times: a preload."""
+    seconds = await _publish(port, topic, lambda _: entry.data, count, window=window, messages=entry.messages)
+    return Published(messages=count * entry.messages, seconds=seconds)
+
+
+async def publish_each(
+    port: int, topic: str, data_of: Callable[[int], bytes], count: int, *, window: int
+) -> Published:
+    """Publish `count` messages, each made when it is sent: a preload of which no two are alike."""
+    seconds = await _publish(port, topic, data_of, count, window=window, messages=1)
+    return Published(messages=count, seconds=seconds)
+
+
+async def _publish(
+    port: int, topic: str, data_of: Callable[[int], bytes], count: int, *, window: int, messages: int
+) -> float:
+    """How many seconds it took."""
     peer = await BinaryPeer.connect(port)
     try:
         await peer.open_producer(topic)
-        flow = _Window(peer, entry, window, count)
+        flow = _Window(peer, data_of, window, count, messages=messages)
         began = time.perf_counter()
         flow.fill()
         while flow.receipts < count:
             await _drained(peer, flow)
-        return Published(messages=count * entry.messages, seconds=time.perf_counter() - began)
+        return time.perf_counter() - began
     finally:
         peer.close()
 

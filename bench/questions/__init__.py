@@ -8,6 +8,7 @@ from bench.figures import Figure
 from bench.questions import (
     bad_peers,
     consume_backlog,
+    delayed,
     drain,
     held_pulls,
     held_snapshot,
@@ -32,4 +33,5 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "held_snapshot": held_snapshot.ask,
     "bad_peers": bad_peers.ask,
     "held_pulls": held_pulls.ask,
+    "delayed": delayed.ask,
 }
