@@ -1,4 +1,4 @@
-"""Time drives redelivery twice over: Celery's tick alone is enough, and so is the owner's own wheel (design 7)."""
+"""Time drives redelivery and delayed delivery twice over: by Celery's tick alone and by the wheel alone (design 7)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from tests.support.vela import VelaProcess, started_vela
 from tests.support.waiting import wait_until
 
 ACK_TIMEOUT_MS = 1000
+DELAY_MS = 1500
 TICK_S = 1.0
 # The delivery is written behind within a second, then two ticks; the rest is for a busy machine.
-BEAT_LIMIT_S = ACK_TIMEOUT_MS / 1000 + 2 * TICK_S + 1.0 + 3.0
+BEAT_LIMIT_S = max(ACK_TIMEOUT_MS, DELAY_MS) / 1000 + 2 * TICK_S + 1.0 + 3.0
 ROUND_LIMIT_S = 5.0 + 10.0  # beat's period, and a busy machine
-WHEEL_LIMIT_S = ACK_TIMEOUT_MS / 1000 + 3.0
+WHEEL_LIMIT_S = max(ACK_TIMEOUT_MS, DELAY_MS) / 1000 + 3.0
 
 
 def consumer_of(url: str) -> ClientConnection:
@@ -34,9 +35,9 @@ def consumer_of(url: str) -> ClientConnection:
     return connect(f"{url}{path}?{query}")
 
 
-def publish(url: str, payload: bytes) -> None:
+def publish(url: str, payload: bytes, **more: object) -> None:
     with connect(f"{url}/ws/v2/producer/persistent/public/default/late") as producer:
-        producer.send(json.dumps({"payload": base64.b64encode(payload).decode()}))
+        producer.send(json.dumps({"payload": base64.b64encode(payload).decode(), **more}))
         assert json.loads(producer.recv(timeout=20))["result"] == "ok"
 
 
@@ -55,6 +56,22 @@ def assert_comes_again(url: str, limit_s: float) -> None:
         consumer.send(json.dumps({"messageId": again["messageId"]}))
 
 
+def assert_comes_when_due(url: str, limit_s: float) -> None:
+    """A delayed message comes neither before its time nor much after it; one without a delay overtakes it."""
+    with consumer_of(url) as consumer:
+        due_s = time.time() + DELAY_MS / 1000
+        publish(url, b"later", deliverAt=round(due_s * 1000))
+        publish(url, b"now")
+        first = json.loads(consumer.recv(timeout=20))
+        assert base64.b64decode(first["payload"]) == b"now"
+        consumer.send(json.dumps({"messageId": first["messageId"]}))
+        late = json.loads(consumer.recv(timeout=limit_s))
+        assert time.time() >= due_s - 0.001, "it came before its time"
+        assert base64.b64decode(late["payload"]) == b"later"
+        assert late["redeliveryCount"] == 0
+        consumer.send(json.dumps({"messageId": late["messageId"]}))
+
+
 @pytest.fixture(scope="module")
 def without_wheel() -> Iterator[VelaProcess]:
     with started_vela({"VELA_WHEEL": "0"}) as vela:
@@ -63,6 +80,10 @@ def without_wheel() -> Iterator[VelaProcess]:
 
 def test_beat_alone_redelivers_when_the_wheel_is_off(without_wheel: VelaProcess) -> None:
     assert_comes_again(without_wheel.websocket_url, BEAT_LIMIT_S)
+
+
+def test_beat_alone_delivers_what_is_due_when_the_wheel_is_off(without_wheel: VelaProcess) -> None:
+    assert_comes_when_due(without_wheel.websocket_url, BEAT_LIMIT_S)
 
 
 def test_beat_alone_asks_for_the_rounds_of_policies(without_wheel: VelaProcess) -> None:
@@ -84,9 +105,12 @@ def test_beat_alone_asks_for_the_rounds_of_policies(without_wheel: VelaProcess) 
         pass
 
 
-def test_the_wheel_alone_redelivers_when_celery_does_not_run(database_url: str) -> None:
+def test_the_wheel_alone_redelivers_and_delivers_what_is_due_when_celery_does_not_run(
+    database_url: str,
+) -> None:
     with _broker_alone(database_url) as url:
         assert_comes_again(url, WHEEL_LIMIT_S)
+        assert_comes_when_due(url, WHEEL_LIMIT_S)
 
 
 @contextmanager

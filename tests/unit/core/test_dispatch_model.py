@@ -49,6 +49,7 @@ class DispatchMachine(RuleBasedStateMachine):
         self.reading: tuple[ReadPlan, list[Position]] | None = None
         self.keys = 0
         self.counts: dict[Position, int] = {}
+        self.postponed: set[Position] = set()  # read, and left out by a filter for now
         self.log.publish_all(1, 2, 3)
         self.connect(priority=0, limited=False)
 
@@ -86,6 +87,7 @@ class DispatchMachine(RuleBasedStateMachine):
         if not self.clients:
             self.read_position = self.cursor.read_from()
             self.counts.clear()
+            self.postponed.clear()
 
     @precondition(any_client)
     @rule(data=st.data(), permits=st.integers(1, 10))
@@ -136,12 +138,20 @@ class DispatchMachine(RuleBasedStateMachine):
             self.finish_read()
 
     @precondition(lambda self: self.reading is not None)
-    @rule()
-    def finish_read(self) -> None:
+    @rule(postpones=st.sets(st.integers(0, 7), max_size=2))
+    def finish_read(self, postpones: set[int] | None = None) -> None:
         assert self.reading is not None
         plan, found = self.reading
         self.reading = None
         current = self.dispatcher.is_current(plan)
+        if current and postpones and self.dispatcher.replays_unassigned:
+            for position in [found[at] for at in postpones if at < len(found)]:
+                if not self.cursor.is_acked(position):
+                    self.dispatcher.postpone(position)
+                    self.postponed.add(position)
+            if plan.kind is ReadKind.NORMAL and found:
+                self.read_position = self.log.ledgers.next_after(found[-1])
+            found = [position for position in found if position not in self.postponed]
         entries = [ReadEntry(p, self.remaining(p)) for p in found if not self.cursor.is_acked(p)]
         before = {c.consumer.key: c.consumer.permits.balance for c in self.clients}
         open_ = {c.consumer.key for c in self.clients if c.consumer.available}
@@ -160,6 +170,17 @@ class DispatchMachine(RuleBasedStateMachine):
             self.receive(assignment, before[assignment.consumer.key])
         if left:
             assert not self.dispatcher.can_send()
+
+    @precondition(lambda self: bool(self.clients))
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        """What a filter left out comes again; asking for anything else that was sent or waits changes nothing."""
+        before = sorted(p for p in self.log.sizes if p < self.read_position and not self.cursor.is_acked(p))
+        if not before or not self.dispatcher.replays_unassigned:
+            return
+        some = data.draw(st.lists(st.sampled_from(before), max_size=4))
+        self.dispatcher.replay(some)
+        self.postponed -= set(some)
 
     def receive(self, assignment: Assignment[ReadEntry], balance: int) -> None:
         client = next(c for c in self.clients if c.consumer is assignment.consumer)
@@ -198,6 +219,7 @@ class DispatchMachine(RuleBasedStateMachine):
                     del each.holds[position]
         if result.completed:
             self.counts.pop(position, None)
+            self.postponed.discard(position)
 
     @precondition(any_client)
     @rule(data=st.data(), everything=st.booleans())
@@ -250,7 +272,7 @@ class DispatchMachine(RuleBasedStateMachine):
         held = {position for client in self.clients for position in client.holds}
         for position in self.log.sizes:
             if position < self.read_position and not self.cursor.is_acked(position):
-                assert position in held or self.replays(position)
+                assert position in held or position in self.postponed or self.replays(position)
 
     def replays(self, position: Position) -> bool:
         return False

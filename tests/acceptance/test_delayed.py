@@ -1,0 +1,96 @@
+"""Delayed delivery with Apache's own client: on each type, and over the broker's death."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pulsar
+import pytest
+
+from tests.support.vela import VelaProcess, started_vela
+from tests.support.waiting import wait_until
+
+RECEIVE_MS = 20_000
+QUIET_MS = 500
+EARLIEST = pulsar.InitialPosition.Earliest
+
+
+@pytest.fixture
+def client(vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = connected(vela)
+    yield client
+    client.close()
+
+
+def connected(vela: VelaProcess) -> pulsar.Client:
+    return pulsar.Client(vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+
+
+def subscribed(client: pulsar.Client, topic: str, type_: pulsar.ConsumerType) -> pulsar.Consumer:
+    return client.subscribe(topic, f"s-{type_.name}", consumer_type=type_, initial_position=EARLIEST)
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def test_s1_4_deliver_at_and_deliver_after_hold_on_shared_and_not_on_exclusive(client: pulsar.Client) -> None:
+    topic = "delayed-by-type"
+    shared = subscribed(client, topic, pulsar.ConsumerType.Shared)
+    exclusive = subscribed(client, topic, pulsar.ConsumerType.Exclusive)
+    producer = client.create_producer(topic)
+    due_ms = now_ms() + 2500
+    producer.send(b"at", deliver_at=due_ms)
+    producer.send(b"after", deliver_after=timedelta(milliseconds=1500))
+    after_ms = now_ms() + 1500
+    producer.send(b"now")
+    assert [exclusive.receive(RECEIVE_MS).data() for _ in range(3)] == [b"at", b"after", b"now"]
+    assert now_ms() < after_ms, "Exclusive waited"
+    first = shared.receive(RECEIVE_MS)
+    assert first.data() == b"now"
+    shared.acknowledge(first)
+    second = shared.receive(RECEIVE_MS)
+    # deliver_after counts from the client's send, which is up to a round trip before after_ms was taken.
+    assert (second.data(), now_ms() >= after_ms - 200) == (b"after", True)
+    third = shared.receive(RECEIVE_MS)
+    assert (third.data(), now_ms() >= due_ms) == (b"at", True)
+    assert third.redelivery_count() == 0
+    shared.acknowledge(second)
+    shared.acknowledge(third)
+    with pytest.raises(pulsar.Timeout):
+        shared.receive(QUIET_MS)
+
+
+def test_i15_a_delayed_message_outlives_kill_9_of_the_broker() -> None:
+    with started_vela() as vela:
+        client = connected(vela)
+        topic = "delayed-over-death"
+        shared = subscribed(client, topic, pulsar.ConsumerType.Shared)
+        exclusive = subscribed(client, topic, pulsar.ConsumerType.Exclusive)
+        producer = client.create_producer(topic)
+        due_ms = now_ms() + 9000
+        producer.send(b"later", deliver_at=due_ms)
+        message = exclusive.receive(RECEIVE_MS)
+        exclusive.acknowledge_cumulative(message)
+        vela.kill("broker")
+        wait_until(lambda: ready(vela), "the broker to be back", timeout_s=30)
+        producer.send(b"now")
+        assert exclusive.receive(RECEIVE_MS).data() in (b"later", b"now")  # that ack may have been lost
+        first = shared.receive(RECEIVE_MS)
+        assert (first.data(), now_ms() < due_ms) == (b"now", True), "the restart came too late for this test"
+        shared.acknowledge(first)
+        second = shared.receive(RECEIVE_MS)
+        assert (second.data(), now_ms() >= due_ms) == (b"later", True)
+        shared.acknowledge(second)
+        client.close()
+
+
+def ready(vela: VelaProcess) -> bool:
+    try:
+        with urllib.request.urlopen(f"{vela.http_url}/readyz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
