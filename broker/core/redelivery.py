@@ -32,6 +32,15 @@ class ReplaySet(PositionSet):
         key = self._first_block()
         return None if key is None else next(positions_of(key, self._blocks[key]))
 
+    def peek(self, limit: int) -> list[Position]:
+        """The first `limit` positions, ascending; they stay in. Sorts the blocks."""
+        found: list[Position] = []
+        for key in sorted(self._blocks):
+            found += islice(positions_of(key, self._blocks[key]), limit - len(found))
+            if len(found) == limit:
+                break
+        return found
+
     def pop_first(self, limit: int) -> list[Position]:
         """Take out at most `limit` positions, ascending."""
         popped: list[Position] = []

@@ -41,7 +41,7 @@ from broker.service.dispatch_filter import SCREENED_FLAGS, DispatchFilter
 from broker.service.dispatch_limit import DispatchLimit, RatePair
 from broker.service.end_of_topic import tell_end_of_topic
 from broker.service.limits import require_consumer_room
-from broker.service.topic_reader import GapInLog
+from broker.service.topic_reader import READ_ENTRIES, GapInLog
 from broker.service.values import AckRequest, Delivery, LastMessage
 
 if TYPE_CHECKING:
@@ -339,7 +339,9 @@ class Subscription:
         self._found_flags = flags
         if found:
             return found
-        self._read(partial(self.topic.reader.read_chosen, positions))
+        # A plan holds a hundred positions; delayed messages fall due by the thousand, and one read of many is cheaper.
+        chosen = [*positions, *self._dispatcher.upcoming_replays(READ_ENTRIES - len(positions))]
+        self._read(partial(self.topic.reader.read_chosen, chosen))
         return None
 
     def _read(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:

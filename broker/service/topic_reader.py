@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.service.topic_log import TopicLog
     from broker.storage.connection import Connection
 
-__all__ = ["GapInLog", "TopicReader"]
+__all__ = ["READ_ENTRIES", "GapInLog", "TopicReader"]
 
 T = TypeVar("T")
 

@@ -213,6 +213,9 @@ class Dispatcher(Protocol):
     def replay(self, positions: Iterable[Position]) -> None:
         """Send these before normal reads; what is pending or being read stays as it is. Not where order is kept."""
 
+    def upcoming_replays(self, limit: int) -> list[Position]:
+        """What the next replay plans will ask for, as far as permits go, ascending: worth reading together."""
+
     def redelivery_count(self, position: Position) -> int: ...
 
     def moved(self, mark_delete: Position) -> None:

@@ -217,6 +217,10 @@ class SharedDispatcher:
             if position not in self._reading and not self.is_pending(position):
                 self._replay.add(position)
 
+    def upcoming_replays(self, limit: int) -> list[Position]:
+        permits = sum(c.permits.balance for level in self._levels for c in level.consumers if c.available)
+        return self._replay.peek(min(limit, int(permits // self._sizer.average_messages)))
+
     def redelivery_count(self, position: Position) -> int:
         return self._counts.get(position)
 

@@ -136,6 +136,10 @@ class SingleActiveDispatcher:
     def replay(self, positions: Iterable[Position]) -> None:
         """Nothing is passed over here."""
 
+    def upcoming_replays(self, limit: int) -> list[Position]:
+        """Nothing is replayed here."""
+        return []
+
     def redelivery_count(self, position: Position) -> int:
         """Always 0 (semantics 3.7)."""
         return 0

@@ -49,7 +49,7 @@ async def test_s0_19_what_was_acked_before_is_not_returned_twice(
     await consumer.has(1)
     await consumer.ack_durably(consumer.positions[0], remaining=0b1111)
     consumer.flow(6)  # the client took these six
-    discard(consumer, 0, "BATCH_DE_SERIALIZE_ERROR")
+    discard(consumer, 0, "BATCH_DESERIALIZE_ERROR")
     assert balance(consumer) == 20
     discard(consumer, 0)  # an ack that comes twice settles nothing twice
     assert balance(consumer) == 21

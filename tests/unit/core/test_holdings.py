@@ -102,6 +102,7 @@ def test_replay_set_against_a_set(steps: list[tuple[str, Position]], mark: Posit
             model -= set(expected)
         assert len(replay) == len(model)
         assert replay.first() == min(model, default=None)
+        assert replay.peek(3) == sorted(model)[:3]
         assert (position in replay) == (position in model)
     replay.discard_through(mark)
     assert replay.pop_first(1000) == sorted(p for p in model if p > mark)
