@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("broker", "0007_acts"),
+        ("broker", "0008_producers"),
     ]
 
     operations = [
