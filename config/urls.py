@@ -11,5 +11,6 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("django-admin/", admin.site.urls),
+    path("api/v1/", include("console.api.urls")),
     path("", include("console.urls")),
 ]

@@ -25,6 +25,9 @@ KINDS = {
     "redeliver": "Redeliver",
     "create_subscription": "Create subscription",
     "delete_subscription": "Delete subscription",
+    "create_bookmark": "Create bookmark",
+    "delete_bookmark": "Delete bookmark",
+    "redrive": "Redrive",
     "set_namespace_policies": "Set policies",
     "set_topic_policies": "Set policies",
     "update_partitions": "Add partitions",
@@ -75,8 +78,8 @@ def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
     if kind in ("disconnect", "redeliver"):
         who = parameters.get("consumer") or f"consumer {parameters.get('consumer_key', '–')}"
         return f"disconnect {who}" if kind == "disconnect" else f"redeliver what {who} holds"
-    if kind == "create_subscription":
-        return f"create subscription {parameters.get('name', '–')}"
+    if kind in ("create_subscription", "create_bookmark", "delete_bookmark"):
+        return f"{KINDS[kind].lower()} {parameters.get('name', '–')}"
     if kind == "reset":
         return _reset(parameters)
     if kind in ("set_namespace_policies", "set_topic_policies"):
@@ -99,6 +102,8 @@ def _reset(parameters: Mapping[str, Any]) -> str:
         return f"reset to {'' if parameters.get('inclusive', True) else 'after '}{parameters.get('id', '–')}"
     if to == "like":
         return f"reset to where {parameters.get('like', '–')} is"
+    if to == "bookmark":
+        return f"reset to bookmark {parameters.get('bookmark', '–')}"
     return f"reset to {'the beginning' if to == 'earliest' else 'the end'}"
 
 

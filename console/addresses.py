@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from django.urls import reverse
+from django.urls import register_converter, reverse
 
 __all__ = [
     "NameConverter",
@@ -60,6 +60,10 @@ class TopicConverter:
         """The inverse. A local name keeps what comes after the third slash."""
         domain, _, rest = value.partition("://")
         return "/".join([domain, *(_escape(part) for part in rest.split("/", 2))])
+
+
+register_converter(TopicConverter, "topic")
+register_converter(NameConverter, "name")
 
 
 def topic_url(topic: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from django.contrib.auth.views import LogoutView
-from django.urls import path, register_converter
+from django.urls import path
 from django.views.generic import RedirectView
 
-from console.addresses import NameConverter, TopicConverter
+import console.addresses  # noqa: F401 - registers how names are written in addresses
 from console.live import live
 from console.views.act import act, apply, undo
 from console.views.act_form import act_form
@@ -18,9 +18,6 @@ from console.views.topic import topic
 from console.views.topics import topics
 
 app_name = "console"
-
-register_converter(TopicConverter, "topic")
-register_converter(NameConverter, "name")
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="console:topics"), name="home"),

@@ -1,7 +1,7 @@
 """The owner's side of acts: answers plans from memory and applies them (design 6 and 9).
 
 Whoever asks inserts a row and notifies; a slow poll is the net. One act at a time: each takes milliseconds, and the
-order in the log is the order they were asked in.
+order in the log is the order they were asked in. Long work runs beside them and is gone on with after a restart.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import json
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from broker.core.errors import BrokerError
-from broker.service.act_kinds.base import ActContext
+from broker.service.act_kinds.base import ActContext, ActKind
 from broker.service.act_kinds.registry import find_kind
 from broker.service.connections import ConnectionPool, first_line, repeat_until_done
 from broker.storage import acts as store
@@ -39,6 +39,7 @@ class ActRunner:
         self._pool = pool
         self._work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._has_resumed = False
 
     def start(self) -> None:
         """Begin; what waited while no broker ran is answered first."""
@@ -65,6 +66,7 @@ class ActRunner:
             if not self._broker.is_ready()[0]:
                 continue  # whoever holds the lock answers; this process asks again when it does
             try:
+                await self._resume()
                 async with self._pool.use() as connection:
                     waiting = await store.waiting(connection)
                 for act in waiting:
@@ -105,8 +107,50 @@ class ActRunner:
         if not act.is_apply:
             plan = await kind.plan(context, given)
             await self._finish(act, state="planned", plan=plan.shown, cursor_version=plan.cursor_version)
+        elif kind.is_long:
+            async with self._pool.use() as connection:
+                await store.begin(connection, act.act_id)
+            self._start(kind, context, given)
         elif (result := await kind.apply(context, given)) is not None:
             await self._finish(act, state="applied", result=result)
+
+    def _start(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
+        task = asyncio.create_task(self._carry_on(kind, context, given), name=f"act {context.act.act_id}")
+        self._broker.services.keep(task)
+
+    async def _carry_on(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
+        """Long work, beside other acts. A broker that stops leaves it in state applying, for the next one."""
+        act = context.act
+        try:
+            result = await kind.apply(context, given)
+            await self._finish(act, state="applied", result=result)
+        except BrokerError as error:
+            await self._finish(act, state="failed", error=str(error), error_code=error.code)
+        except Exception:
+            log.exception("act %s failed", act.act_id)
+            await self._finish(
+                act,
+                state="failed",
+                error="it failed inside the broker; its log says why",
+                error_code="UnknownError",
+            )
+        async with self._pool.use() as connection:
+            await store.wake_requester(connection, act.act_id)
+
+    async def _resume(self) -> None:
+        """Once: go on with the long work of a broker that has stopped or died."""
+        if self._has_resumed:
+            return
+        async with self._pool.use() as connection:
+            unfinished = await store.unfinished(connection)
+        self._has_resumed = True
+        for act in unfinished:
+            log.info("act %s, %s: going on with it", act.act_id, act.kind)
+            try:
+                kind = find_kind(act.kind)
+                self._start(kind, ActContext(broker=self._broker, act=act), kind.read(act.parameters))
+            except BrokerError as error:
+                await self._finish(act, state="failed", error=str(error), error_code=error.code)
 
     async def _finish(
         self,

@@ -12,7 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from broker.core.errors import BrokerError
+from broker.core.topic_name import TopicName
 from broker.service.act_kinds.base import Scope
+from broker.service.act_kinds.parameters import json_schema
 from broker.service.act_kinds.registry import KINDS, find_kind
 from broker.storage import act_requests as store
 
@@ -117,6 +119,23 @@ def apply(act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float
         act = get(act_id)
         raise ActRefused(f"act {act_id} is {act.state}: only a planned act can be applied", code="WrongState")
     return _view(store.wait(act_id, wait_s), act_id)
+
+
+def full_name(kind: str, name: str) -> str:
+    """What an act of this kind is about, as `plan` takes it: a topic's name may be short. Raises ActRefused."""
+    try:
+        return name if find_kind(kind).scope is Scope.NAMESPACE else TopicName.parse(name).full
+    except BrokerError as error:
+        raise ActRefused(str(error)) from error
+
+
+def described_kinds() -> list[tuple[str, str, str, dict[str, Any]]]:
+    """(name, summary, what it is about, JSON Schema of its parameters) of every kind that can be asked for."""
+    return [
+        (kind.name, kind.summary, kind.scope.value, json_schema(kind.parameters))
+        for kind in KINDS.values()
+        if kind.is_asked_for
+    ]
 
 
 def get(act_id: int) -> ActView:

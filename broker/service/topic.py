@@ -113,7 +113,9 @@ class Topic:
 
         Raises ProducerBusy, ProducerFenced, IncompatibleSchema, TopicTerminated.
         """
-        self._require_taking()
+        self._require_open()
+        if self.is_terminated:
+            raise TopicTerminated(f"{self.name} is terminated: it takes no more messages")
         await self.quota.require_room()
         if request.initial_subscription:
             await self.find_or_create_subscription(
@@ -135,7 +137,7 @@ class Topic:
             producer.last_sequence_id = await self.deduplication.last_sequence_id(producer.name)
         try:
             await self.access.admit(producer)
-            self._require_taking()
+            self._require_open()
         except BaseException:
             producer.detach()
             raise
@@ -526,11 +528,6 @@ class Topic:
             subscription.stop_reading()
         self.services.holds.topic_gone(self)
         self.services.forget_topic(self)
-
-    def _require_taking(self) -> None:
-        self._require_open()
-        if self.is_terminated:
-            raise TopicTerminated(f"{self.name} is terminated: it takes no more messages")
 
     def _require_open(self) -> None:
         if not self.is_open:

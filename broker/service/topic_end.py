@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.errors import NotAllowed, TopicFenced, TopicNotFound, TopicTerminated
@@ -209,11 +210,10 @@ async def _own(broker: Broker, members: Mapping[int, str], topics: Sequence[Topi
     """Topic id → owner epoch; what is not in memory is taken without being loaded."""
     services = broker.services
     epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
-    absent = sorted(members.keys() - epochs.keys())
-    if absent:
-        epochs |= await repeat_until_done(
+    for topic_id in members.keys() - epochs.keys():
+        epochs[topic_id] = await repeat_until_done(
             services.pool,
-            lambda c: store.take(c, absent, token=services.ownership.token),
-            what="taking topics",
+            partial(topic_store.take_topic, topic_id=topic_id, token=services.ownership.token),
+            what="taking a topic",
         )
     return epochs

@@ -9,7 +9,7 @@ import psycopg
 from broker.storage.connection import Connection
 from broker.storage.queries import query
 
-__all__ = ["delete", "members", "stored_bytes", "subscription_names", "take", "terminate"]
+__all__ = ["delete", "members", "stored_bytes", "subscription_names", "terminate"]
 
 _DELETE_ATTEMPTS = 5
 
@@ -39,14 +39,6 @@ async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
     cursor = await connection.execute(query("topic_life", "stored_bytes"), (list(topic_ids),))
     row = await cursor.fetchone()
     return 0 if row is None else int(row[0])
-
-
-async def take(connection: Connection, topic_ids: Sequence[int], *, token: int) -> dict[int, int]:
-    """Take topics that are not to be loaded: id → new epoch. Waits until appends of an earlier owner have ended."""
-    cursor = await connection.execute(
-        query("topic_life", "take"), {"topic_ids": list(topic_ids), "token": token}
-    )
-    return {row[0]: row[1] for row in await cursor.fetchall()}
 
 
 async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:

@@ -108,20 +108,17 @@ async def insert_topics(
 
     Without `parent`, a name that ends in -partition-N becomes the child of the topic before that, if it exists.
     """
-    async with connection.cursor() as cursor:
-        await cursor.executemany(
+    for name, partitions in topics:
+        await connection.execute(
             query("topics", "create_topic"),
-            [
-                {
-                    "name": name.full,
-                    "partitions": partitions,
-                    "parent": parent or name.base,
-                    "partition": -1 if name.partition is None else name.partition,
-                    "tenant": name.tenant,
-                    "namespace": name.namespace,
-                }
-                for name, partitions in topics
-            ],
+            {
+                "name": name.full,
+                "partitions": partitions,
+                "parent": parent or name.base,
+                "partition": -1 if name.partition is None else name.partition,
+                "tenant": name.tenant,
+                "namespace": name.namespace,
+            },
         )
 
 

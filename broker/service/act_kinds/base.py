@@ -6,6 +6,7 @@ milliseconds. To add one: a class here beside the others, and its line in regist
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from broker.core.topic_name import TopicName
 from broker.service.act_kinds.parameters import ActInvalid, read_parameters
+from broker.service.connections import repeat_until_done
+from broker.storage import acts as store
 
 if TYPE_CHECKING:
     from broker.service.broker import Broker
@@ -52,6 +55,14 @@ class ActContext:
         """The topic in memory, loaded when need be. Raises TopicNotFound, NotAllowed for a partitioned parent."""
         return await self.broker.topic(TopicName.parse(self.act.topic_name), create=False)
 
+    async def report(self, progress: Mapping[str, Any]) -> None:
+        """How far long work is; kept in the act, for people and for a broker that goes on with it."""
+        await repeat_until_done(
+            self.broker.services.pool,
+            lambda c: store.report(c, self.act.act_id, json.dumps(dict(progress))),
+            what="reporting an act's progress",
+        )
+
     async def subscription(self) -> Subscription:
         """The durable subscription in memory. Raises ActInvalid when it is gone."""
         subscription = (await self.topic()).subscriptions.get(self.act.subscription_name)
@@ -78,6 +89,7 @@ class ActKind(ABC, Generic[P]):
     scope: ClassVar[Scope] = Scope.SUBSCRIPTION
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
+    is_long: ClassVar[bool] = False  # apply may take longer than milliseconds: it runs beside other acts
     is_asked_for: ClassVar[bool] = (
         True  # False: made by the broker or another way in, never by a plain request
     )
@@ -96,5 +108,6 @@ class ActKind(ABC, Generic[P]):
         """Do it; the result as JSON, or None when it was stored together with the change.
 
         A kind that returns its result is applied again when the broker dies before that is stored: it must be safe to
-        repeat. Raises BrokerError when it is refused; nothing is changed then.
+        repeat. Raises BrokerError when it is refused; nothing is changed then. Long work calls `context.report`, finds
+        in `act.progress` what an earlier broker reported, and may have changed something when it raises.
         """

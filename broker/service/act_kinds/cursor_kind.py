@@ -17,9 +17,7 @@ from broker.core.cursor_state import AckOverlay
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
 from broker.service.act_kinds.base import ActConflict, ActContext, ActKind, Plan
-from broker.service.connections import repeat_until_done
 from broker.storage import acts as store
-from broker.storage import log as log_store
 
 if TYPE_CHECKING:
     from broker.service.subscription import Subscription
@@ -193,7 +191,7 @@ class CursorKind(ActKind[P]):
             "target": {
                 "mark_delete": str(move.mark_delete_after),
                 "next": str(following) if stored else None,
-                "next_append_ms": await _append_ms(subscription, following) if stored else None,
+                "next_append_ms": await subscription.topic.reader.append_ms(following) if stored else None,
                 "backlog_messages": move.backlog_after,
             },
             "pinned": change.pinned,
@@ -236,17 +234,3 @@ async def with_index(topic: Topic, count: Callable[[], T]) -> T:
             return count()
         except IndexMissing as missing:
             await topic.reader.load_index(missing.ranges)
-
-
-async def _append_ms(subscription: Subscription, position: Position) -> int | None:
-    topic = subscription.topic
-    return await repeat_until_done(
-        topic.services.pool,
-        lambda c: log_store.append_ms_at(
-            c,
-            segment_id=topic.log.segments[position.ledger_id],
-            ledger_id=position.ledger_id,
-            entry_id=position.entry_id,
-        ),
-        what="reading a time",
-    )

@@ -8,17 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from broker.core.position import Position
+from broker.core.position import EARLIEST
 from broker.service.act_kinds.base import ActContext
 from broker.service.act_kinds.cursor_kind import Change, CursorKind, Target
 from broker.service.act_kinds.message_place import find_message
 from broker.service.act_kinds.parameters import ActInvalid, Rule
+from broker.service.expiry import expire_target
 
 if TYPE_CHECKING:
     from broker.service.subscription import Subscription
     from broker.service.topic import Topic
 
-__all__ = ["Expire", "ExpireTo", "stored_before"]
+__all__ = ["Expire", "ExpireTo"]
 
 _NEEDS = {"time": "time_ms", "older": "older_ms", "id": "id"}
 
@@ -62,16 +63,12 @@ class Expire(CursorKind[ExpireTo]):
             before_ms = given.time_ms
             if before_ms is None:
                 before_ms = topic.services.clock.now_ms() - (given.older_ms or 0)
-            target = Target(how="move", position=await stored_before(topic, before_ms))
+            found = await expire_target(subscription, before_ms)
+            target = Target(how="move", position=found or EARLIEST)
         if target.position < subscription.cursor.mark_delete:
             note = "everything up to there is acknowledged already"
             return Target(how="move", position=subscription.cursor.mark_delete, notes=(note,)).as_change()
         return target.as_change()
-
-
-async def stored_before(topic: Topic, time_ms: int) -> Position:
-    """The last entry stored before a time: what time-to-live and this act move mark-delete to."""
-    return topic.log.ledgers.previous_of(await topic.reader.position_at_time(time_ms))
 
 
 async def _through_id(topic: Topic, text: str) -> Target:

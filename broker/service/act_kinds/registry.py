@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from broker.service.act_kinds.base import ActKind
+from broker.service.act_kinds.bookmarks import CreateBookmark, DeleteBookmark
 from broker.service.act_kinds.consumers import Disconnect, Redeliver
 from broker.service.act_kinds.expire import Expire
 from broker.service.act_kinds.logged import LOGGED
 from broker.service.act_kinds.parameters import ActInvalid
 from broker.service.act_kinds.partitions import UpdatePartitions
 from broker.service.act_kinds.pause import Pause, Resume
+from broker.service.act_kinds.redrive import Redrive
 from broker.service.act_kinds.reset import Reset
 from broker.service.act_kinds.set_policies import SetNamespacePolicies, SetTopicPolicies
 from broker.service.act_kinds.skip import Clear, Skip, SkipOne
@@ -33,6 +35,9 @@ _ALL: Final[tuple[ActKind[Any], ...]] = (
     Redeliver(),
     CreateSubscription(),
     DeleteSubscription(),
+    CreateBookmark(),
+    DeleteBookmark(),
+    Redrive(),
     SetNamespacePolicies(),
     SetTopicPolicies(),
     UpdatePartitions(),

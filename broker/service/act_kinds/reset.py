@@ -10,6 +10,8 @@ from broker.service.act_kinds.base import ActContext
 from broker.service.act_kinds.cursor_kind import Change, CursorKind, Target, with_index
 from broker.service.act_kinds.message_place import find_message
 from broker.service.act_kinds.parameters import ActInvalid, Rule
+from broker.service.connections import repeat_until_done
+from broker.storage import bookmarks as bookmark_store
 
 if TYPE_CHECKING:
     from broker.core.cursor import Cursor
@@ -18,7 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "Reset", "find_place"]
 
-_NEEDS = {"time": "time_ms", "back_time": "back_ms", "shift": "messages", "id": "id", "like": "like"}
+_NEEDS = {
+    "time": "time_ms",
+    "back_time": "back_ms",
+    "shift": "messages",
+    "id": "id",
+    "like": "like",
+    "bookmark": "bookmark",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +35,7 @@ class Place:
     """A place in a topic: exactly what the chosen way needs."""
 
     to: Annotated[
-        Literal["earliest", "latest", "time", "back_time", "id", "shift", "like"],
+        Literal["earliest", "latest", "time", "back_time", "id", "shift", "like", "bookmark"],
         Rule("where to; a way that needs more has it below"),
     ]
     time_ms: Annotated[
@@ -44,6 +53,8 @@ class Place:
         str | None,
         Rule("with like: another subscription of the topic; what comes next there comes next here"),
     ] = None
+
+    bookmark: Annotated[str | None, Rule("with bookmark: the name of one of the topic's bookmarks")] = None
 
     def __post_init__(self) -> None:
         needed = _NEEDS.get(self.to)
@@ -79,6 +90,8 @@ async def find_place(topic: Topic, given: Place, cursor: Cursor | None) -> Targe
             return await _at_id(topic, given.id or "", is_inclusive=given.inclusive)
         case "like":
             return _like(topic, given.like or "")
+        case "bookmark":
+            return await _at_bookmark(topic, given.bookmark or "")
         case "shift":
             return await _shifted(topic, given.messages or 0, cursor)
         case _:
@@ -127,6 +140,22 @@ def _like(topic: Topic, name: str) -> Target:
     if other.cursor.has_holes or other.cursor.has_partial_acks:
         notes = (f"what {name} has acked beyond its first unacked message is not copied",)
     return Target(how="reset", position=other.cursor.read_from(), notes=notes)
+
+
+async def _at_bookmark(topic: Topic, name: str) -> Target:
+    position = await repeat_until_done(
+        topic.services.pool,
+        lambda c: bookmark_store.find(c, topic.topic_id, name),
+        what="looking for a bookmark",
+    )
+    if position is None:
+        raise ActInvalid(f"{topic.name} has no bookmark {name!r}")
+    landing = topic.log.ledgers.next_valid(position)
+    is_moved = landing.ledger_id != position.ledger_id and landing != topic.log.ledgers.end()
+    notes = (
+        (f"what the bookmark named is not kept any more; the next message is {landing}",) if is_moved else ()
+    )
+    return Target(how="reset", position=landing, notes=notes)
 
 
 async def _shifted(topic: Topic, messages: int, cursor: Cursor | None) -> Target:

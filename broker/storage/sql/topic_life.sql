@@ -19,13 +19,6 @@ WHERE t.id = ANY(%s::bigint[]) ORDER BY t.id, s.name
 -- name: stored_bytes
 SELECT coalesce(sum(s.stored_bytes), 0)::bigint FROM vela_topic_summary s WHERE s.topic_id = ANY(%s::bigint[])
 
--- name: take
--- As `topics.sql: take`, of many, in topic order.
-INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token)
-SELECT id, 1, %(token)s FROM unnest(%(topic_ids)b::bigint[]) AS u(id) ORDER BY id
-ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1, owner_token = EXCLUDED.owner_token
-RETURNING topic_id, owner_epoch
-
 -- name: delete
 -- All of these topics or none: nothing is deleted when one has another owner by now, or the parent other partitions. Acts
 -- stay as the audit log, under the names they keep. Entries stay in their segments' tables, invisible, since the views

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from broker.core.errors import ConsumerNotFound, MetadataInvalid, PersistenceFai
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription import SubscriptionType
 from broker.service.values import AckRequest
+from tests.support.acting import answered, apply, ask, planned
 from tests.support.broker_harness import (
     BrokerRun,
     ConsumerProbe,
@@ -25,61 +25,6 @@ from tests.support.postgres_proxy import Moment
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 MOVE = "UPDATE vela_cursor c SET mark_delete_ledger = $"
-
-
-async def ask(
-    run: BrokerRun, kind: str, parameters: dict[str, Any] | None = None, *, undo_of: int | None = None
-) -> int:
-    """Insert a request for a plan as the console does; the act's id."""
-    (act_id,) = one_row(
-        run.database_url,
-        "INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters,"
-        " error, who, origin, reason, undo_of_id, created_at, requested_at)"
-        " SELECT %s, 'plan_requested', s.topic_id, s.id, t.name, s.name, %s, '', 'op', 'test', '', %s, now(), now()"
-        " FROM vela_subscription s JOIN vela_topic t ON t.id = s.topic_id RETURNING id",
-        kind,
-        json.dumps(parameters or {}),
-        undo_of,
-    )
-    rows(run.database_url, "SELECT pg_notify('vela_act', '')")
-    return int(act_id)
-
-
-async def answered(run: BrokerRun, act_id: int) -> tuple[str, dict[str, Any], dict[str, Any], str]:
-    """(state, plan, result, error) once it no longer waits."""
-
-    def look() -> tuple[Any, ...] | None:
-        row = one_row(
-            run.database_url, "SELECT state, plan, result, error FROM vela_act WHERE id = %s", act_id
-        )
-        return None if row[0].endswith("_requested") else row
-
-    found = await eventually(look, f"act {act_id} to be answered")
-    assert found is not None
-    state, plan, result, error = found
-    return state, plan or {}, result or {}, error
-
-
-async def planned(
-    run: BrokerRun, kind: str, parameters: dict[str, Any] | None = None, *, undo_of: int | None = None
-) -> tuple[int, dict[str, Any]]:
-    """A plan that was made."""
-    act_id = await ask(run, kind, parameters, undo_of=undo_of)
-    state, plan, _, error = await answered(run, act_id)
-    assert state == "planned", error
-    return act_id, plan
-
-
-async def apply(run: BrokerRun, act_id: int) -> tuple[str, dict[str, Any], str]:
-    """(state, result, error) of its application."""
-    rows(
-        run.database_url,
-        "UPDATE vela_act SET state = 'apply_requested', requested_at = now() WHERE id = %s",
-        act_id,
-    )
-    rows(run.database_url, "SELECT pg_notify('vela_act', '')")
-    state, _, result, error = await answered(run, act_id)
-    return state, result, error
 
 
 async def ten_delivered(

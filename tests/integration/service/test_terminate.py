@@ -8,18 +8,8 @@ import pytest
 
 from broker.core.errors import TopicTerminated
 from broker.core.subscription import SubscriptionType
-from broker.core.topic_name import TopicName
 from broker.service.topic_end import terminate
-from broker.service.values import ProducerRequest
-from tests.support.broker_harness import (
-    IDENTITY,
-    BrokerRun,
-    ProducerProbe,
-    eventually,
-    one_row,
-    payload_of,
-    running,
-)
+from tests.support.broker_harness import BrokerRun, eventually, one_row, payload_of, running
 from tests.support.postgres_proxy import Moment
 
 
@@ -75,19 +65,6 @@ async def test_an_unknown_outcome_under_way_is_settled_before_the_end_is_fixed(r
     assert last.entry_id == 1
     assert len(producer.receipts) == 2
     assert not producer.failed
-
-
-async def test_a_producer_that_comes_while_the_topic_ends_is_refused(run: BrokerRun) -> None:
-    await (await run.producer()).publish(1)
-    trap = run.proxy.trap("INSERT INTO vela_subscription", Moment.HOLD_REQUEST)
-    request = ProducerRequest(topic=TopicName.parse("t"), name=None, initial_subscription="s")
-    coming = asyncio.ensure_future(run.broker.open_producer(request, IDENTITY, ProducerProbe()))
-    await trap.caught.wait()
-    await terminate(run.topic())
-    trap.release()
-    with pytest.raises(TopicTerminated):
-        await coming
-    assert not run.topic().producers
 
 
 async def test_a_terminate_whose_answer_is_lost_is_repeated(run: BrokerRun) -> None:

@@ -11,7 +11,7 @@ from broker.core.position import EARLIEST
 from broker.core.retention import Retention
 from broker.core.subscription import SubscriptionType
 from broker.service.trimming import trim
-from tests.integration.service.test_moves import answered, ask
+from tests.support.acting import answered, ask
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, rows
 from tests.support.lifetime import (
     ENTRIES,

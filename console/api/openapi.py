@@ -1,0 +1,279 @@
+"""The description of `/api/v1`, OpenAPI 3.1; the parameters of each kind of act come from the kind itself."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+
+from broker.service.acts import described_kinds
+
+__all__ = ["document", "openapi"]
+
+
+@require_safe
+@login_not_required
+def openapi(request: HttpRequest) -> HttpResponse:
+    """No secret is in it."""
+    return JsonResponse(document())
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The whole description."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Vela",
+            "version": "1",
+            "description": "Acts are planned, applied and undone; reads consume nothing. Counts are messages.",
+        },
+        "servers": [{"url": "/api/v1"}],
+        "security": [{"basic": []}, {"session": [], "csrf": []}],
+        "paths": {**_acts(), **_reads()},
+        "components": {
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "sessionid"},
+                "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRFToken"},
+            },
+            "schemas": {"Act": _ACT, "Problem": _PROBLEM, "NewAct": _new_act(), "Message": _MESSAGE},
+            "responses": {
+                "Problem": {
+                    "description": "What went wrong.",
+                    "content": {
+                        "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+                    },
+                }
+            },
+        },
+    }
+
+
+def _acts() -> dict[str, Any]:
+    reason = {"type": "object", "properties": {"reason": {"type": "string"}}, "additionalProperties": False}
+    return {
+        "/acts": {
+            "get": _operation(
+                "The log of acts, newest first, 50 at a time.",
+                {
+                    "200": _json(
+                        "A page, and where the next one begins.",
+                        {
+                            "type": "object",
+                            "properties": {
+                                "acts": {"type": "array", "items": {"type": "object"}},
+                                "next_before": {"type": ["integer", "null"]},
+                            },
+                        },
+                    )
+                },
+                parameters=[
+                    _query("q", "part of a topic, a subscription or a person", "string"),
+                    _query("kind", "only this kind", "string"),
+                    _query("state", "only in this state", "string"),
+                    _query("before", "the next_before of the page before", "integer"),
+                ],
+            ),
+            "post": _operation(
+                "Plan an act: its exact effect, nothing is changed.",
+                {"201": _act("Planned."), "202": _act("Not answered yet: follow Location.")},
+                body={"$ref": "#/components/schemas/NewAct"},
+            ),
+        },
+        "/acts/{act_id}": {
+            "get": _operation("An act as it is now.", {"200": _act("The act.")}, parameters=[_act_id()])
+        },
+        "/acts/{act_id}/apply": {
+            "post": _operation(
+                "Do what was planned. 409 when something else moved the cursor since: plan again.",
+                {"200": _act("Applied."), "202": _act("Under way or not answered yet: follow Location.")},
+                parameters=[_act_id()],
+                body=reason,
+            )
+        },
+        "/acts/{act_id}/undo": {
+            "post": _operation(
+                "Plan taking back an applied act: an act of its own, to be applied.",
+                {"201": _act("Planned."), "202": _act("Not answered yet: follow Location.")},
+                parameters=[_act_id()],
+            )
+        },
+    }
+
+
+def _reads() -> dict[str, Any]:
+    topic = [_path(name) for name in ("domain", "tenant", "namespace", "local_name")]
+    base = "/topics/{domain}/{tenant}/{namespace}/{local_name}"
+    message = _json("A message.", {"$ref": "#/components/schemas/Message"})
+    messages = {"type": "array", "items": {"$ref": "#/components/schemas/Message"}}
+    return {
+        f"{base}/examine": {
+            "get": _operation(
+                "One message by its place in the topic.",
+                {"200": message},
+                parameters=[
+                    *topic,
+                    _query("from", "earliest or latest", "string"),
+                    _query("position", "1 is the first, or the last, message kept", "integer"),
+                ],
+            )
+        },
+        f"{base}/subscriptions/{{subscription}}/peek": {
+            "get": _operation(
+                "The next messages that a subscription has not acknowledged.",
+                {"200": _json("Messages.", {"type": "object", "properties": {"messages": messages}})},
+                parameters=[*topic, _path("subscription"), _query("limit", "1 to 100, else 20", "integer")],
+            )
+        },
+        f"{base}/subscriptions/{{subscription}}/backlog": {
+            "get": _operation(
+                "What a backlog is made of: at most 10,000 entries or 120 s of looking.",
+                {"200": _json("The analysis.", {"type": "object"})},
+                parameters=[*topic, _path("subscription"), _query("entries", "look at so many", "integer")],
+            )
+        },
+    }
+
+
+def _new_act() -> dict[str, Any]:
+    """One alternative for each kind."""
+    kinds = []
+    for name, summary, scope, parameters in described_kinds():
+        needs = ["kind", "topic"]
+        if scope == "subscription":
+            needs.append("subscription")
+        if parameters.get("required"):
+            needs.append("parameters")
+        kinds.append(
+            {
+                "title": name,
+                "description": summary,
+                "type": "object",
+                "additionalProperties": False,
+                "required": needs,
+                "properties": {
+                    "kind": {"const": name},
+                    "topic": {
+                        "type": "string",
+                        "description": "tenant/namespace"
+                        if scope == "namespace"
+                        else "a topic, in full or short",
+                    },
+                    **({"subscription": {"type": "string"}} if scope == "subscription" else {}),
+                    "parameters": parameters,
+                    "reason": {"type": "string", "description": "kept in the log"},
+                },
+            }
+        )
+    return {"oneOf": kinds}
+
+
+def _operation(
+    summary: str,
+    responses: dict[str, Any],
+    *,
+    parameters: list[dict[str, Any]] | None = None,
+    body: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": summary,
+        "responses": {**responses, "default": {"$ref": "#/components/responses/Problem"}},
+    }
+    if parameters:
+        operation["parameters"] = parameters
+    if body:
+        operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
+    return operation
+
+
+def _json(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _act(description: str) -> dict[str, Any]:
+    return _json(description, {"$ref": "#/components/schemas/Act"})
+
+
+def _act_id() -> dict[str, Any]:
+    return {"name": "act_id", "in": "path", "required": True, "schema": {"type": "integer"}}
+
+
+def _path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def _query(name: str, description: str, type_: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "description": description, "schema": {"type": type_}}
+
+
+_ACT: dict[str, Any] = {
+    "type": "object",
+    "required": ["id", "kind", "state", "topic", "subscription", "parameters", "who", "created_at"],
+    "properties": {
+        "id": {"type": "integer"},
+        "kind": {"type": "string"},
+        "state": {
+            "enum": [
+                "plan_requested", "planned", "apply_requested", "applying", "applied", "refused", "failed",
+                "expired", "client",
+            ]
+        },
+        "topic": {"type": "string"},
+        "subscription": {"type": "string", "description": "empty for an act on a topic or namespace"},
+        "parameters": {"type": "object"},
+        "plan": {"type": ["object", "null"]},
+        "result": {"type": ["object", "null"]},
+        "progress": {"type": ["object", "null"], "description": "of long work"},
+        "error": {"type": "string"},
+        "error_code": {"type": "string"},
+        "is_waiting": {"type": "boolean", "description": "no broker has answered yet"},
+        "is_retriable": {"type": "boolean"},
+        "who": {"type": "string"},
+        "origin": {"type": "string"},
+        "reason": {"type": "string"},
+        "cursor_version": {"type": ["integer", "null"]},
+        "undo_of": {"type": ["integer", "null"]},
+        "undo_until": {"type": ["string", "null"], "format": "date-time"},
+        "created_at": {"type": "string", "format": "date-time"},
+        "requested_at": {"type": "string", "format": "date-time"},
+        "finished_at": {"type": ["string", "null"], "format": "date-time"},
+    },
+}  # fmt: skip
+_PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "required": ["title", "status", "detail", "code", "retriable"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "what to change"},
+        "code": {"type": "string"},
+        "retriable": {"type": "boolean", "description": "the same may succeed later, or when planned again"},
+        "act": {"type": "integer", "description": "the act that was refused"},
+        "instance": {"type": "string", "description": "its address"},
+    },
+}
+_MESSAGE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "ledger_id": {"type": "integer"},
+        "entry_id": {"type": "integer"},
+        "batch_index": {"type": "integer", "description": "-1: not in a batch"},
+        "batch_size": {"type": "integer"},
+        "append_ms": {"type": "integer"},
+        "publish_ms": {"type": "integer"},
+        "deliver_at_ms": {"type": "integer", "description": "0: at once"},
+        "size_bytes": {"type": "integer"},
+        "key": {"type": ["string", "null"]},
+        "properties": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
+        "producer": {"type": "string"},
+        "preview": {"type": "string", "description": "the first 200 characters, or hexadecimal"},
+        "is_text": {"type": "boolean"},
+        "trouble": {"type": "string", "description": "why it is not taken apart"},
+    },
+}

@@ -1,0 +1,23 @@
+"""Addresses of `/api/v1`; names in them as in the console's."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+import console.addresses  # noqa: F401 - registers how names are written in addresses
+from console.api.acts import act, act_apply, act_undo, acts_view
+from console.api.openapi import openapi
+from console.api.reads import analysed, examined, peeked
+
+app_name = "api"
+
+urlpatterns = [
+    path("openapi.json", openapi, name="openapi"),
+    path("acts", acts_view, name="acts"),
+    path("acts/<int:act_id>", act, name="act"),
+    path("acts/<int:act_id>/apply", act_apply, name="act_apply"),
+    path("acts/<int:act_id>/undo", act_undo, name="act_undo"),
+    path("topics/<topic:topic>/examine", examined, name="examine"),
+    path("topics/<topic:topic>/subscriptions/<name:name>/peek", peeked, name="peek"),
+    path("topics/<topic:topic>/subscriptions/<name:name>/backlog", analysed, name="backlog"),
+]

@@ -1,0 +1,154 @@
+"""What a backlog is made of: a bounded look at its entries (semantics 2.2), on a connection that cannot write."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from console.queries.cursor import acked_beyond
+from console.queries.database import fetch_entries
+from console.queries.log import Log, Place, by_place, log_of
+from console.queries.subscription import SubscriptionHead
+from vela.wire.entry import decode_messages, parse_header
+from vela.wire.errors import EntryCorrupt
+
+__all__ = ["ANALYSED_ENTRIES", "ANALYSED_S", "BacklogAnalysis", "KeyCount", "analyse"]
+
+ANALYSED_ENTRIES = 10_000
+ANALYSED_S = 120.0
+KEYS_SHOWN = 20
+_PIECE_ENTRIES = 100
+_MOST_BYTES = 256 * 1024  # of one entry; a larger one is counted and not taken apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCount:
+    """One key of messages that wait."""
+
+    key: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogAnalysis:
+    """Counts over the entries that were looked at, unacknowledged members only."""
+
+    entries: int = 0
+    messages: int = 0
+    bytes: int = 0  # of the entries as they are stored
+    payload_bytes: int = 0
+    properties_bytes: int = 0  # names and values, UTF-8
+    batches: int = 0  # entries
+    partly_acked: int = 0  # entries of which members are acked
+    delayed: int = 0  # messages that are not due yet
+    encrypted: int = 0  # entries, not taken apart
+    corrupt: int = 0  # entries
+    too_large: int = 0  # entries of more than 256 KiB, not taken apart
+    without_key: int = 0  # messages
+    keys: tuple[KeyCount, ...] = ()  # the most frequent ones
+    oldest_append_ms: int = 0  # 0 = none
+    newest_append_ms: int = 0
+    is_whole: bool = True  # False: it stopped before the end of the backlog
+    stopped_by: str = ""  # "entries" or "time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    ledger_id: int
+    entry_id: int
+    messages: int
+    append_ms: int
+    deliver_at_ms: int
+    size_bytes: int
+    data: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class _Tally:
+    now_ms: int
+    counts: Counter[str] = field(default_factory=Counter)
+    keys: Counter[str] = field(default_factory=Counter)
+    oldest_ms: int = 0
+    newest_ms: int = 0
+
+    def add(self, entry: _Entry, unacked: int | None) -> None:
+        """One entry; `unacked` has the members that count, None = all."""
+        counts = self.counts
+        left = entry.messages if unacked is None else unacked.bit_count()
+        counts["entries"] += 1
+        counts["messages"] += left
+        counts["bytes"] += entry.size_bytes
+        counts["partly_acked"] += unacked is not None
+        if entry.deliver_at_ms > self.now_ms:
+            counts["delayed"] += left
+        self.oldest_ms = min(self.oldest_ms or entry.append_ms, entry.append_ms)
+        self.newest_ms = max(self.newest_ms, entry.append_ms)
+        if entry.size_bytes > _MOST_BYTES:
+            counts["too_large"] += 1
+            return
+        data = bytes(entry.data)
+        try:
+            if parse_header(data).encrypted:
+                counts["encrypted"] += 1
+                return
+            messages = decode_messages(data, max_message_bytes=8 * _MOST_BYTES)
+        except EntryCorrupt:
+            counts["corrupt"] += 1
+            return
+        counts["batches"] += any(message.batch_index >= 0 for message in messages)
+        for message in messages:
+            if unacked is not None and message.batch_index >= 0 and not unacked >> message.batch_index & 1:
+                continue
+            counts["payload_bytes"] += len(message.payload)
+            counts["properties_bytes"] += sum(
+                len(name.encode()) + len(value.encode()) for name, value in message.properties.items()
+            )
+            if message.key is None:
+                counts["without_key"] += 1
+            else:
+                self.keys[message.key] += 1
+
+
+def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogAnalysis:
+    """Look at the first `entries` unacked entries, for `seconds` at most. A query for each 100 of them."""
+    until_s = time.monotonic() + seconds
+    log = log_of(head.topic_id)
+    mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
+    acked = acked_beyond(head.id, log, mark_delete)
+    indexes = acked.next_unacked(mark_delete + 1, log.end)
+    tally = _Tally(now_ms=time.time_ns() // 1_000_000)
+    stopped_by = ""
+    left = entries
+    while left:
+        if time.monotonic() > until_s:
+            stopped_by = "time"
+            break
+        piece = list(islice(indexes, min(left, _PIECE_ENTRIES)))
+        if not piece:
+            break
+        left -= len(piece)
+        for entry in _read(log, piece):
+            tally.add(entry, acked.ack_sets.get(log.index_of(entry.ledger_id, entry.entry_id)))
+    else:
+        stopped_by = "entries" if next(indexes, None) is not None else ""
+    return BacklogAnalysis(
+        **tally.counts,
+        keys=tuple(
+            KeyCount(key=key, messages=messages) for key, messages in tally.keys.most_common(KEYS_SHOWN)
+        ),
+        oldest_append_ms=tally.oldest_ms,
+        newest_append_ms=tally.newest_ms,
+        is_whole=not stopped_by,
+        stopped_by=stopped_by,
+    )
+
+
+def _read(log: Log, indexes: list[int]) -> Iterator[_Entry]:
+    places: list[Place] = [place for index in indexes if (place := log.place_at(index)) is not None]
+    found = fetch_entries(
+        _Entry, "peek", log.segments_of(places), {**by_place(places), "most_bytes": _MOST_BYTES}
+    )
+    return iter(sorted(found, key=lambda entry: (entry.ledger_id, entry.entry_id)))

@@ -1,0 +1,44 @@
+"""One message of a topic by how many come before it, or after it."""
+
+from __future__ import annotations
+
+from console.queries.log import EntryAt, LedgerRow, Log, Place, entries_at, log_of
+from console.queries.peek import PeekedMessage, peek
+
+__all__ = ["examine"]
+
+
+def examine(topic_id: int, *, position: int, from_end: bool) -> PeekedMessage | None:
+    """The message at `position`, counted from 1; None when fewer are kept. About twenty queries by primary key."""
+    log = log_of(topic_id)
+    if not log.ledgers:
+        return None
+    first = log.ledgers[0].messages_before
+    wanted = log.total_messages - position + 1 if from_end else first + position
+    if not first < wanted <= log.total_messages:
+        return None
+    for ledger in log.ledgers:
+        if ledger.messages_before < wanted <= ledger.messages_before + ledger.messages:
+            return _in_ledger(log, ledger, wanted)
+    return None
+
+
+def _in_ledger(log: Log, ledger: LedgerRow, wanted: int) -> PeekedMessage | None:
+    """By binary search: cumulative counts grow with the entry."""
+    low, high = 0, ledger.entries - 1
+    found: EntryAt | None = None
+    while low <= high:
+        middle = (low + high) // 2
+        place: Place = (ledger.ledger_id, middle)
+        entry = entries_at(log, [place]).get(place)
+        if entry is None:
+            return None  # trimmed meanwhile
+        if entry.cumulative_messages >= wanted:
+            found, high = entry, middle - 1
+        else:
+            low = middle + 1
+    if found is None:
+        return None
+    messages = peek(log, [found.place], unacked={}, limit=found.messages)
+    index = wanted - (found.cumulative_messages - found.messages) - 1
+    return messages[index] if index < len(messages) else next(iter(messages), None)

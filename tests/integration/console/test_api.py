@@ -1,0 +1,214 @@
+"""`/api/v1`: who may, what is answered, and what goes wrong, as problem documents."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from broker.service import acts
+from broker.service.acts import KINDS
+from tests.integration.console.fake_acts import FakeActs
+from tests.integration.console.shop import Shop
+
+ORDERS = "persistent://public/default/orders"
+CLEAR = {"kind": "clear", "topic": ORDERS, "subscription": "billing"}
+READS = "/api/v1/topics/persistent/public/default/orders"
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> FakeActs:
+    """A broker that answers from memory."""
+    fake = FakeActs()
+    for name in ("plan", "apply", "plan_undo", "get"):
+        monkeypatch.setattr(acts, name, getattr(fake, name))
+    return fake
+
+
+def post(client: Client, address: str, body: Any = None, **more: Any) -> Any:
+    return client.post(address, json.dumps(body or {}), content_type="application/json", **more)
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
+
+
+@pytest.fixture
+def staff(db: None) -> dict[str, str]:
+    """Headers of a staff user."""
+    User.objects.create_user("root", password="tested-7", is_staff=True)
+    return basic("root", "tested-7")
+
+
+def test_plan_apply_undo(operator: Client, broker: FakeActs) -> None:
+    planned = post(operator, "/api/v1/acts", {**CLEAR, "topic": "orders", "reason": "why"})
+    assert (planned.status_code, planned["Location"]) == (201, "/api/v1/acts/1")
+    assert planned.json()["plan"]["replayed_messages"] == 4
+    assert broker.asked[0][1][:3] == ("clear", ORDERS, "billing")
+    assert broker.asked[0][1][5].startswith("api ")
+    applied = post(operator, "/api/v1/acts/1/apply", {"reason": "because"})
+    assert (applied.status_code, applied.json()["state"]) == (200, "applied")
+    assert operator.get("/api/v1/acts/1").json()["reason"] == "because"
+    undo = post(operator, "/api/v1/acts/1/undo")
+    assert (undo.status_code, undo["Location"], undo.json()["undo_of"]) == (201, "/api/v1/acts/2", 1)
+
+
+def test_an_act_that_nobody_answered_is_202_and_has_an_address(operator: Client, broker: FakeActs) -> None:
+    broker.answers = False
+    answer = post(operator, "/api/v1/acts", CLEAR)
+    assert (answer.status_code, answer["Location"], answer["Retry-After"]) == (202, "/api/v1/acts/1", "1")
+    assert answer.json()["is_waiting"] is True
+    broker.acts[1] = replace(broker.acts[1], state="applying", progress={"redriven_messages": 5})
+    assert operator.get("/api/v1/acts/1").json()["progress"] == {"redriven_messages": 5}
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "status", "retriable"),
+    [
+        ("refused", "ActConflict", 409, True),
+        ("refused", "ConsumerBusy", 409, True),
+        ("refused", "MetadataError", 422, False),
+        ("failed", "UnknownError", 500, False),
+        ("expired", "ActExpired", 503, True),
+    ],
+)
+def test_a_refusal_is_a_problem_with_code_and_act(
+    state: str, code: str, status: int, retriable: bool, operator: Client, broker: FakeActs,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    post(operator, "/api/v1/acts", CLEAR)
+    broken = replace(broker.acts[1], state=state, error="no, because", error_code=code)
+    monkeypatch.setattr(acts, "apply", lambda *_, **__: broken)
+    answer = post(operator, "/api/v1/acts/1/apply")
+    assert answer["Content-Type"] == "application/problem+json"
+    body = answer.json()
+    assert (answer.status_code, body["status"], body["code"], body["retriable"]) == (
+        status, status, code, retriable,
+    )  # fmt: skip
+    assert (body["detail"], body["act"], body["instance"]) == ("no, because", 1, "/api/v1/acts/1")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"{", 400, "NotJson"),
+        (b"[1]", 400, "NotJson"),
+        (b"[" * 100_000, 400, "NotJson"),
+        (b"\xff", 400, "NotJson"),
+        (b"{}", 422, "InvalidParameters"),
+        (b'{"kind": 1, "topic": "a"}', 422, "InvalidParameters"),
+        (b'{"kind": "clear", "topic": "a\\u0000", "subscription": "s"}', 422, "InvalidParameters"),
+        (b'{"kind": "clear", "topic": "a//b", "subscription": "s"}', 422, "InvalidParameters"),
+        (b'{"kind": "explode", "topic": "a", "subscription": "s"}', 422, "InvalidParameters"),
+        (b'{"kind": "undo", "topic": "a", "subscription": "s"}', 422, "InvalidParameters"),
+        (b'{"kind": "clear", "topic": "a"}', 422, "InvalidParameters"),
+        (b'{"kind": "delete_bookmark", "topic": "a", "subscription": "s", "parameters": {"name": "n"}}', 422,
+         "InvalidParameters"),
+        (b'{"kind": "clear", "topic": "a", "subscription": "s", "force": 1}', 422, "InvalidParameters"),
+        (b'{"kind": "clear", "topic": "a", "subscription": "s", "parameters": []}', 422, "InvalidParameters"),
+        (b'{"kind": "skip", "topic": "a", "subscription": "s", "parameters": {"messages": 0}}', 422,
+         "InvalidParameters"),
+        (b" " * 3_000_000, 413, "TooLarge"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_said(body: bytes, status: int, code: str, operator: Client) -> None:
+    answer = operator.post("/api/v1/acts", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.json()
+    assert answer.json()["retriable"] is False
+
+
+def test_who_may_call(
+    operator: Client, looker: Client, nobody: Client, staff: dict[str, str], broker: FakeActs, shop: Shop
+) -> None:
+    assert (nobody.get("/api/v1/acts").status_code, post(nobody, "/api/v1/acts", CLEAR).status_code) == (
+        401,
+        401,
+    )
+    assert nobody.get("/api/v1/acts")["WWW-Authenticate"].startswith("Basic")
+    assert looker.get("/api/v1/acts").status_code == 200
+    for address in ("/api/v1/acts", "/api/v1/acts/1/apply", "/api/v1/acts/1/undo"):
+        assert post(looker, address, CLEAR).status_code == 403
+    assert looker.get(f"{READS}/subscriptions/billing/peek").status_code == 403
+    assert post(nobody, "/api/v1/acts", CLEAR, headers=staff).status_code == 201
+    for wrong in (
+        basic("root", "x"),
+        basic("nobody", "x"),
+        {"authorization": "Bearer x"},
+        {"authorization": "Basic %"},
+    ):
+        assert post(nobody, "/api/v1/acts", CLEAR, headers=wrong).status_code == 401
+    assert operator.delete("/api/v1/acts/1").status_code == 405
+    assert operator.delete("/api/v1/acts/1")["Allow"] == "GET, HEAD"
+
+
+def test_a_page_of_another_site_can_do_nothing(
+    operator: Client, staff: dict[str, str], broker: FakeActs
+) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = operator.cookies
+    answer = post(strict, "/api/v1/acts", CLEAR)
+    assert (answer.status_code, answer.json()["code"]) == (403, "CsrfFailed")
+    # The credentials that a browser remembers, in the only body that a form can send.
+    form = strict.post("/api/v1/acts", json.dumps(CLEAR), content_type="text/plain", headers=staff)
+    assert form.status_code == 415
+    assert not broker.asked
+    assert post(Client(enforce_csrf_checks=True), "/api/v1/acts", CLEAR, headers=staff).status_code == 201
+    strict.get("/acts/9")
+    token = strict.get("/acts").cookies["csrftoken"].value
+    assert post(strict, "/api/v1/acts", CLEAR, headers={"x-csrftoken": token}).status_code == 201
+
+
+def test_the_log_has_pages(operator: Client, shop: Shop, broker: FakeActs) -> None:
+    answer = operator.get("/api/v1/acts?kind=clear&q=x").json()
+    assert answer == {"acts": [], "next_before": None}
+    assert operator.get("/api/v1/acts?before=x").status_code == 400
+    assert operator.get("/api/v1/acts/99").json()["code"] in ("ActNotFound", "InvalidParameters")
+
+
+def test_peek_examine_and_analysis(operator: Client, shop: Shop) -> None:
+    peeked = operator.get(f"{READS}/subscriptions/billing/peek?limit=2").json()["messages"]
+    assert len(peeked) == 2
+    first = operator.get(f"{READS}/examine").json()
+    last = operator.get(f"{READS}/examine?from=latest").json()
+    assert (first["ledger_id"], first["entry_id"]) < (last["ledger_id"], last["entry_id"])
+    whole = operator.get(f"{READS}/subscriptions/billing/backlog").json()
+    assert whole["is_whole"]
+    assert whole["entries"] > 2
+    assert whole["messages"] >= whole["entries"]
+    part = operator.get(f"{READS}/subscriptions/billing/backlog?entries=1").json()
+    assert (part["entries"], part["is_whole"], part["stopped_by"]) == (1, False, "entries")
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        (f"{READS}/examine?position=0", 400),
+        (f"{READS}/examine?from=middle", 400),
+        (f"{READS}/examine?position=1000000", 404),
+        (f"{READS}-not/examine", 404),
+        (f"{READS}/subscriptions/nope/peek", 404),
+        (f"{READS}/subscriptions/billing/peek?limit=101", 400),
+        (f"{READS}/subscriptions/billing/peek?limit=٣", 400),
+        (f"{READS}/subscriptions/billing/backlog?entries=10001", 400),
+    ],
+)
+def test_a_read_that_makes_no_sense(address: str, status: int, operator: Client, shop: Shop) -> None:
+    answer = operator.get(address)
+    assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
+
+
+def test_the_description_names_every_kind_and_every_address(nobody: Client) -> None:
+    document = nobody.get("/api/v1/openapi.json").json()
+    kinds = {
+        each["properties"]["kind"]["const"] for each in document["components"]["schemas"]["NewAct"]["oneOf"]
+    }
+    assert kinds == {name for name, kind in KINDS.items() if kind.is_asked_for}
+    assert {"/acts", "/acts/{act_id}", "/acts/{act_id}/apply", "/acts/{act_id}/undo"} <= document[
+        "paths"
+    ].keys()
+    assert len(document["paths"]) == 7
