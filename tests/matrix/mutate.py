@@ -69,7 +69,11 @@ class Copy:
             cwd=self._root,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "HYPOTHESIS_STORAGE_DIRECTORY": str(self._root / ".hypothesis")},
+            env={
+                **os.environ,
+                "HYPOTHESIS_STORAGE_DIRECTORY": str(self._root / ".hypothesis"),
+                "VELA_SHRINK": "0",
+            },
             start_new_session=True,
         )
         try:

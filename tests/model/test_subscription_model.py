@@ -643,8 +643,8 @@ class ExclusiveMachine(SubscriptionMachine):
 
 
 def test_i1_i2_i3_i5_i6_i7_i8_i13_i14_i18_i21_shared_against_a_set_of_acked_messages() -> None:
-    run_state_machine_as_test(SharedMachine, settings=model_settings(examples=40))
+    run_state_machine_as_test(SharedMachine, settings=model_settings(examples=80))
 
 
 def test_i1_i2_i3_i4_i5_i7_i11_i14_i18_i21_exclusive_against_a_set_of_acked_messages() -> None:
-    run_state_machine_as_test(ExclusiveMachine, settings=model_settings(examples=40))
+    run_state_machine_as_test(ExclusiveMachine, settings=model_settings(examples=80))
