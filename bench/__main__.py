@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from bench.figures import Figure
 from bench.machine import describe
 from bench.profiling import profiled, top
-from bench.questions import QUESTIONS
+from bench.questions import QUESTIONS, SETTINGS
 from bench.report import number
 from bench.results_file import RESULTS, keep
 from bench.setting import Setting
@@ -35,7 +35,7 @@ def main() -> int:
 
 def _ask(name: str, options: argparse.Namespace) -> tuple[list[Figure], dict[str, str]]:
     """A Vela of its own: no question inherits another's tables, caches or dead rows."""
-    with started_vela() as vela:
+    with started_vela(SETTINGS.get(name)) as vela:
         pids = vela.pids()
         setting = Setting(
             vela=vela,

@@ -13,14 +13,16 @@ from bench.questions import (
     held_pulls,
     held_snapshot,
     latency,
+    many_topics,
     publish_binary,
     reset,
+    steady_disk,
     websocket_cycle,
     websocket_publish,
 )
 from bench.setting import Setting
 
-__all__ = ["QUESTIONS"]
+__all__ = ["QUESTIONS", "SETTINGS"]
 
 QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "publish_binary": publish_binary.ask,
@@ -34,4 +36,11 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "bad_peers": bad_peers.ask,
     "held_pulls": held_pulls.ask,
     "delayed": delayed.ask,
+    "steady_disk": steady_disk.ask,
+    "many_topics": many_topics.ask,
+}
+
+# Vela's environment for a question that needs another than the defaults.
+SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "steady_disk": steady_disk.SETTINGS,
 }

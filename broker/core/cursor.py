@@ -445,7 +445,9 @@ class Cursor:
 
     def _ack_unstored(self, position: Position) -> AckResult:
         """Trimmed entries are past; anything else never existed."""
-        if position < self._ledgers.first_position():
+        ledger = self._ledgers.get(position.ledger_id)
+        is_emptied = ledger is not None and ledger.sealed and not ledger.entries
+        if is_emptied or position < self._ledgers.first_position():
             return _NOTHING
         raise InvalidAck(
             f"ack of {position}, which is not stored; the last entry is {self._ledgers.last_position()}"

@@ -13,6 +13,10 @@ __all__ = ["Moving", "Rates"]
 
 _WEIGHT = 0.4  # of the newest second: a change is seen at once and settled after about five reports
 _NOTHING_PER_S = 0.05
+_FORGET_EVERY = (
+    60  # looks; going through ten thousand topics at each would cost what they are to cost together
+)
+_TRICKLE_PER_S = 1.0  # messages: below it a report without news ends the rate
 
 
 @dataclass(slots=True)
@@ -33,6 +37,10 @@ class _Pair:
 
     def update(self, first: int, second: int, now_ms: int) -> tuple[float, float]:
         elapsed_s = max(0.001, (now_ms - self.at_ms) / 1000)
+        # Of a topic with a message a minute one report says so and the next that it is over, not six.
+        is_trickle = self.first == first and self.second == second and self.first_rate < _TRICKLE_PER_S
+        if is_trickle:
+            self.first_rate = self.second_rate = 0.0
         self.first_rate += _WEIGHT * ((first - self.first) / elapsed_s - self.first_rate)
         self.second_rate += _WEIGHT * ((second - self.second) / elapsed_s - self.second_rate)
         if abs(self.first_rate) < _NOTHING_PER_S:
@@ -52,26 +60,35 @@ class Rates:
     def __init__(self) -> None:
         self._topics: dict[Topic, _Pair] = {}
         self._subscriptions: dict[Subscription, _Pair] = {}
+        self._moving = Moving()
+        self._looks = 0
 
     def of_topic(self, topic: Topic, messages: int, size_bytes: int, now_ms: int) -> tuple[float, float]:
         """Messages and bytes per second since the last call, smoothed; 0 at the first."""
         pair = self._topics.setdefault(topic, _Pair(messages, size_bytes, now_ms))
-        return pair.update(messages, size_bytes, now_ms)
+        rates = pair.update(messages, size_bytes, now_ms)
+        (self._moving.topics.add if pair.is_moving() else self._moving.topics.discard)(topic)
+        return rates
 
     def of_subscription(self, each: Subscription, out: int, acked: int, now_ms: int) -> tuple[float, float]:
         """Messages delivered and acked per second since the last call, smoothed; 0 at the first."""
         pair = self._subscriptions.setdefault(each, _Pair(out, acked, now_ms))
-        return pair.update(out, acked, now_ms)
+        rates = pair.update(out, acked, now_ms)
+        (self._moving.subscriptions.add if pair.is_moving() else self._moving.subscriptions.discard)(each)
+        return rates
 
     def still_moving(self) -> Moving:
-        """Whoever must be reported again although nothing changed; who is gone or still is forgotten."""
-        self._topics = {topic: pair for topic, pair in self._topics.items() if topic.is_open}
-        self._subscriptions = {
-            each: pair
-            for each, pair in self._subscriptions.items()
-            if each.topic.is_open and not each.is_deleted
-        }
-        return Moving(
-            {topic for topic, pair in self._topics.items() if pair.is_moving()},
-            {each for each, pair in self._subscriptions.items() if pair.is_moving()},
-        )
+        """Whoever must be reported again although nothing changed; who is gone is forgotten now and then."""
+        self._looks += 1
+        if self._looks % _FORGET_EVERY == 0:
+            self._topics = {topic: pair for topic, pair in self._topics.items() if topic.is_open}
+            self._subscriptions = {
+                each: pair for each, pair in self._subscriptions.items() if not _is_gone(each)
+            }
+        self._moving.topics = {topic for topic in self._moving.topics if topic.is_open}
+        self._moving.subscriptions = {each for each in self._moving.subscriptions if not _is_gone(each)}
+        return Moving(set(self._moving.topics), set(self._moving.subscriptions))
+
+
+def _is_gone(subscription: Subscription) -> bool:
+    return subscription.is_deleted or not subscription.topic.is_open

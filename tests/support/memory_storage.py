@@ -16,11 +16,12 @@ from unittest.mock import patch
 
 from broker.core.cursor_state import AckChunk, AckOverlay, CursorFlush, CursorState
 from broker.core.entry import StoredEntry
+from broker.core.ledger import LedgerInfo
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.service import writer as writer_module
 from broker.service.connections import ConnectionPool
-from broker.storage import acts, cursors, log, sessions, topics
+from broker.storage import acts, cursors, lifetime, log, sessions, topics
 
 __all__ = ["MemoryStorage", "StoredCursor"]
 
@@ -111,6 +112,8 @@ class MemoryStorage:
         self.cursors: dict[int, tuple[int, StoredCursor]] = {}  # subscription → topic, rows
         self.acts: dict[int, _Act] = {}
         self.consumers: dict[int, sessions.ConsumerRow] = {}  # sessions, by key
+        self.holds: list[Position] = []  # of open undo windows, as trimming asks for them
+        self.bookmarks: list[Position] = []
         self.is_answering = asyncio.Event()  # cleared, reads wait
         self.is_answering.set()
         self._last_id = 0
@@ -130,6 +133,7 @@ class MemoryStorage:
                 (sessions, ("upsert_consumers", "delete_sessions")),
                 (acts, ("finish", "apply_to_cursor", "record_client_act", "undo_source", "latest_move")),
                 (acts, ("open_undos", "store_overlays")),
+                (lifetime, ("seal_ledger", "trim", "undo_holds", "bookmark_holds")),
             ):
                 for name in names:
                     stack.enter_context(patch.object(module, name, getattr(self, f"_{name}")))
@@ -266,6 +270,56 @@ class MemoryStorage:
             ),
         )
         return ledger_id
+
+    # -- lifetime
+
+    async def _seal_ledger(self, _: object, *, topic_id: int, owner_epoch: int, ledger: LedgerInfo) -> bool:
+        row = self.ledgers[ledger.ledger_id][1]
+        self.ledgers[ledger.ledger_id] = (
+            topic_id,
+            replace(
+                row,
+                segment_id=row.segment_id if ledger.entries else None,
+                sealed=True,
+                entries=ledger.entries,
+                messages=ledger.messages,
+                size_bytes=ledger.size_bytes,
+                first_append_ms=ledger.first_append_ms,
+                last_append_ms=ledger.last_append_ms,
+            ),
+        )
+        return True
+
+    async def _trim(self, _: object, *, topic_id: int, owner_epoch: int, through: int) -> bool:
+        newest = max(ledger_id for ledger_id, (owner, _row) in self.ledgers.items() if owner == topic_id)
+        for ledger_id, (owner, row) in list(self.ledgers.items()):
+            if owner != topic_id or ledger_id > through:
+                continue
+            if ledger_id < newest:
+                del self.ledgers[ledger_id]
+            elif row.sealed:
+                emptied = replace(
+                    row,
+                    segment_id=None,
+                    entries_before=row.entries_before + row.entries,
+                    messages_before=row.messages_before + row.messages,
+                    bytes_before=row.bytes_before + row.size_bytes,
+                    entries=0,
+                    messages=0,
+                    size_bytes=0,
+                    first_append_ms=0,
+                )
+                self.ledgers[ledger_id] = (topic_id, emptied)
+        self.entries = {
+            position: entry for position, entry in self.entries.items() if position.ledger_id > through
+        }
+        return True
+
+    async def _undo_holds(self, _: object, topic_id: int) -> list[Position]:
+        return self.holds
+
+    async def _bookmark_holds(self, _: object, topic_id: int) -> list[Position]:
+        return self.bookmarks
 
     # -- cursors
 
