@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.core.errors import NotAllowed, TopicNotFound
 from broker.service.connections import repeat_until_done
 from broker.service.effective_policies import effective_policies
 from broker.service.non_persistent_topic import NonPersistentTopic
+from broker.storage import policies as policy_store
 from broker.storage import topics as store
 
 if TYPE_CHECKING:
@@ -50,9 +52,10 @@ class NonPersistentTopics:
             NonPersistentTopic(name, policies=policies, services=self._services, on_empty=self._forget),
         )
 
-    async def refresh_policies(self) -> None:
-        """An operator changed a document."""
-        for topic in self.all():
+    async def reload_policies(self, covers: Callable[[TopicName], bool]) -> int:
+        """A document was changed: put it in force on the topics it covers; how many there are."""
+        topics = [each for each in self.all() if covers(each.name)]
+        for topic in topics:
             name = topic.name
             row = await repeat_until_done(
                 self._services.pool,
@@ -60,17 +63,18 @@ class NonPersistentTopics:
                 what="finding a topic",
             )
             topic.set_policies(await self._policies(name, row))
+        return len(topics)
 
     async def _policies(self, name: TopicName, row: store.TopicRow | None) -> Policies:
         if row is not None:
             namespace, own = row.namespace_policies, row.topic_policies
         else:
-            own = {}
-            namespace = await repeat_until_done(
+            stored = await repeat_until_done(
                 self._services.pool,
-                lambda c: store.namespace_policies(c, name.tenant, name.namespace),
+                lambda c: policy_store.of_namespace(c, name.tenant, name.namespace),
                 what="reading policies",
             )
+            namespace, own = {} if stored is None else stored.document, {}
         return effective_policies(self._services.settings, namespace, own, where=name.full)
 
     def close(self) -> None:

@@ -214,7 +214,7 @@ async def reload_policies(broker: Broker, holder: Holder) -> int:
         if topic.is_open and topic.name.full in stored:
             namespace, own = stored[topic.name.full]
             topic.set_policies(effective_policies(broker.settings, namespace, own, where=topic.name.full))
-    return len(topics)
+    return len(topics) + await broker.non_persistent.reload_policies(holder.covers)
 
 
 async def overridden(pool: ConnectionPool, state: PolicyState, names: list[str]) -> dict[str, int]:

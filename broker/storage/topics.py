@@ -24,7 +24,6 @@ __all__ = [
     "insert_topics",
     "ledgers_of",
     "names_in_namespace",
-    "namespace_policies",
     "newest_segment",
     "open_segment",
     "refresh_entry_views",
@@ -129,13 +128,6 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
     )
     cursor = await connection.execute(query("topics", "namespace_topics"), (escaped + "%",))
     return [row[0] for row in await cursor.fetchall()]
-
-
-async def namespace_policies(connection: Connection, tenant: str, namespace: str) -> Mapping[str, object]:
-    """The stored document, not checked; empty for a namespace that is not stored."""
-    cursor = await connection.execute(query("topics", "namespace_policies"), (tenant, namespace))
-    row = await cursor.fetchone()
-    return {} if row is None else row[0]
 
 
 async def take_topic(connection: Connection, topic_id: int, *, token: int) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.core.entry import FLAG_CHUNK
 from broker.core.errors import BrokerError, ChecksumFailed, MessageTooLarge, NotAllowed
 from broker.service.values import Receipt, SendRequest
-from broker.transports.entry_facts import entry_flags
+from broker.transports.entry_facts import check_chunk, entry_flags
 from broker.transports.key_hash import entry_slot
 from broker.transports.server_errors import server_error
 from vela.wire.checksum import MAGIC
@@ -85,6 +85,8 @@ class ProducerSlot:
                 f"payload of {payload_bytes} bytes, the limit is {self._connection.max_message_bytes}"
                 " (VELA_MAX_MESSAGE_BYTES)"
             )
+        if header.num_chunks > 1:
+            check_chunk(header)
         flags = entry_flags(header)
         if payload_bytes > (producer.max_message_bytes or payload_bytes) and not flags & FLAG_CHUNK:
             raise MessageTooLarge(

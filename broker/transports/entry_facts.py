@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.entry import FLAG_BATCH, FLAG_CHUNK, FLAG_LAST_CHUNK, FLAG_MARKER
+from broker.core.errors import NotAllowed
 
 if TYPE_CHECKING:
     from vela.wire.entry import EntryHeader
 
-__all__ = ["entry_flags"]
+__all__ = ["check_chunk", "entry_flags"]
 
 
 def entry_flags(header: EntryHeader) -> int:
@@ -22,3 +23,13 @@ def entry_flags(header: EntryHeader) -> int:
         if header.chunk_id == header.num_chunks - 1:
             flags |= FLAG_LAST_CHUNK
     return flags
+
+
+def check_chunk(header: EntryHeader) -> None:
+    """Raises NotAllowed for a part of a large message that no consumer could put together (protocol 1.4)."""
+    if header.is_batch:
+        raise NotAllowed("a chunk is never a batch: send large messages without batching")
+    if header.chunk_uuid is None:
+        raise NotAllowed("a chunk needs the uuid of its message")
+    if not 0 <= header.chunk_id < header.num_chunks:
+        raise NotAllowed(f"chunk {header.chunk_id} of {header.num_chunks}: they are numbered from 0")

@@ -32,7 +32,15 @@ class Workload:
     """One producer and one consumer on a topic; `stop_sending` and `stop` end them."""
 
     def __init__(
-        self, url: str, topic: str, *, subscription: str, shared: bool, rate_per_s: int, batching: bool
+        self,
+        url: str,
+        topic: str,
+        *,
+        subscription: str,
+        shared: bool,
+        rate_per_s: int,
+        batching: bool,
+        deduplicated: bool = False,
     ) -> None:
         self.record = Record()
         self.topic = topic
@@ -47,6 +55,8 @@ class Workload:
         )
         self._producer = self._client.create_producer(
             topic,
+            # A name of its own: the broker knows the sends of the connection before by it.
+            producer_name="chaos" if deduplicated else None,
             batching_enabled=batching,
             batching_max_publish_delay_ms=5,
             send_timeout_millis=0,  # wait for the broker to come back, for ever

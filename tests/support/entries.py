@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from vela.wire.checksum import MAGIC
 from vela.wire.entry import with_checksum
@@ -40,15 +41,17 @@ def batch_without_highest(producer_name: str, sequence_ids: Sequence[int]) -> by
     return _entry(metadata, payload)
 
 
-def chunk(producer_name: str, sequence_id: int, chunk_id: int, chunks: int) -> bytes:
-    """One part of a large message."""
-    metadata = MessageMetadata(
-        producer_name=producer_name,
-        sequence_id=sequence_id,
-        publish_time=1,
-        uuid=f"{producer_name}-{sequence_id}",
-        chunk_id=chunk_id,
-        num_chunks_from_msg=chunks,
-        total_chunk_msg_size=chunks,
-    )
-    return _entry(metadata, b"%d" % chunk_id)
+def chunk(
+    producer_name: str, sequence_id: int, chunk_id: int, chunks: int, payload: bytes = b"", **others: Any
+) -> bytes:
+    """One part of a large message; other fields of its metadata as given, None = not there."""
+    fields: dict[str, Any] = {
+        "producer_name": producer_name,
+        "sequence_id": sequence_id,
+        "publish_time": 1,
+        "uuid": f"{producer_name}-{sequence_id}",
+        "chunk_id": chunk_id,
+        "num_chunks_from_msg": chunks,
+        "total_chunk_msg_size": chunks,
+    }
+    return _entry(MessageMetadata(**(fields | others)), payload or b"%d" % chunk_id)

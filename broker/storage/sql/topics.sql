@@ -11,9 +11,6 @@ WHERE t.name = %s
 -- name: partitions_of
 SELECT partitions FROM vela_topic WHERE name = %s
 
--- name: namespace_policies
-SELECT n.policies FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id WHERE t.name = %s AND n.name = %s
-
 -- name: namespace_topics
 SELECT name FROM vela_topic WHERE partitions = 0 AND name LIKE %s ORDER BY name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import psycopg
 import pytest
 
 from broker.core.position import Position
@@ -170,7 +171,7 @@ async def test_chunks_are_stored_once_each(dedup: BrokerRun) -> None:
 
 
 @pytest.mark.parametrize("flushes", [False, True], ids=["nothing flushed", "half flushed"])
-async def test_i10_after_a_crash_nothing_is_stored_twice(broker_url: str, flushes: bool) -> None:
+async def test_after_a_crash_nothing_is_stored_twice(broker_url: str, flushes: bool) -> None:
     async with running(broker_url) as first:
         topic = await first.policies("t", deduplication=True)
         producer = await first.producer(name="p")
@@ -269,6 +270,30 @@ async def test_a_flush_that_fails_is_made_up_for(dedup: BrokerRun) -> None:
         lambda: rows(dedup.database_url, "SELECT sequence_id FROM vela_deduplicated_producer") == [(0,)],
         "the next round stores it",
     )
+
+
+async def test_a_flush_that_comes_late_only_costs_reading(broker_url: str) -> None:
+    async with running(broker_url) as first:
+        topic = await first.policies("t", deduplication=True)
+        producer = await first.producer(name="p")
+        send(producer, *range(10))
+        await producer.has_receipts(10)
+        trap = first.proxy.trap("INSERT INTO vela_deduplication", Moment.LATE_REQUEST)
+        with pytest.raises(psycopg.OperationalError):
+            await deduplication_keeper.flush(first.broker.services, [topic])
+        send(producer, *range(10, 20))
+        await producer.has_receipts(20)
+        await deduplication_keeper.flush(first.broker.services, [topic])
+        state = "SELECT sequence_id, entry_id FROM vela_deduplicated_producer JOIN vela_deduplication USING (topic_id)"
+        assert one_row(broker_url, state) == (19, 19)
+        trap.release()
+        await trap.passed.wait()
+        assert one_row(broker_url, state) == (9, 9)
+    async with running(broker_url) as second:
+        again = await second.producer(name="p")
+        send(again, *range(21))
+        await again.has_receipts(21)
+        assert stored(second) == list(range(21))
 
 
 async def test_a_stale_owner_stores_no_state(dedup: BrokerRun) -> None:

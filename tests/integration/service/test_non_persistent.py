@@ -6,13 +6,14 @@ import asyncio
 
 import pytest
 
-from broker.core.errors import ConsumerBusy, NotAllowed, ProducerFenced, SubscriptionBusy
+from broker.core.errors import ConsumerBusy, NotAllowed, ProducerBusy, ProducerFenced, SubscriptionBusy
 from broker.core.position import Position
 from broker.core.producer_access import AccessMode
 from broker.core.subscription import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.service.policies import Holder, reload_policies
 from broker.service.values import AckRequest
-from tests.support.broker_harness import BrokerRun, one_row
+from tests.support.broker_harness import BrokerRun, one_row, rows
 
 T = "non-persistent://public/default/ticks"
 
@@ -141,3 +142,16 @@ async def test_partitions_of_a_non_persistent_topic(run: BrokerRun) -> None:
     producer = await run.producer(f"{T}-partition-0")
     assert producer.producer is not None
     assert producer.producer.topic_name.partition == 0
+
+
+async def test_the_namespace_s_policies_hold_and_change_while_it_is_used(run: BrokerRun) -> None:
+    await run.producer("persistent://public/default/makes-the-namespace")
+    rows(run.database_url, "UPDATE vela_namespace SET policies = '{\"max_producers\": 1}'")
+    first = await run.producer(T)
+    with pytest.raises(ProducerBusy, match="max_producers"):
+        await run.producer(T)
+    rows(run.database_url, "UPDATE vela_namespace SET policies = '{\"max_producers\": 2}'")
+    holder = Holder.of_namespace("public/default")
+    assert await reload_policies(run.broker, holder) == 2
+    await run.producer(T)
+    await first.publish(1)

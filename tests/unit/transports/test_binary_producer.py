@@ -112,6 +112,30 @@ async def test_the_topics_own_message_limit_spares_chunks(broker: FakeBroker, cl
     assert "max_message_bytes" in refused.message
 
 
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (entries.chunk("p", 1, 0, 2, num_messages_in_batch=1, payload=b"x" * 50), "never a batch"),
+        (entries.chunk("p", 1, 0, 2, uuid=None), "uuid"),
+        (entries.chunk("p", 1, 2, 2), "numbered from 0"),
+        (entries.chunk("p", 1, -1, 2), "numbered from 0"),
+    ],
+)
+async def test_chunks_nobody_could_put_together_are_refused(
+    client: WireClient, data: bytes, why: str
+) -> None:
+    await client.open_producer()
+    client.tell(send(0), send(1, data), send(2, entries.chunk("p", 2, 0, 2)))
+    await settle()
+    first, refused, third = client.heard()
+    assert (first.send_receipt.sequence_id, third.send_receipt.sequence_id) == (0, 2)
+    assert (refused.send_error.sequence_id, ServerError(refused.send_error.error)) == (
+        1,
+        ServerError.NOT_ALLOWED_ERROR,
+    )
+    assert why in refused.send_error.message
+
+
 async def test_schemas_are_stored_and_found(client: WireClient) -> None:
     schema = Schema(name="s", type=2, data=b"{}", properties={})
     client.tell(

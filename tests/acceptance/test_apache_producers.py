@@ -1,0 +1,185 @@
+"""Apache's own client, unmodified: deduplication, exclusive producers, chunks, schemas, non-persistent topics."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pulsar
+import pulsar.schema
+import pytest
+
+from tests.support.vela import VelaProcess
+from tests.support.waiting import wait_until
+
+RECEIVE_MS = 20_000
+
+
+def connected(vela: VelaProcess) -> pulsar.Client:
+    return pulsar.Client(
+        vela.pulsar_url,
+        operation_timeout_seconds=20,
+        logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+    )
+
+
+@pytest.fixture
+def client(vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = connected(vela)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return f"producers-{abs(hash(request.node.name)):x}"
+
+
+def drained(consumer: pulsar.Consumer, count: int) -> list[bytes]:
+    messages = [consumer.receive(RECEIVE_MS) for _ in range(count)]
+    with pytest.raises(pulsar.Timeout):
+        consumer.receive(500)
+    return [message.data() for message in messages]
+
+
+@pytest.mark.parametrize("batching", [True, False], ids=["batches", "single"])
+def test_what_a_program_sends_again_after_its_restart_is_stored_once(
+    vela: VelaProcess, topic: str, batching: bool
+) -> None:
+    full = f"persistent://public/default/{topic}"
+    vela.manage("createtopic", topic)
+    vela.manage("setpolicy", full, "deduplication=true", "--yes")
+
+    def send(first: int, end: int) -> int:
+        """As a program that numbers its messages by what it reads; returns where the broker says it was."""
+        client = connected(vela)
+        producer = client.create_producer(
+            full, producer_name="reader-of-a-file", batching_enabled=batching, batching_max_messages=7
+        )
+        last = producer.last_sequence_id()
+        for number in range(first, end):
+            producer.send_async(b"%d" % number, lambda *_: None, sequence_id=number * 10)
+        producer.flush()
+        client.close()
+        return int(last)
+
+    # With batches a program goes on after what the broker has; message by message it may begin anywhere before.
+    assert send(0, 50) == -1
+    assert send(50 if batching else 30, 80) == 490
+    vela.kill("broker")
+    assert send(80 if batching else 60, 100) == 790
+    client = connected(vela)
+    consumer = client.subscribe(full, "s", initial_position=pulsar.InitialPosition.Earliest)
+    assert drained(consumer, 100) == [b"%d" % number for number in range(100)]
+    client.close()
+
+
+def test_exclusive_access(vela: VelaProcess, client: pulsar.Client, topic: str) -> None:
+    mode = pulsar.ProducerAccessMode
+    owner = client.create_producer(topic, access_mode=mode.Exclusive)
+    for wanted in (mode.Exclusive, mode.Shared):
+        with pytest.raises(pulsar.PulsarException):
+            client.create_producer(topic, access_mode=wanted)
+    other = connected(vela)
+    waited: list[pulsar.Producer] = []
+    thread = threading.Thread(
+        target=lambda: waited.append(other.create_producer(topic, access_mode=mode.WaitForExclusive))
+    )
+    thread.start()
+    owner.send(b"1")
+    assert not waited
+    owner.close()
+    thread.join(timeout=20)
+    (second,) = waited
+    second.send(b"2")
+    third = client.create_producer(topic, access_mode=mode.ExclusiveWithFencing)
+    third.send(b"3")
+    with pytest.raises(pulsar.PulsarException):
+        second.send(b"too late")
+    other.close()
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    assert drained(consumer, 3) == [b"1", b"2", b"3"]
+
+
+def test_large_messages_travel_in_chunks(client: pulsar.Client, topic: str) -> None:
+    producer = client.create_producer(topic, chunking_enabled=True, batching_enabled=False)
+    payloads = [bytes([number]) * size for number, size in enumerate((12_000_000, 10, 6_000_000))]
+    for payload in payloads:
+        producer.send(payload)
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    for payload in payloads:
+        message = consumer.receive(RECEIVE_MS)
+        assert message.data() == payload
+        consumer.acknowledge(message)
+
+
+class OrderV1(pulsar.schema.Record):  # type: ignore[misc]  # the client has no types
+    number = pulsar.schema.Integer()
+
+
+class OrderV2(pulsar.schema.Record):  # type: ignore[misc]
+    number = pulsar.schema.Integer()
+    note = pulsar.schema.String(required_default=True)  # else its schema names no default
+
+
+class OrderV3(pulsar.schema.Record):  # type: ignore[misc]
+    number = pulsar.schema.String()
+
+
+OrderV2.__name__ = OrderV3.__name__ = "OrderV1"  # versions of one record
+
+
+def test_schemas_are_versioned_checked_and_read(client: pulsar.Client, topic: str) -> None:
+    kind = pulsar.schema.JsonSchema
+    producer = client.create_producer(topic, schema=kind(OrderV1))
+    consumer = client.subscribe(topic, "s", schema=kind(OrderV1))
+    producer.send(OrderV1(number=7))
+    message = consumer.receive(RECEIVE_MS)
+    assert message.value().number == 7
+    assert message.schema_version() == "\0" * 8
+    client.create_producer(topic, schema=kind(OrderV2)).send(OrderV2(number=8, note="x"))
+    assert consumer.receive(RECEIVE_MS).schema_version() == "\0" * 7 + "\1"
+    for refused in (kind(OrderV3), pulsar.schema.StringSchema()):
+        with pytest.raises(pulsar.IncompatibleSchema):
+            client.create_producer(topic, schema=refused)
+        with pytest.raises(pulsar.IncompatibleSchema):
+            client.subscribe(topic, "other", schema=refused)
+
+
+def test_a_primitive_schema(client: pulsar.Client, topic: str) -> None:
+    producer = client.create_producer(topic, schema=pulsar.schema.StringSchema())
+    consumer = client.subscribe(topic, "s", schema=pulsar.schema.StringSchema())
+    producer.send("Übung")
+    assert consumer.receive(RECEIVE_MS).value() == "Übung"
+
+
+def test_a_non_persistent_topic_reaches_who_is_there(
+    vela: VelaProcess, client: pulsar.Client, topic: str
+) -> None:
+    name = f"non-persistent://public/default/{topic}"
+    producer = client.create_producer(name)
+    producer.send(b"nobody is there")
+    consumers = [
+        client.subscribe(name, f"s{number}", consumer_type=pulsar.ConsumerType.Shared) for number in range(2)
+    ]
+    # Permits come after SUBSCRIBE's answer; until then messages are dropped.
+    results: list[bytes] = []
+
+    def first_arrived() -> bool:
+        producer.send(b"hello")
+        try:
+            results.append(consumers[0].receive(200).data())
+        except pulsar.Timeout:
+            return False
+        return True
+
+    wait_until(first_arrived, "the first message", timeout_s=20)
+    assert set(results) == {b"hello"}
+    message = consumers[1].receive(RECEIVE_MS)
+    consumers[1].acknowledge(message)
+    assert message.data() == b"hello"
+    client.create_producer(name, batching_enabled=True).send(b"in a batch")
+    while (message := consumers[0].receive(RECEIVE_MS)).data() == b"hello":
+        pass
+    assert message.data() == b"in a batch"
+    assert consumers[0].topic() == name
