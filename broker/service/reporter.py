@@ -89,6 +89,9 @@ class Reporter:
                 await self._report()
             except psycopg.OperationalError as error:
                 log.info("report: the database is away (%s)", first_line(error))
+            except psycopg.errors.ForeignKeyViolation as error:
+                # Deleted between the look for its row and the insert; the next report finds it gone.
+                log.info("report: something was deleted meanwhile (%s)", first_line(error))
             except Exception:  # the next report must come
                 log.exception("report")
 
