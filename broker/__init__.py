@@ -1,0 +1,19 @@
+"""Vela's broker as a Django app. `from broker import publish` is what a project's own code needs of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from broker.outbox import apublish, publish
+
+__all__ = ["apublish", "publish"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when asked for: every process imports this package, few of them publish."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from broker import outbox
+
+    return getattr(outbox, name)

@@ -22,6 +22,7 @@ from broker.service.interception import Interception
 from broker.service.lifetime import Lifetime
 from broker.service.metrics import metrics_text
 from broker.service.non_persistent_topics import NonPersistentTopics
+from broker.service.outbox import OutboxMover
 from broker.service.ownership import Ownership
 from broker.service.plugins import load_plugins
 from broker.service.policy_rounds import PolicyRounds
@@ -101,6 +102,7 @@ class Broker:
         services.ownership.on_resumed = self._resumed
         self.non_persistent = NonPersistentTopics(services)
         self.acts = ActRunner(self, pool)
+        self.outbox = OutboxMover(self, pool)
         self.policy_rounds = PolicyRounds(self)
         self._housekeeping = Housekeeping(
             services, lambda: list(self.topics.values()), (self.policy_rounds.turn,)
@@ -116,6 +118,7 @@ class Broker:
         services.writer.start()
         services.flusher.start()
         self.acts.start()
+        self.outbox.start()
         self._housekeeping.start()
         self.lifetime.start()
 
@@ -127,6 +130,7 @@ class Broker:
         self.policy_rounds.stop()
         await self.lifetime.stop()
         await self.acts.stop()
+        await self.outbox.stop()
         services.deadlines.stop()
         services.holds.stop()
         try:
@@ -340,6 +344,8 @@ class Broker:
         elif channel == "vela_tick":
             self.services.deadlines.run_due()
             self.services.holds.check()
+        elif channel == "vela_outbox":
+            self.outbox.wake()
         elif channel == "vela_policies":
             self.policy_rounds.ask()
         elif channel == "vela_lifetime":

@@ -75,6 +75,15 @@ def metrics_text(broker: Broker) -> str:
         lines, "vela_cache_bytes", "gauge", "entry data held in memory", [("", services.cache.size_bytes)]
     )
     _hold_series(lines, services.holds)
+    for name, text, value in (
+        ("vela_outbox_moved_total", "messages moved from the outbox into their topics", broker.outbox.moved),
+        (
+            "vela_outbox_refused_total",
+            "times that a topic did not take a message of the outbox",
+            broker.outbox.refused,
+        ),
+    ):
+        _series(lines, name, "counter", text, [("", value)])
     return "\n".join(lines) + "\n"
 
 

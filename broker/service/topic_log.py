@@ -26,6 +26,7 @@ class AppendBatch:
     sends: list[tuple[Producer, SendRequest]] = field(default_factory=list)
     entries: list[StoredEntry] = field(default_factory=list)
     delayed: list[StoredEntry] = field(default_factory=list)  # those of them that are not due
+    outbox_ids: list[int] = field(default_factory=list)  # rows of the outbox that these entries were
     size_bytes: int = 0
 
 
@@ -104,6 +105,8 @@ class TopicLog:
             batch.entries.append(entry)
             if is_delayed:
                 batch.delayed.append(entry)
+            if request.outbox_id:
+                batch.outbox_ids.append(request.outbox_id)
             entry_id += 1
         self.in_flight = batch
         return batch

@@ -73,6 +73,7 @@ class SendRequest(NamedTuple):
     deliver_at_ms: int  # 0 = at once
     key_hash: int | None  # Murmur3 slot of the sticky key, None when the entry has no key
     data: bytes
+    outbox_id: int = 0  # the row of the outbox it comes from, which goes in the same statement; 0 = none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,6 +202,8 @@ class Writer:
                 rows.add(topic.topic_id, entry)
             for entry in batch.delayed:
                 rows.add_delayed(topic.topic_id, entry)
+            if batch.outbox_ids:
+                rows.add_moved(topic.topic_id, batch.outbox_ids)
         epochs = {topic.topic_id: topic.owner_epoch for topic in batches}
         first = next(iter(batches))
         segment_id = first.log.segments[batches[first].entries[0].ledger_id]

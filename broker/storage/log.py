@@ -41,6 +41,10 @@ class AppendColumns:
     delayed_ms: list[int] = field(default_factory=list)
     delayed_ledger_ids: list[int] = field(default_factory=list)
     delayed_entry_ids: list[int] = field(default_factory=list)
+    moved_topic_ids: list[int] = field(
+        default_factory=list
+    )  # from here: of the entries that come from the outbox
+    moved_row_ids: list[int] = field(default_factory=list)
 
     def add(self, topic_id: int, entry: StoredEntry) -> None:
         """Append one row."""
@@ -63,6 +67,11 @@ class AppendColumns:
         self.delayed_ledger_ids.append(entry.ledger_id)
         self.delayed_entry_ids.append(entry.entry_id)
 
+    def add_moved(self, topic_id: int, row_ids: Sequence[int]) -> None:
+        """These rows of the outbox are entries of the statement."""
+        self.moved_topic_ids.extend([topic_id] * len(row_ids))
+        self.moved_row_ids.extend(row_ids)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEntry:
@@ -83,16 +92,18 @@ async def append(
     Returns the topics stored; the rows of the others are not there and never will be. Raises psycopg.Error; whether
     the rows may be there all the same says `is_outcome_unknown`. Not safe to cancel: the outcome would be unknown.
     """
-    delayed: tuple[list[int], ...] = ()
-    if rows.delayed_ms:
-        delayed = (
+    more: tuple[list[int], ...] = ()
+    if rows.delayed_ms or rows.moved_row_ids:
+        more = (
             rows.delayed_topic_ids,
             rows.delayed_ms,
             rows.delayed_ledger_ids,
             rows.delayed_entry_ids,
+            rows.moved_topic_ids,
+            rows.moved_row_ids,
         )
     cursor = await connection.execute(
-        for_segment("append_delayed" if delayed else "append", segment_id),
+        for_segment("append_more" if more else "append", segment_id),
         (
             list(epochs.keys()),
             list(epochs.values()),
@@ -107,7 +118,7 @@ async def append(
             rows.cumulative_messages,
             rows.cumulative_bytes,
             rows.data,
-            *delayed,
+            *more,
         ),
     )
     return {topic_id for (topic_id,) in await cursor.fetchall()}

@@ -22,8 +22,9 @@ WITH o AS MATERIALIZED (
 )
 SELECT topic_id FROM o
 
--- name: append_delayed
--- The same, with the due times of what is not due yet: an entry and its due time are stored together or not at all.
+-- name: append_more
+-- The same, with the due times of what is not due yet, and without the rows of the outbox that it was made of: an entry and
+-- these are stored and deleted together or not at all.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
@@ -44,6 +45,9 @@ WITH o AS MATERIALIZED (
     FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[])
          AS d(topic_id, deliver_at_ms, ledger_id, entry_id)
     JOIN o USING (topic_id)
+), x AS (
+    DELETE FROM vela_outbox x USING unnest(%b::bigint[], %b::bigint[]) AS moved(topic_id, id) JOIN o USING (topic_id)
+    WHERE x.id = moved.id
 )
 SELECT topic_id FROM o
 

@@ -26,6 +26,7 @@ def exposed() -> dict[str, str]:
     broker = SimpleNamespace(
         topics={},
         non_persistent=SimpleNamespace(all=list),
+        outbox=SimpleNamespace(moved=0, refused=0),
         services=services,
         lifetime=SimpleNamespace(trimmed_bytes=0, pin=None, stragglers=stragglers),
         is_ready=lambda: (True, ""),

@@ -1,0 +1,142 @@
+"""`broker.publish`: messages that are part of a Django transaction (design 5).
+
+The message is a row of `vela_outbox` until its transaction has committed; then the broker moves it into the topic.
+Rolled back, it was never there. Nothing is locked, so a long transaction keeps nobody else's messages back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from asgiref.sync import sync_to_async
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from broker.conf import broker_settings
+from broker.core.errors import InvalidTopicName, MessageTooLarge, MetadataInvalid
+from broker.core.topic_name import TopicName
+from broker.storage.queries import query
+from broker.transports.key_hash import sticky_slot
+from vela.wire.entry import encode_single
+
+__all__ = ["apublish", "publish"]
+
+PRODUCER_NAME: Final = "vela-outbox"  # the name under which the broker moves them, too
+
+_unannounced: WeakKeyDictionary[BaseDatabaseWrapper, bool] = WeakKeyDictionary()
+
+
+def publish(
+    topic: str,
+    payload: bytes | str,
+    *,
+    key: str | None = None,
+    ordering_key: bytes | None = None,
+    properties: Mapping[str, str] | None = None,
+    event_time: datetime | None = None,
+    deliver_at: datetime | None = None,
+    deliver_after: timedelta | None = None,
+    using: str = DEFAULT_DB_ALIAS,
+) -> None:
+    """Publish one message with the transaction that `using` is in, or at once when it is in none.
+
+    `topic` is a full or a short name; the topic is made when it is absent and may be. Text is encoded as UTF-8. Keyed
+    messages of a partitioned topic keep to one partition. Order: as called within a transaction, and between two
+    transactions when one begins to publish after the other has committed.
+
+    Raises InvalidTopicName, MessageTooLarge (VELA_MAX_MESSAGE_BYTES), MetadataInvalid (both `deliver_at` and
+    `deliver_after`, or a time without a time zone); the transaction goes on as if it had not been called. A topic that
+    refuses the message later keeps it in the outbox with its reason, and it is tried again each minute.
+    """
+    name = _persistent(topic)
+    data = payload.encode() if isinstance(payload, str) else bytes(payload)
+    limit = broker_settings().max_message_bytes
+    if len(data) > limit:
+        raise MessageTooLarge(f"payload of {len(data)} bytes, the limit is {limit} (VELA_MAX_MESSAGE_BYTES)")
+    now_ms = time.time_ns() // 1_000_000
+    deliver_at_ms = _due_ms(deliver_at, deliver_after, now_ms)
+    sticky = ordering_key if ordering_key is not None else None if key is None else key.encode()
+    entry = encode_single(
+        producer_name=PRODUCER_NAME,
+        sequence_id=0,
+        publish_time_ms=now_ms,
+        payload=data,
+        properties=dict(properties or {}),
+        key=key,
+        event_time_ms=0 if event_time is None else _ms(event_time, "event_time"),
+        deliver_at_ms=deliver_at_ms or None,
+        ordering_key=ordering_key,
+    )
+    connection = connections[using]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            query("outbox", "add").decode(),
+            {
+                "topic": name,
+                "key_hash": None if sticky is None else sticky_slot(sticky),
+                "deliver_at_ms": deliver_at_ms,
+                "data": entry,
+            },
+        )
+    _unannounced[connection] = True
+    transaction.on_commit(partial(_announce, using), using=using, robust=True)
+
+
+async def apublish(
+    topic: str,
+    payload: bytes | str,
+    *,
+    key: str | None = None,
+    ordering_key: bytes | None = None,
+    properties: Mapping[str, str] | None = None,
+    event_time: datetime | None = None,
+    deliver_at: datetime | None = None,
+    deliver_after: timedelta | None = None,
+    using: str = DEFAULT_DB_ALIAS,
+) -> None:
+    """`publish` from asynchronous code; like all of Django's database work it runs in the thread of the connection."""
+    await sync_to_async(publish)(
+        topic,
+        payload,
+        key=key,
+        ordering_key=ordering_key,
+        properties=properties,
+        event_time=event_time,
+        deliver_at=deliver_at,
+        deliver_after=deliver_after,
+        using=using,
+    )
+
+
+def _announce(using: str) -> None:
+    """Tell the broker once a transaction, after it: inside, notifications make commits wait for each other (T8)."""
+    connection = connections[using]
+    if _unannounced.pop(connection, False):
+        with connection.cursor() as cursor:
+            cursor.execute(query("outbox", "wake").decode())
+
+
+def _persistent(topic: str) -> str:
+    name = TopicName.parse(topic)
+    if name.domain != "persistent":
+        raise InvalidTopicName(f"{name}: only persistent topics take part in a transaction")
+    return name.full
+
+
+def _due_ms(at: datetime | None, after: timedelta | None, now_ms: int) -> int:
+    if at is not None and after is not None:
+        raise MetadataInvalid("give deliver_at or deliver_after, not both")
+    if after is not None:
+        return now_ms + after // timedelta(milliseconds=1)
+    return 0 if at is None else _ms(at, "deliver_at")
+
+
+def _ms(moment: datetime, what: str) -> int:
+    if moment.tzinfo is None:
+        raise MetadataInvalid(f"{what} has no time zone: use django.utils.timezone")
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,41 @@
+"""The outbox as its mover reads it. One statement a call, no state; the row goes with the append of its entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = ["OutboxRow", "refuse", "topics", "waiting"]
+
+
+class OutboxRow(NamedTuple):
+    """One message that its transaction has committed."""
+
+    row_id: int
+    key_hash: int | None
+    deliver_at_ms: int  # 0 = at once
+    data: bytes  # the entry, from the checksum magic on
+
+
+async def topics(connection: Connection) -> list[str]:
+    """Names of the topics that have rows, as their publishers wrote them."""
+    cursor = await connection.execute(query("outbox", "topics"))
+    return [name for (name,) in await cursor.fetchall()]
+
+
+async def waiting(connection: Connection, topic: str, *, taken: Sequence[int], most: int) -> list[OutboxRow]:
+    """The first rows of a topic, without those already on their way. Safe to repeat and cancel."""
+    cursor = await connection.execute(
+        query("outbox", "waiting"), {"topic": topic, "taken": list(taken), "most": most}
+    )
+    return [OutboxRow(*row) for row in await cursor.fetchall()]
+
+
+async def refuse(connection: Connection, row_ids: Sequence[int], *, error: str, retry_s: float) -> None:
+    """Keep why these rows cannot be moved, and leave them alone for a while."""
+    await connection.execute(
+        query("outbox", "refuse"), {"ids": list(row_ids), "error": error, "retry_s": retry_s}
+    )

@@ -1,0 +1,29 @@
+-- Messages that Django code publishes inside its own transaction (design 5). The owner moves what is visible into the log:
+-- entries.sql, append_more, deletes a row in the statement that stores its entry.
+
+-- name: add
+INSERT INTO vela_outbox (topic, key_hash, deliver_at_ms, data, error, created_at)
+VALUES (%(topic)s, %(key_hash)s, %(deliver_at_ms)s, %(data)s, '', now())
+
+-- name: wake
+SELECT pg_notify('vela_outbox', '')
+
+-- name: topics
+-- Which topics have rows to move: one probe of the index each, however many rows these have.
+WITH RECURSIVE waiting AS (
+    (SELECT topic FROM vela_outbox ORDER BY topic LIMIT 1)
+    UNION ALL
+    SELECT (SELECT x.topic FROM vela_outbox x WHERE x.topic > waiting.topic ORDER BY x.topic LIMIT 1)
+    FROM waiting WHERE waiting.topic IS NOT NULL
+)
+SELECT topic FROM waiting WHERE topic IS NOT NULL
+
+-- name: waiting
+-- No high-water mark: a row with a smaller id may become visible later, when its transaction ends.
+SELECT id, key_hash, deliver_at_ms, data FROM vela_outbox
+WHERE topic = %(topic)s AND id <> ALL(%(taken)s::bigint[]) AND (retry_at IS NULL OR retry_at <= now())
+ORDER BY id LIMIT %(most)s
+
+-- name: refuse
+UPDATE vela_outbox SET error = %(error)s, retry_at = now() + make_interval(secs => %(retry_s)s)
+WHERE id = ANY(%(ids)s::bigint[])
