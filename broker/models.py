@@ -434,6 +434,7 @@ class SubscriptionSummary(models.Model):
         db_default=0
     )  # when its last consumer left; of use while some are attached
     updated_ms = models.BigIntegerField()
+    problems = models.JSONField(db_default={})  # what went wrong, in words: how often
 
     class Meta:
         db_table = "vela_subscription_summary"

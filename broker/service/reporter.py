@@ -15,6 +15,7 @@ import psycopg
 from broker.service.clock import Clock
 from broker.service.connections import ConnectionPool, first_line
 from broker.service.pending_report import pending_rows
+from broker.service.problems import problems
 from broker.service.rates import Rates
 from broker.storage import cursors as cursor_store
 from broker.storage import sessions as store
@@ -193,6 +194,7 @@ class Reporter:
             messages_redelivered=each.messages_redelivered,
             last_used_ms=each.last_used_ms,
             updated_ms=now_ms,
+            problems=json.dumps(problems(each)),
         )
 
 

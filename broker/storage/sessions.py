@@ -102,6 +102,7 @@ class SubscriptionSummaryRow(NamedTuple):
     messages_redelivered: int
     last_used_ms: int
     updated_ms: int
+    problems: str  # JSON object: words to count
 
 
 async def _upsert(connection: Connection, name: str, rows: Sequence[tuple[object, ...]]) -> None:

@@ -50,6 +50,7 @@ class SubscriptionHead:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
+    problems: dict[str, int] | None  # what went wrong, in words: how often
     message_rate_in: float | None  # of the topic
 
 

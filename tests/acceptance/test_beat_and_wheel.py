@@ -35,8 +35,8 @@ def consumer_of(url: str) -> ClientConnection:
     return connect(f"{url}{path}?{query}")
 
 
-def publish(url: str, payload: bytes, **more: object) -> None:
-    with connect(f"{url}/ws/v2/producer/persistent/public/default/late") as producer:
+def publish(url: str, payload: bytes, topic: str = "late", **more: object) -> None:
+    with connect(f"{url}/ws/v2/producer/persistent/public/default/{topic}") as producer:
         producer.send(json.dumps({"payload": base64.b64encode(payload).decode(), **more}))
         assert json.loads(producer.recv(timeout=20))["result"] == "ok"
 
@@ -72,6 +72,25 @@ def assert_comes_when_due(url: str, limit_s: float) -> None:
         consumer.send(json.dumps({"messageId": late["messageId"]}))
 
 
+def assert_letters_are_written(url: str, limit_s: float) -> None:
+    """Negatively acked twice: redelivered once, then a dead letter, each when its time has come."""
+    path, shared = "/ws/v2/consumer/persistent/public/default", "subscriptionType=Shared"
+    query = f"{shared}&subscriptionInitialPosition=Earliest"
+    with (
+        connect(f"{url}{path}/bad/s?{query}&negativeAckRedeliveryDelay=1000&maxRedeliverCount=1") as consumer,
+        connect(f"{url}{path}/bad-s-DLQ/look?{query}") as letters,
+    ):
+        publish(url, b"bad", "bad")
+        for count in range(2):
+            push = json.loads(consumer.recv(timeout=20 if not count else limit_s))
+            assert push["redeliveryCount"] == count
+            nacked_s = time.monotonic()
+            consumer.send(json.dumps({"type": "negativeAcknowledge", "messageId": push["messageId"]}))
+        letter = json.loads(letters.recv(timeout=limit_s))
+        assert time.monotonic() - nacked_s >= 0.9
+        assert letter["properties"]["REAL_TOPIC"] == "persistent://public/default/bad"
+
+
 @pytest.fixture(scope="module")
 def without_wheel() -> Iterator[VelaProcess]:
     with started_vela({"VELA_WHEEL": "0"}) as vela:
@@ -80,6 +99,7 @@ def without_wheel() -> Iterator[VelaProcess]:
 
 def test_beat_alone_redelivers_when_the_wheel_is_off(without_wheel: VelaProcess) -> None:
     assert_comes_again(without_wheel.websocket_url, BEAT_LIMIT_S)
+    assert_letters_are_written(without_wheel.websocket_url, BEAT_LIMIT_S)
 
 
 def test_beat_alone_delivers_what_is_due_when_the_wheel_is_off(without_wheel: VelaProcess) -> None:
@@ -111,6 +131,7 @@ def test_the_wheel_alone_redelivers_and_delivers_what_is_due_when_celery_does_no
     with _broker_alone(database_url) as url:
         assert_comes_again(url, WHEEL_LIMIT_S)
         assert_comes_when_due(url, WHEEL_LIMIT_S)
+        assert_letters_are_written(url, WHEEL_LIMIT_S)
 
 
 @contextmanager

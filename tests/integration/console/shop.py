@@ -180,6 +180,7 @@ def _billing(topic: Topic, sealed: Ledger, opened: Ledger, now_ms: int) -> Subsc
         message_rate_acked=5.0,
         messages_redelivered=3,
         updated_ms=now_ms,
+        problems={"messages that consumers threw away: CHECKSUM_MISMATCH": 4},
     )
     ConsumerSession.objects.create(
         key=1,

@@ -52,6 +52,12 @@ def test_the_cursor_with_its_holes(operator: Client, shop: Shop) -> None:
     assert "acked 2 in flight 1 ready 9" in words
 
 
+def test_what_went_wrong_is_said_with_its_count(operator: Client, shop: Shop) -> None:
+    assert "4 × messages that consumers threw away: CHECKSUM_MISMATCH" in part(operator, "numbers")
+    SubscriptionSummary.objects.update(problems={})
+    assert "went wrong" not in part(operator, "numbers")
+
+
 def test_consumers_say_what_is_wrong_in_words(operator: Client, shop: Shop) -> None:
     words = part(operator, "consumers")
     assert "clerk 10.0.0.9:5000 0 ▲ asks for none 1 ✕ blocked 9 ▲ does not read 3" in words

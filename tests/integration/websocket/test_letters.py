@@ -11,6 +11,7 @@ from broker.core.position import EARLIEST
 from broker.core.topic_name import TopicName
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, one_row, rows, running
 from tests.support.json_peer import JsonPeer, only_consumer, publish, publish_batch, text_of, texts_of
+from tests.support.postgres_proxy import Moment
 from vela.wire.entry import Message, decode_messages
 from vela.wire.message_id import MessageId
 
@@ -370,3 +371,19 @@ async def test_a_name_that_cannot_be_a_topic_is_refused_at_the_handshake(still: 
     status, reason = await peer.peer.refused()
     assert status == 400
     assert "a b-DLQ" in reason
+
+
+async def test_i16_a_crash_between_the_letter_and_its_ack_repeats_and_loses_nothing(broker_url: str) -> None:
+    async with running(broker_url, clock=ManualClock(), wheel_enabled=False) as first:
+        await publish(first, "bad")
+        peer = await JsonPeer.open(first, f"{SHARED}&maxRedeliverCount=1")
+        first.proxy.trap("UPDATE vela_cursor c SET mark_delete_ledger = u.", Moment.HOLD_REQUEST)
+        await nack_through(first, peer, 2)
+        await letters(first, DLQ, 1)
+        await eventually(lambda: backlog(first) == 0, "acked in memory")
+    async with running(broker_url, clock=ManualClock(), wheel_enabled=False) as second:
+        peer = await JsonPeer.open(second, f"{SHARED}&maxRedeliverCount=1")
+        pushes = await nack_through(second, peer, 2)
+        assert [push["redeliveryCount"] for push in pushes] == [0, 1]
+        assert [letter.payload for letter in await letters(second, DLQ, 2)] == [b"bad", b"bad"]
+        await eventually(lambda: backlog(second) == 0, "acked")

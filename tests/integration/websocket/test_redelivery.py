@@ -383,7 +383,7 @@ async def test_i14_what_is_acked_of_a_batch_never_comes_again(still: BrokerRun) 
     peer = await JsonPeer.open(still, f"{SHARED}&negativeAckRedeliveryDelay=100&ackTimeoutMillis=1000")
     pushes = list(await peer.has(4))
     left = list("0123")
-    for number, ends in enumerate(("nack", "timeout", "close")):
+    for ends in ("nack", "timeout", "close"):
         acked = pushes[-len(left)]
         await peer.ack(acked)
         left.remove(text_of(acked))
@@ -396,5 +396,55 @@ async def test_i14_what_is_acked_of_a_batch_never_comes_again(still: BrokerRun) 
             await peer.leave()
             peer = await JsonPeer.open(still, SHARED)
             pushes = []
-        pushes = (await peer.has(len(pushes) + len(left)))[:]
-        assert texts_of(pushes[-len(left) :]) == left, number
+        before = len(pushes)
+        pushes = list(await peer.has(before + len(left)))
+        await peer.has_no_more(before + len(left))
+        assert texts_of(pushes[before:]) == left
+
+
+async def test_s4_2_without_timeout_and_nack_a_message_waits_for_its_consumer_to_leave(
+    still: BrokerRun,
+) -> None:
+    await publish(still, "a")
+    peer = await JsonPeer.open(still, f"{SHARED}&retryEnable=true")
+    await peer.has(1)
+    assert pass_ms(still, 3_600_000) == 0
+    await peer.has_no_more(1)
+    await peer.leave()
+    again = await JsonPeer.open(still, f"{SHARED}&retryEnable=true&ackTimeoutMillis=1000")
+    await again.has(1)
+    assert pass_ms(still, 1100) == 1
+    await again.has(2)
+
+
+async def test_a_message_acked_twice_is_acked_once(still: BrokerRun) -> None:
+    await publish(still, *"123")
+    peer = await JsonPeer.open(still, SHARED)
+    push = (await peer.has(3))[1]
+    frame = {"messageId": push["messageId"]}
+    await peer.peer.tell([frame, frame], frame)
+    await eventually(lambda: backlog(still.subscription()) == 2, "one is acked")
+    assert still.subscription().messages_acked == 1
+    assert still.subscription().invalid_acks == 0
+
+
+async def test_s4_25_what_waits_for_the_application_is_unacked_without_a_timeout(still: BrokerRun) -> None:
+    await publish(still, *(str(number) for number in range(10)))
+    peer = await JsonPeer.open(still, f"{SHARED}&receiverQueueSize=5")
+    await peer.has(5)
+    for _ in range(3):
+        assert pass_ms(still, 600_000) == 0
+    await peer.has_no_more(5)
+    assert only_consumer(still.subscription()).dispatch.unacked_messages == 5
+
+
+async def test_s4_26_a_long_queue_that_stands_still_keeps_messages_until_its_consumer_leaves(
+    still: BrokerRun,
+) -> None:
+    await publish(still, *(str(number) for number in range(30)))
+    greedy = await JsonPeer.open(still, f"{SHARED}&receiverQueueSize=1000")
+    await greedy.has(30)
+    idle = await JsonPeer.open(still, SHARED)
+    await idle.has_no_more(0)
+    await greedy.leave()
+    assert texts_of(await idle.has(30)) == [str(number) for number in range(30)]

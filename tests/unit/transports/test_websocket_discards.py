@@ -1,4 +1,4 @@
-"""Entries the JSON face cannot hand over: one discard each, with its reason, and every permit back (S0.11 … S0.20)."""
+"""What becomes of entries the JSON face cannot hand over: by the peer's wish, on every socket, permit by permit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.unit.transports.fake_socket import Peer
 from vela.wire.checksum import with_checksum
 from vela.wire.compression import Compression
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
-from vela.wire.message_id import MessageId
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
 TARGET = "/ws/v2/consumer/persistent/public/default/orders/s?subscriptionInitialPosition=Earliest"
@@ -86,52 +85,6 @@ def flipped(data: bytes, at: int) -> bytes:
     return bytes(changed)
 
 
-async def discarded(broker: FakeBroker, data: bytes, messages: int = 1) -> list[str]:
-    """The reasons given for one entry; whatever it is, the next message arrives and no permit is lost."""
-    topic = store(broker, data, messages)
-    store_good(broker)
-    peer = await connect(broker, "&receiverQueueSize=5")
-    assert payloads(peer) == [b"good"]
-    consumer = consumer_of(broker)
-    assert consumer.permits == 4
-    assert topic.subscriptions["s"].acked == ({0} if consumer.validation_errors else set())
-    return consumer.validation_errors
-
-
-async def test_s0_11_metadata_that_cannot_be_parsed(broker: FakeBroker) -> None:
-    assert await discarded(broker, raw(b"\xff\xff\xff", b"x")) == ["CHECKSUM_MISMATCH"]
-
-
-async def test_s0_12_a_body_that_does_not_match_its_checksum(broker: FakeBroker) -> None:
-    good = encode_single(producer_name="p", sequence_id=0, publish_time_ms=1, payload=b"payload")
-    assert await discarded(broker, flipped(good, -1)) == ["CHECKSUM_MISMATCH"]
-
-
-async def test_s0_13_a_declared_size_above_the_limit_is_not_decompressed(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def never(*_: object, **__: object) -> bytes:
-        raise AssertionError("decompressed all the same")
-
-    monkeypatch.setattr("vela.wire.entry.decoding.decompress", never)
-    made = metadata(uncompressed_size=6 * 1024 * 1024)
-    made.compression = Compression.LZ4
-    assert await discarded(broker, raw(made, b"small")) == ["UNCOMPRESSED_SIZE_CORRUPTION"]
-
-
-async def test_s0_14_a_body_that_its_codec_refuses(broker: FakeBroker) -> None:
-    made = metadata(uncompressed_size=100)
-    made.compression = Compression.LZ4
-    assert await discarded(broker, raw(made, b"garbage")) == ["DECOMPRESSION_ERROR"]
-
-
-async def test_s0_15_a_batch_that_ends_too_soon(broker: FakeBroker) -> None:
-    made = metadata(num_messages_in_batch=5)
-    whole = batch(5)
-    body = whole[whole.index(b"\x00\x00\x00", 10 + 4) :]
-    assert await discarded(broker, raw(made, body[: len(body) // 2]), 5) == ["BATCH_DESERIALIZE_ERROR"]
-
-
 @pytest.mark.parametrize("messages", [1, 3])
 async def test_s0_16_an_encrypted_entry_is_what_the_action_says(broker: FakeBroker, messages: int) -> None:
     topic = store(broker, encrypted(messages), messages)
@@ -174,12 +127,6 @@ async def test_s0_16_one_ack_settles_an_entry_that_was_handed_over_encrypted(bro
     assert topic.subscriptions["s"].acked == {0}
 
 
-async def test_s0_17_only_the_first_failing_check_acts(broker: FakeBroker) -> None:
-    made = metadata(uncompressed_size=6 * 1024 * 1024, num_messages_in_batch=1)
-    made.compression = Compression.LZ4
-    assert await discarded(broker, flipped(raw(made, b"garbage"), -1)) == ["CHECKSUM_MISMATCH"]
-
-
 async def test_s0_18_a_discard_is_an_ack_on_the_consumer_that_got_it_and_comes_never_again(
     broker: FakeBroker,
 ) -> None:
@@ -207,13 +154,3 @@ async def test_s0_19_discarded_batches_give_back_exactly_what_they_cost(
     consumer = consumer_of(broker)
     assert len(consumer.validation_errors) == 100
     assert (consumer.permits, consumer.granted) == (99, 100 + 100 * 10)
-
-
-async def test_s0_20_a_batch_of_one_is_a_batch(broker: FakeBroker) -> None:
-    topic = broker.topic("orders")
-    topic.append(SendRequest(0, 0, 1, FLAG_BATCH, 0, None, batch(1)))
-    store_good(broker)
-    peer = await connect(broker)
-    first, second = (MessageId.from_base64(push["messageId"]) for push in peer.heard())
-    assert (first.batch_index, first.batch_size) == (0, 1)
-    assert (second.batch_index, second.batch_size) == (-1, 0)
