@@ -24,6 +24,7 @@ class BrokerSettings:
     http_port: int  # VELA_HTTP_PORT
     pulsar_port: int  # VELA_PULSAR_PORT
     advertised_url: str  # VELA_ADVERTISED_URL: what LOOKUP answers, pulsar://host:port
+    url: str  # VELA_URL: where handlers find the broker's HTTP port
     max_message_bytes: int  # VELA_MAX_MESSAGE_BYTES: largest entry payload accepted
     tick_ms: int  # VELA_TICK_MS: period of Celery beat's tick
     wheel_enabled: bool  # VELA_WHEEL: the owner's own timing wheel, finer than a tick
@@ -76,6 +77,12 @@ class BrokerSettings:
             advertised_url=read.text(
                 "VELA_ADVERTISED_URL", f"pulsar://{host}:{pulsar_port}", _is_pulsar_url, "pulsar://host:port"
             ),
+            url=read.text(
+                "VELA_URL",
+                f"http://{host}:{read.integer('VELA_HTTP_PORT', 8080, least=0, most=65535)}",
+                _is_http_url,
+                "http://host:port",
+            ),
             max_message_bytes=read.integer("VELA_MAX_MESSAGE_BYTES", 5 * MIB, least=1024, most=256 * MIB),
             tick_ms=read.integer("VELA_TICK_MS", 1000, least=100),
             wheel_enabled=read.flag("VELA_WHEEL", default=True),
@@ -124,6 +131,11 @@ def _is_pulsar_url(text: str) -> bool:
     scheme, _, rest = text.partition("://")
     host, _, port = rest.rpartition(":")
     return scheme in ("pulsar", "pulsar+ssl") and bool(host) and port.isdigit()
+
+
+def _is_http_url(text: str) -> bool:
+    scheme, separator, rest = text.partition("://")
+    return scheme in ("http", "https", "ws", "wss") and bool(separator) and bool(rest.split("/")[0])
 
 
 class _Reader:

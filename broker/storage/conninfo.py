@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from django.conf import settings
 from psycopg.conninfo import make_conninfo
 
@@ -9,11 +11,11 @@ __all__ = ["conninfo"]
 
 
 def conninfo() -> str:
-    """Of the default database. Raises KeyError when there is none."""
+    """Of the default database, or of VELA_DATABASE_NAME, a test's, beside it. Raises KeyError when there is none."""
     database = settings.DATABASES["default"]
     options = {key: value for key, value in database.get("OPTIONS", {}).items() if isinstance(value, str)}
     parts = {
-        "dbname": database["NAME"],
+        "dbname": os.environ.get("VELA_DATABASE_NAME") or database["NAME"],
         "host": database.get("HOST") or None,
         "port": str(database.get("PORT") or "") or None,
         "user": database.get("USER") or None,

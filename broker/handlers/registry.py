@@ -1,0 +1,175 @@
+"""The decorator, and what it has seen."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+from urllib.parse import quote, urlencode
+
+from broker.core.errors import BrokerError
+from broker.core.subscription import SubscriptionType, check_name
+from broker.core.topic_name import TopicName
+from broker.handlers.message import Message
+
+__all__ = ["Handler", "HandlerInvalid", "handler", "registered"]
+
+HandlerFunction: TypeAlias = Callable[[Message], object] | Callable[[Message], Awaitable[object]]
+F = TypeVar("F", bound=HandlerFunction)
+
+MAX_CONCURRENCY = 1000
+
+
+class HandlerInvalid(ValueError):
+    """A handler is declared with something that cannot work; the text says what to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """One subscription of one topic, and the function that gets its messages."""
+
+    name: str  # of the function, with its module
+    function: HandlerFunction
+    topic: TopicName
+    subscription: str
+    type: SubscriptionType
+    concurrency: int  # messages handled at once by one worker
+    from_earliest: bool  # where a subscription that is made now begins
+    atomic: bool  # each call in a transaction of its own
+    retry_delay_ms: int  # after an exception
+    ack_timeout_ms: int  # delivered again when not handled in so long; 0 = never
+    max_redeliveries: int  # then it goes to the dead letter topic; 0 = it stays
+    dead_letter_topic: str | None  # None = {topic}-{subscription}-DLQ
+
+    @property
+    def is_async(self) -> bool:
+        """Awaited in the worker's loop instead of called in a thread."""
+        return inspect.iscoroutinefunction(self.function)
+
+    def path(self) -> str:
+        """Of its WebSocket: the broker keeps its timers and writes its dead letters (semantics 1.7)."""
+        name = self.topic
+        pieces = (name.domain, name.tenant, name.namespace, name.local_name, self.subscription)
+        parameters: dict[str, str | int] = {
+            "subscriptionType": self.type.value,
+            "subscriptionInitialPosition": "Earliest" if self.from_earliest else "Latest",
+            "receiverQueueSize": self.concurrency,
+            "negativeAckRedeliveryDelay": self.retry_delay_ms,
+            "consumerName": self.name,
+        }
+        if self.ack_timeout_ms:
+            parameters["ackTimeoutMillis"] = self.ack_timeout_ms
+        if self.max_redeliveries:
+            parameters["maxRedeliverCount"] = self.max_redeliveries
+            if self.dead_letter_topic:
+                parameters["deadLetterTopic"] = self.dead_letter_topic
+        return f"/ws/v2/consumer/{'/'.join(quote(each, safe='') for each in pieces)}?{urlencode(parameters)}"
+
+
+_registered: dict[str, Handler] = {}
+
+
+def registered() -> dict[str, Handler]:
+    """All handlers of the modules imported so far, by name."""
+    return _registered
+
+
+def handler(
+    topic: str,
+    *,
+    subscription: str,
+    type: SubscriptionType | str = SubscriptionType.SHARED,  # noqa: A002 - the field's word
+    concurrency: int = 1,
+    from_earliest: bool = False,
+    atomic: bool = False,
+    retry_delay_s: float = 60.0,
+    ack_timeout_s: float = 0.0,
+    max_redeliveries: int = 0,
+    dead_letter_topic: str | None = None,
+) -> Callable[[F], F]:
+    """Have a function called with each message of a subscription, by `manage.py runhandlers`.
+
+    The message is acked when the function returns, and comes again `retry_delay_s` after it raised. At least once: a
+    worker that dies has what it held handled again, so a handler must bear a repetition. A plain function runs in a
+    thread with its own database connection, a coroutine function in the worker's loop. `atomic` runs it in a
+    transaction; the ack follows the commit. Raises HandlerInvalid at import.
+    """
+
+    def register(function: F) -> F:
+        made = _checked(
+            function,
+            topic=topic,
+            subscription=subscription,
+            type_=type,
+            concurrency=concurrency,
+            from_earliest=from_earliest,
+            atomic=atomic,
+            retry_delay_ms=round(1000 * retry_delay_s),
+            ack_timeout_ms=round(1000 * ack_timeout_s),
+            max_redeliveries=max_redeliveries,
+            dead_letter_topic=dead_letter_topic,
+        )
+        _registered[made.name] = made
+        return function
+
+    return register
+
+
+def _checked(
+    function: HandlerFunction,
+    *,
+    topic: str,
+    subscription: str,
+    type_: SubscriptionType | str,
+    concurrency: int,
+    from_earliest: bool,
+    atomic: bool,
+    retry_delay_ms: int,
+    ack_timeout_ms: int,
+    max_redeliveries: int,
+    dead_letter_topic: str | None,
+) -> Handler:
+    name = f"{function.__module__}.{function.__qualname__}"
+
+    def refuse(what: str) -> HandlerInvalid:
+        return HandlerInvalid(f"handler {name}: {what}")
+
+    try:
+        parsed, wanted = TopicName.parse(topic), SubscriptionType(type_)
+        check_name(subscription)
+    except BrokerError as error:
+        raise refuse(str(error)) from None
+    except ValueError:
+        names = ", ".join(each.value for each in SubscriptionType)
+        raise refuse(f"type {type_!r}; one of {names}") from None
+    if not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise refuse(f"concurrency {concurrency}; 1 to {MAX_CONCURRENCY}")
+    if wanted is not SubscriptionType.SHARED and concurrency > 1:
+        raise refuse(f"concurrency {concurrency} would break the order of {wanted.value}; use 1, or Shared")
+    if retry_delay_ms < 100:
+        raise refuse(f"retry_delay_s {retry_delay_ms / 1000:g}; at least 0.1")
+    if ack_timeout_ms and ack_timeout_ms < 1000:
+        raise refuse(f"ack_timeout_s {ack_timeout_ms / 1000:g}; 0 or at least 1")
+    if max_redeliveries < 0:
+        raise refuse(f"max_redeliveries {max_redeliveries}; 0 or more")
+    if max_redeliveries and wanted.single_active:
+        raise refuse(f"max_redeliveries never counts on {wanted.value}: use Shared or Key_Shared")
+    if dead_letter_topic and not max_redeliveries:
+        raise refuse("dead_letter_topic needs max_redeliveries")
+    if atomic and inspect.iscoroutinefunction(function):
+        raise refuse("atomic needs a plain function: Django's transactions belong to a thread")
+    return Handler(
+        name=name,
+        function=function,
+        topic=parsed,
+        subscription=subscription,
+        type=wanted,
+        concurrency=concurrency,
+        from_earliest=from_earliest,
+        atomic=atomic,
+        retry_delay_ms=retry_delay_ms,
+        ack_timeout_ms=ack_timeout_ms,
+        max_redeliveries=max_redeliveries,
+        dead_letter_topic=dead_letter_topic,
+    )

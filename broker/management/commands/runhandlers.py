@@ -1,0 +1,55 @@
+"""`manage.py runhandlers`: calls the project's handlers with their topics' messages, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.module_loading import autodiscover_modules
+
+from broker.conf import SettingInvalid, broker_settings
+from broker.handlers.registry import Handler, registered
+from broker.handlers.worker import run_handlers
+
+
+class Command(BaseCommand):
+    """Finds handlers in each app's `handlers` module. Exits with 1 when there is none of the names given."""
+
+    help = (
+        "Runs the functions marked with broker.handlers.handler, from each installed app's handlers module."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("names", nargs="*", help="app.handlers.function; all when none is given")
+        parser.add_argument(
+            "--stop-timeout", type=float, default=10.0, help="seconds for what is under way at a stop"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        autodiscover_modules("handlers")
+        handlers = _chosen(options["names"])
+        try:
+            url = broker_settings().url
+        except SettingInvalid as error:
+            raise CommandError(str(error)) from None
+        for each in handlers:
+            self.stdout.write(f"{each.name}: {each.topic} as {each.subscription} ({each.type.value})")
+        asyncio.run(_serve(handlers, url, options["stop_timeout"]))
+
+
+def _chosen(names: list[str]) -> list[Handler]:
+    known = registered()
+    unknown = [name for name in names if name not in known]
+    if unknown or not known:
+        there = ", ".join(sorted(known)) or "none: put functions with @handler into an app's handlers.py"
+        raise CommandError(f"no handler {', '.join(unknown) or 'is declared'}; there are {there}")
+    return [known[name] for name in names] or list(known.values())
+
+
+async def _serve(handlers: list[Handler], url: str, stop_timeout_s: float) -> None:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await run_handlers(handlers, url, stopping=stopping, stop_timeout_s=stop_timeout_s)

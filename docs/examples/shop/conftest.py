@@ -1,0 +1,3 @@
+"""Vela's fixtures."""
+
+pytest_plugins = ["broker.testing.fixtures"]
