@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from broker.core.rate_limit import TokenBucket
 
 if TYPE_CHECKING:
+    from broker.core.policies import Policies
     from broker.service.clock import Clock
     from broker.service.values import Delivery
 
-__all__ = ["DispatchLimit", "RatePair"]
+__all__ = ["DispatchLimit", "RatePair", "rates_of"]
 
 CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
@@ -33,6 +34,18 @@ class RatePair:
     def of(cls, messages: int, size_bytes: int, now_ms: int) -> RatePair | None:
         """None when neither is limited."""
         return cls(messages, size_bytes, now_ms) if messages or size_bytes else None
+
+
+def rates_of(policies: Policies) -> tuple[int, ...]:
+    """Every rate in the policies: buckets are filled anew only when one of them changes."""
+    return (
+        policies.publish_rate_messages,
+        policies.publish_rate_bytes,
+        policies.dispatch_rate_messages,
+        policies.dispatch_rate_bytes,
+        policies.subscription_dispatch_rate_messages,
+        policies.subscription_dispatch_rate_bytes,
+    )
 
 
 class DispatchLimit:

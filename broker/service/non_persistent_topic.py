@@ -204,9 +204,9 @@ class NonPersistentTopic:
     def policies_changed(self) -> None:
         """Bring what was derived from `self.policies` up to date."""
         clock = self.services.clock
-        if self.publish_limit is not None:
-            self.publish_limit.release()
-        self.publish_limit = PublishLimit.of(self.policies, clock, asyncio.get_running_loop().call_later)
+        self.publish_limit = PublishLimit.of(
+            self.policies, clock, asyncio.get_running_loop().call_later, replaces=self.publish_limit
+        )
         self.dispatch_rate = RatePair.of(
             self.policies.dispatch_rate_messages, self.policies.dispatch_rate_bytes, clock.now_ms()
         )

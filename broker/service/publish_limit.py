@@ -38,12 +38,18 @@ class PublishLimit:
         self.times = 0  # producers were stopped
 
     @classmethod
-    def of(cls, policies: Policies, clock: Clock, call_later: CallLater) -> PublishLimit | None:
-        """The limit these policies set, None = none."""
+    def of(
+        cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
+    ) -> PublishLimit | None:
+        """The limit these policies set in place of an earlier one, whose count goes on; None = none."""
         messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
+        if replaces is not None:
+            replaces.release()
         if not messages and not size_bytes:
             return None
-        return cls(clock, messages=messages, size_bytes=size_bytes, call_later=call_later)
+        limit = cls(clock, messages=messages, size_bytes=size_bytes, call_later=call_later)
+        limit.times = 0 if replaces is None else replaces.times
+        return limit
 
     def sent(self, producer: Producer, request: SendRequest) -> None:
         """Count a send; its producer's peer is not read from any more when the limit is reached."""

@@ -25,7 +25,7 @@ from broker.service.connections import repeat_until_done
 from broker.service.consumer import Consumer
 from broker.service.deduplication_keeper import apply_deduplication_policy
 from broker.service.delayed_messages import DelayedMessages
-from broker.service.dispatch_limit import RatePair
+from broker.service.dispatch_limit import RatePair, rates_of
 from broker.service.effective_policies import rollover_policy
 from broker.service.limits import require_new_subscription
 from broker.service.old_clients import check_batches
@@ -93,6 +93,7 @@ class Topic:
         self.deduplication: TopicDeduplication | None = None
         self.publish_limit: PublishLimit | None = None
         self.dispatch_rate: RatePair | None = None
+        self._rates: tuple[int, ...] | None = None  # in force; None = not looked at yet
         self.subscriptions: dict[str, Subscription] = {}
         self.quota = BacklogQuota(self)
         self.is_open = True
@@ -486,18 +487,18 @@ class Topic:
         """Bring what was derived from `self.policies` up to date; what reads them at each use needs nothing here."""
         self.log.policy = rollover_policy(self.policies)
         self.delayed.policies_changed()
-        self._rates_changed()
+        self.access.max_producers = self.policies.max_producers
+        if (rates := rates_of(self.policies)) != self._rates:
+            self._rates = rates
+            self._rates_changed()
         apply_deduplication_policy(self)
 
     def _rates_changed(self) -> None:
         clock, call_later = self.services.clock, asyncio.get_running_loop().call_later
-        if self.publish_limit is not None:
-            self.publish_limit.release()
-        self.publish_limit = PublishLimit.of(self.policies, clock, call_later)
+        self.publish_limit = PublishLimit.of(self.policies, clock, call_later, replaces=self.publish_limit)
         self.dispatch_rate = RatePair.of(
             self.policies.dispatch_rate_messages, self.policies.dispatch_rate_bytes, clock.now_ms()
         )
-        self.access.max_producers = self.policies.max_producers
         for subscription in self.subscriptions.values():
             subscription.rates_changed()
 

@@ -44,6 +44,21 @@ async def test_the_rate_in_bytes_and_its_end(broker_url: str) -> None:
         await producer.publish(100)
 
 
+async def test_another_policy_s_change_leaves_the_debt_as_it_is(broker_url: str) -> None:
+    async with running(broker_url, clock=ManualClock()) as run:
+        await run.policies("t", publish_rate_messages=10)
+        switched: list[bool] = []
+        producer = await run.producer(on_throttled=switched.append)
+        await producer.publish(30)
+        await run.policies("t", publish_rate_messages=10, max_producers=5)
+        assert switched == [True]
+        topic = await run.policies("t", publish_rate_messages=20)
+        assert switched == [True, False]
+        await producer.publish(30)
+        assert topic.publish_limit is not None
+        assert topic.publish_limit.times == 2
+
+
 async def test_a_throttled_producer_that_leaves_lets_its_connection_go_on(broker_url: str) -> None:
     async with running(broker_url, clock=ManualClock()) as run:
         await run.policies("t", publish_rate_messages=1)
