@@ -31,6 +31,10 @@ class BrokerSettings:
     long_polling: bool  # VELA_LONG_POLLING: held pulls wait as long as they ask for, not the short time
     short_polling_ms: int  # VELA_SHORT_POLLING_MS: how long a pull is held where long polling is off
     act_expiry_s: int  # VELA_ACT_EXPIRY_S: an act that waited longer is refused
+    plan_expiry_s: (
+        int  # VELA_PLAN_EXPIRY_S: a plan that nobody applied for so long cannot be applied any more
+    )
+    act_log_days: int  # VELA_ACT_LOG_DAYS: acts are kept so long; 0 = for ever
     undo_window_s: int  # VELA_UNDO_WINDOW_S: how long an applied act can be undone
     auto_create_topics: bool  # VELA_AUTO_CREATE_TOPICS
     default_retention_ms: int  # VELA_DEFAULT_RETENTION_MS: acked messages of new namespaces are kept so long
@@ -89,6 +93,8 @@ class BrokerSettings:
             long_polling=read.flag("VELA_LONG_POLLING", default=True),
             short_polling_ms=read.integer("VELA_SHORT_POLLING_MS", 1000, least=1),
             act_expiry_s=read.integer("VELA_ACT_EXPIRY_S", 600, least=1),
+            plan_expiry_s=read.integer("VELA_PLAN_EXPIRY_S", 3600, least=1),
+            act_log_days=read.integer("VELA_ACT_LOG_DAYS", 90, least=0, most=36_500),
             undo_window_s=read.integer("VELA_UNDO_WINDOW_S", 3600, least=0),
             auto_create_topics=read.flag("VELA_AUTO_CREATE_TOPICS", default=True),
             default_retention_ms=read.integer("VELA_DEFAULT_RETENTION_MS", 24 * 3600 * 1000, least=-1),

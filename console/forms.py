@@ -14,7 +14,19 @@ from django.core.exceptions import ValidationError
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId
 
-__all__ = ["ActForm", "ApplyForm", "ClearForm", "ResetForm", "RewindForm", "SkipForm", "act_forms"]
+__all__ = [
+    "ActForm",
+    "ApplyForm",
+    "ClearForm",
+    "DisconnectForm",
+    "PauseForm",
+    "RedeliverForm",
+    "ResetForm",
+    "ResumeForm",
+    "RewindForm",
+    "SkipForm",
+    "act_forms",
+]
 
 _MOST = 10**12
 
@@ -161,11 +173,56 @@ class ClearForm(ActForm):
     template = "console/forms/clear.html"
 
 
+class PauseForm(ActForm):
+    """Nothing is delivered for a while."""
+
+    kind = "pause"
+    heading = "Pause"
+    lead = "Deliver nothing until it is resumed; consumers stay connected and may ack."
+    template = "console/forms/clear.html"
+
+
+class ResumeForm(ActForm):
+    """The end of a pause."""
+
+    kind = "resume"
+    heading = "Resume"
+    lead = "Deliver again after a pause."
+    template = "console/forms/clear.html"
+
+
+class RedeliverForm(ActForm):
+    """What one consumer holds comes again."""
+
+    kind = "redeliver"
+    heading = "Redeliver"
+    lead = "Take back what a consumer holds unacknowledged, and deliver it again now."
+    template = "console/forms/consumer.html"
+
+    consumer = forms.CharField(max_length=1000, error_messages={"required": "Say which consumer."})
+
+    def parameters(self) -> dict[str, Any]:
+        """By its name."""
+        return {"consumer": self.cleaned_data["consumer"]}
+
+
+class DisconnectForm(RedeliverForm):
+    """One consumer is closed."""
+
+    kind = "disconnect"
+    heading = "Disconnect"
+    lead = "Close a consumer; what it holds goes to the others. Most clients connect again by themselves."
+
+
 act_forms: dict[str, type[ActForm]] = {
     "rewind": RewindForm,
     "reset": ResetForm,
     "skip": SkipForm,
     "clear": ClearForm,
+    "pause": PauseForm,
+    "resume": ResumeForm,
+    "redeliver": RedeliverForm,
+    "disconnect": DisconnectForm,
 }
 
 

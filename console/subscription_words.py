@@ -21,6 +21,7 @@ class Standing:
 
 def standing(
     *,
+    paused: bool,
     backlog_messages: int,
     consumers: int | None,
     rate_in: float | None,
@@ -28,6 +29,13 @@ def standing(
     unacked_messages: int | None,
 ) -> Standing:
     """Judge from the present numbers only; None means unknown and is never taken for 0."""
+    if paused:
+        return Standing(
+            badge="paused",
+            tone="warn",
+            sentence="An operator paused it: nothing is delivered until it is resumed. Acks go on.",
+            drain_s=None,
+        )
     if backlog_messages == 0:
         busy = (rate_in or 0) > _STILL
         return Standing(

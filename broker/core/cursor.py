@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from broker.core.ack_chunks import AckChunks
 from broker.core.cursor_count import (
     AckedSet,
+    acked_beyond,
     acked_only_in,
     acked_within,
     count_state,
@@ -319,7 +320,8 @@ class Cursor:
         """What is acked in this cursor and not in another of the same topic. Raises IndexMissing."""
         mine = AckedSet(self._mark_delete, self._acked, self.totals)
         theirs = AckedSet(other._mark_delete, other._acked, other.totals)
-        return acked_only_in(self._ledgers, self._index, mine, theirs)
+        count = acked_only_in if other._acked else acked_beyond
+        return count(self._ledgers, self._index, mine, theirs)
 
     def snapshot(self) -> CursorState:
         return CursorState(

@@ -62,7 +62,7 @@ def count_acked(
 
 
 def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """What is acked in `one` and not in `other`. Raises IndexMissing.
+    """What is acked in `one`, whose totals need not be known, and not in `other`. Raises IndexMissing.
 
     Costs what they differ in: a chunk that is the same in both is one comparison.
     """
@@ -92,6 +92,18 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
         totals.entries + ledgers.entries_through(one.mark_delete) - (other.totals.entries - beyond.entries),
         totals.size_bytes + passed[1] - (other.totals.size_bytes - beyond.size_bytes),
     )
+
+
+def acked_beyond(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
+    """The same where `other` has nothing but its mark-delete and the totals of `one` are known: no hole is counted
+    that need not be.
+    """
+    if other.mark_delete <= one.mark_delete:
+        return Totals(*(mine - theirs for mine, theirs in zip(one.totals, other.totals, strict=True)))
+    through = index.through(other.mark_delete)
+    if through is None:
+        raise IndexMissing(index.unknown(other.mark_delete))
+    return acked_within(ledgers, index, one.chunks, one.mark_delete, other.mark_delete, one.totals, through)
 
 
 class _Tally:

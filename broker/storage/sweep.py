@@ -13,10 +13,12 @@ __all__ = [
     "SweptSessions",
     "beat",
     "dead_sessions",
+    "expire_plans",
     "heartbeat_age_s",
     "lifetime",
     "policies",
     "tick",
+    "trim_acts",
 ]
 
 
@@ -58,6 +60,20 @@ def lifetime() -> None:
     """Tell the owner that it is time to trim, to expire and to drop. Harmless to run twice."""
     with _connect() as connection:
         connection.execute(query("sweep", "lifetime"))
+
+
+def expire_plans(plan_expiry_s: int) -> int:
+    """Plans that nobody applied for so long become expired; how many. Harmless to run twice."""
+    with _connect() as connection:
+        row = connection.execute(query("sweep", "expire_plans"), {"plan_expiry_s": plan_expiry_s}).fetchone()
+        return 0 if row is None else int(str(row[0]))
+
+
+def trim_acts(keep_days: int) -> int:
+    """Remove acts older than that, at most 1,000; how many went. Harmless to run twice."""
+    with _connect() as connection:
+        row = connection.execute(query("sweep", "trim_acts"), {"keep_days": keep_days}).fetchone()
+        return 0 if row is None else int(str(row[0]))
 
 
 def beat() -> None:

@@ -10,6 +10,7 @@ __all__ = ["beat_schedule"]
 
 _SWEEP_S = 5.0
 _POLICIES_S = 5.0
+_ACTS_S = 60.0
 
 
 def beat_schedule() -> dict[str, dict[str, Any]]:
@@ -36,5 +37,10 @@ def beat_schedule() -> dict[str, dict[str, Any]]:
             "task": "broker.tasks.sweep_dead_sessions",
             "schedule": _SWEEP_S,
             "options": {"queue": "work", "expires": 2 * _SWEEP_S},
+        },
+        "sweep acts": {
+            "task": "broker.tasks.sweep_acts",
+            "schedule": _ACTS_S,
+            "options": {"queue": "work", "expires": 2 * _ACTS_S},
         },
     }

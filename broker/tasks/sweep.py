@@ -7,9 +7,10 @@ import time
 
 from celery import shared_task
 
+from broker.conf import broker_settings
 from broker.storage import sweep
 
-__all__ = ["SILENT_S", "sweep_dead_sessions"]
+__all__ = ["SILENT_S", "sweep_acts", "sweep_dead_sessions"]
 
 log = logging.getLogger(__name__)
 
@@ -27,3 +28,13 @@ def sweep_dead_sessions() -> None:
             swept.producers,
             swept.pending,
         )
+
+
+@shared_task(name="broker.tasks.sweep_acts")
+def sweep_acts() -> None:
+    """Plans that nobody applied expire; the log of acts is kept for as long as its setting says."""
+    settings = broker_settings()
+    expired = sweep.expire_plans(settings.plan_expiry_s)
+    trimmed = sweep.trim_acts(settings.act_log_days) if settings.act_log_days else 0
+    if expired or trimmed:
+        log.info("acts: %s plans expired, %s old acts removed", expired, trimmed)

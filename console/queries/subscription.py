@@ -30,6 +30,7 @@ class SubscriptionHead:
     id: int
     name: str
     type: str
+    paused: bool  # by an operator
     created_at: datetime
     topic_id: int
     topic_name: str

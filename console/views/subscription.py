@@ -106,6 +106,7 @@ class _Reading:
             "backlog_messages": self.backlog_messages,
             "oldest": first,
             "standing": standing(
+                paused=head.paused,
                 backlog_messages=self.backlog_messages,
                 consumers=head.consumers,
                 rate_in=head.message_rate_in,

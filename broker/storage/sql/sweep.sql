@@ -59,3 +59,27 @@ INSERT INTO vela_heartbeat (name, at) VALUES ('beat', now()) ON CONFLICT (name) 
 
 -- name: heartbeat_age
 SELECT extract(epoch FROM now() - at)::float8 FROM vela_heartbeat WHERE name = %s
+
+-- name: expire_plans
+-- A plan that nobody applied says nothing about the present any more.
+WITH expired AS (
+    UPDATE vela_act SET state = 'expired', error = 'nobody applied this plan in time; plan it again', error_code = 'ActExpired',
+           finished_at = now()
+    WHERE state = 'planned' AND coalesce(finished_at, requested_at) < now() - make_interval(secs => %(plan_expiry_s)s)
+    RETURNING id
+)
+SELECT count(*) FROM expired
+
+-- name: trim_acts
+-- The oldest acts that are over for good, some at a time: none that waits, is under way, or can be undone.
+WITH doomed AS MATERIALIZED (
+    SELECT id FROM vela_act
+    WHERE coalesce(finished_at, requested_at) < now() - make_interval(days => %(keep_days)s)
+      AND state IN ('applied', 'refused', 'failed', 'expired') AND (undo_until IS NULL OR undo_until < now())
+    ORDER BY id LIMIT 1000
+), orphans AS (
+    UPDATE vela_act a SET undo_of_id = NULL FROM doomed d WHERE a.undo_of_id = d.id AND a.id NOT IN (SELECT id FROM doomed)
+), gone AS (
+    DELETE FROM vela_act a USING doomed d WHERE a.id = d.id RETURNING a.id
+)
+SELECT count(*) FROM gone

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from console.forms import ActForm, ApplyForm, ResetForm, RewindForm, SkipForm, act_forms
+from console.forms import (
+    ActForm,
+    ApplyForm,
+    DisconnectForm,
+    PauseForm,
+    ResetForm,
+    RewindForm,
+    SkipForm,
+    act_forms,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +35,8 @@ from console.forms import ActForm, ApplyForm, ResetForm, RewindForm, SkipForm, a
             {"to": "id", "id": "3:77:-1:2", "inclusive": False},
         ),
         (SkipForm, {"messages": "12"}, {"messages": 12}),
+        (PauseForm, {}, {}),
+        (DisconnectForm, {"consumer": "c"}, {"consumer": "c"}),
     ],
 )
 def test_described(form_class: type[ActForm], filled: dict[str, str], parameters: dict[str, Any]) -> None:

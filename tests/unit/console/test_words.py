@@ -53,6 +53,7 @@ def test_a_new_state_is_shown_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("numbers", "badge"),
     [
+        ({"paused": True}, "paused"),
         ({"backlog_messages": 0, "rate_in": 0.0}, "idle"),
         ({"backlog_messages": 0, "rate_in": 9.0}, "keeping up"),
         ({"consumers": 0}, "no consumer"),
@@ -66,6 +67,7 @@ def test_a_new_state_is_shown_as_it_is() -> None:
 )
 def test_badge(numbers: dict[str, Any], badge: str) -> None:
     known: dict[str, Any] = {
+        "paused": False,
         "backlog_messages": 1000,
         "consumers": 3,
         "rate_in": 10.0,
@@ -76,5 +78,7 @@ def test_badge(numbers: dict[str, Any], badge: str) -> None:
 
 
 def test_drain_time_is_by_the_net_rate() -> None:
-    judged = standing(backlog_messages=1000, consumers=1, rate_in=10.0, rate_acked=30.0, unacked_messages=0)
+    judged = standing(
+        paused=False, backlog_messages=1000, consumers=1, rate_in=10.0, rate_acked=30.0, unacked_messages=0
+    )
     assert judged.drain_s == pytest.approx(50.0)

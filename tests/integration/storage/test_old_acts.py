@@ -1,0 +1,60 @@
+"""Plans that nobody applied expire; the act log is trimmed by age, but for what waits, works or can be undone."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.storage import sweep
+from tests.support.broker_harness import one_row, rows
+
+
+@pytest.fixture
+def url(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The sweep works on this database."""
+    monkeypatch.setattr(sweep, "conninfo", lambda: broker_url)
+    return broker_url
+
+
+def an_act(url: str, state: str, age_s: int, *, undo_s: int | None = None, undo_of: int | None = None) -> int:
+    """A row that is so old, and can be undone for so long."""
+    (act_id,) = one_row(
+        url,
+        "INSERT INTO vela_act (kind, state, topic_name, subscription_name, parameters, error, who, origin, reason,"
+        " created_at, requested_at, finished_at, undo_until, undo_of_id)"
+        " SELECT 'clear', %s, 't', 's', '{}', '', 'o', 'o', '', past, past, past,"
+        " now() + make_interval(secs => %s), %s FROM (SELECT now() - make_interval(secs => %s) AS past) t RETURNING id",
+        state,
+        undo_s,
+        undo_of,
+        age_s,
+    )
+    return int(act_id)
+
+
+def test_a_plan_that_nobody_applied_expires(url: str) -> None:
+    old, young = an_act(url, "planned", 100), an_act(url, "planned", 10)
+    done, waiting = an_act(url, "applied", 100), an_act(url, "apply_requested", 100)
+    assert sweep.expire_plans(60) == 1
+    assert sweep.expire_plans(60) == 0
+    states = dict(rows(url, "SELECT id, state FROM vela_act"))
+    assert states == {old: "expired", young: "planned", done: "applied", waiting: "apply_requested"}
+    assert one_row(url, "SELECT error_code FROM vela_act WHERE id = %s", old) == ("ActExpired",)
+
+
+def test_old_acts_go_unless_something_needs_them(url: str) -> None:
+    day = 24 * 3600
+    an_act(url, "applied", 3 * day)
+    an_act(url, "refused", 3 * day)
+    an_act(url, "applied", 3 * day, undo_s=-1)
+    undone = an_act(url, "applied", 3 * day, undo_s=-1)
+    kept = [
+        an_act(url, "applied", 3 * day, undo_s=60),
+        an_act(url, "applied", day, undo_of=undone),
+        an_act(url, "apply_requested", 3 * day),
+        an_act(url, "applying", 3 * day),
+        an_act(url, "planned", 3 * day),
+    ]
+    assert sweep.trim_acts(2) == 4
+    assert sweep.trim_acts(2) == 0
+    assert [act_id for (act_id,) in rows(url, "SELECT id FROM vela_act ORDER BY id")] == kept
+    assert one_row(url, "SELECT undo_of_id FROM vela_act WHERE id = %s", kept[1]) == (None,)
