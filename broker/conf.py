@@ -54,6 +54,10 @@ class BrokerSettings:
     max_unacked_per_consumer: int  # VELA_MAX_UNACKED_PER_CONSUMER, messages; 0 = no limit
     max_unacked_per_subscription: int  # VELA_MAX_UNACKED_PER_SUBSCRIPTION, messages; 0 = no limit
     batch_index_acks: bool  # VELA_BATCH_INDEX_ACK: members of a batch can be acked by themselves
+    failover_delay_ms: int  # VELA_FAILOVER_DELAY_MS: from a Failover subscription's choice to its switch
+    failover_consistent_hashing: bool  # VELA_FAILOVER_CONSISTENT_HASHING: for partitions too
+    key_shared_consistent_hashing: bool  # VELA_KEY_SHARED_CONSISTENT_HASHING; else ranges are halved
+    key_shared_points: int  # VELA_KEY_SHARED_POINTS: of one consumer on the hash ring
     read_role: str  # VELA_READ_ROLE: a PostgreSQL role that may read what pages and jobs read; "" = none
     websocket_origins: frozenset[str]  # VELA_WEBSOCKET_ORIGINS: pages of other hosts that may open WebSockets
     entry_filters: tuple[str, ...]  # VELA_ENTRY_FILTERS: dotted paths, asked before each delivery
@@ -112,6 +116,10 @@ class BrokerSettings:
             max_unacked_per_consumer=read.integer("VELA_MAX_UNACKED_PER_CONSUMER", 50_000, least=0),
             max_unacked_per_subscription=read.integer("VELA_MAX_UNACKED_PER_SUBSCRIPTION", 200_000, least=0),
             batch_index_acks=read.flag("VELA_BATCH_INDEX_ACK", default=True),
+            failover_delay_ms=read.integer("VELA_FAILOVER_DELAY_MS", 1000, least=0),
+            failover_consistent_hashing=read.flag("VELA_FAILOVER_CONSISTENT_HASHING", default=False),
+            key_shared_consistent_hashing=read.flag("VELA_KEY_SHARED_CONSISTENT_HASHING", default=True),
+            key_shared_points=read.integer("VELA_KEY_SHARED_POINTS", 100, least=1, most=1000),
             read_role=environment.get("VELA_READ_ROLE", ""),
             websocket_origins=frozenset(
                 origin.rstrip("/") for origin in _listed(environment.get("VELA_WEBSOCKET_ORIGINS", ""))

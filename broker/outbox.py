@@ -19,9 +19,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from broker.conf import broker_settings
 from broker.core.errors import InvalidTopicName, MessageTooLarge, MetadataInvalid
+from broker.core.hash_slots import slot_of_key
 from broker.core.topic_name import TopicName
 from broker.storage.queries import query
-from broker.transports.key_hash import sticky_slot
 from vela.wire.entry import encode_single
 
 __all__ = ["apublish", "publish"]
@@ -78,7 +78,7 @@ def publish(
             query("outbox", "add").decode(),
             {
                 "topic": name,
-                "key_hash": None if sticky is None else sticky_slot(sticky),
+                "key_hash": None if sticky is None else slot_of_key(sticky),
                 "deliver_at_ms": deliver_at_ms,
                 "data": entry,
             },

@@ -55,6 +55,12 @@ class ConsumerBusy(BrokerError):
     retriable = True
 
 
+class ConsumerAssignFailed(BrokerError):
+    """The hash ranges of a sticky Key_Shared consumer cannot be given to it (semantics 3.4)."""
+
+    code = "ConsumerAssignError"
+
+
 class ConsumerNotFound(BrokerError):
     code = "ConsumerNotFound"
 

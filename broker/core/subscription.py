@@ -24,10 +24,6 @@ class SubscriptionType(Enum):
     def single_active(self) -> bool:
         return self in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
 
-    @property
-    def built(self) -> bool:
-        return self in (SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED)
-
 
 def check_name(name: str) -> None:
     """Raises NotAllowed for an empty name and for those the broker keeps for itself."""
@@ -46,12 +42,6 @@ def check_printable(what: str, name: str) -> None:
         raise NotAllowed(f"the {what} name {name!r} holds a control character: leave it out")
 
 
-def check_built(wanted: SubscriptionType) -> None:
-    """Raises NotAllowed, naming the type, where there is no dispatcher for it."""
-    if not wanted.built:
-        raise NotAllowed(f"subscription type {wanted.value} is not available; use Exclusive or Shared")
-
-
 def check_attach(
     wanted: SubscriptionType,
     *,
@@ -67,7 +57,6 @@ def check_attach(
     consumer whose connection is dead must be detached before asking. `max_consumers` 0 = no limit. Raises
     NotAllowed, SubscriptionBusy (another type is connected) or ConsumerBusy (no room).
     """
-    check_built(wanted)
     if read_compacted and not (wanted.single_active and persistent):
         raise NotAllowed("readCompacted needs an Exclusive or Failover subscription of a persistent topic")
     if consumers and current is not None and current is not wanted:

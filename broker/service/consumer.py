@@ -94,6 +94,7 @@ class Consumer:
         self.connected_ms = now_ms
         self.is_open = True
         self.was_told_end = False  # of the terminated topic's end
+        self.epoch = request.epoch  # what its frames carry, None = its client has none
         self.messages_out = 0
         self.bytes_out = 0
         self.messages_acked = 0
@@ -148,8 +149,13 @@ class Consumer:
         elif on_durable is not None:
             on_durable(ConsumerNotFound(f"consumer {self.name} is closed; what it held is delivered again"))
 
-    def redeliver(self, positions: Sequence[Position] | None) -> None:
-        """Take these back for redelivery, or with None all that this consumer holds (semantics 3.7)."""
+    def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
+        """Take these back for redelivery, or with None all that this consumer holds (semantics 3.7).
+
+        `epoch` is kept when it is higher, and goes out with every frame from now on, be the request heard or not.
+        """
+        if epoch is not None and (self.epoch is None or epoch > self.epoch):
+            self.epoch = epoch
         if self.is_open:
             self._subscription.redeliver(self, positions)
 

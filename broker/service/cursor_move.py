@@ -88,7 +88,10 @@ class CursorMove:
         """A client's seek: consumers are closed, the cursor reset, an act written (protocol 3.10)."""
         subscription = self._subscription
         async with self.moving(closes_consumers=True):
-            subscription.close_consumers("the subscription was moved by a seek")
+            subscription.close_consumers("the subscription was moved by a seek", standby=False)
+            if consumer.is_open:  # a standby one: its client, too, drops what it has and subscribes again
+                consumer.closed_by_broker("the subscription was moved by a seek of its own")
+                subscription.remove_consumer(consumer)
             if not subscription.is_durable:
                 await self.with_index(lambda: subscription.cursor.reset_to(position, remaining))
                 subscription.after_move()

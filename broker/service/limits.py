@@ -1,16 +1,36 @@
-"""How many may come: the max_* policies of consumers and subscriptions, and whether connecting makes anything."""
+"""How many may come, and how much they may hold: the max_* policies, and whether connecting makes anything."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionNotFound
 
 if TYPE_CHECKING:
+    from broker.service.non_persistent_topic import NonPersistentTopic
     from broker.service.subscription import Subscription
     from broker.service.topic import Topic
 
-__all__ = ["require_consumer_room", "require_new_subscription"]
+__all__ = ["UnackedLimits", "require_consumer_room", "require_new_subscription", "unacked_limits"]
+
+
+class UnackedLimits(NamedTuple):
+    """Messages that may be delivered and not acked, 0 = no limit (semantics 3.6)."""
+
+    per_consumer: int
+    per_subscription: int
+
+
+def unacked_limits(topic: Topic | NonPersistentTopic, *, is_durable: bool) -> UnackedLimits:
+    """The policies' limits, else the settings'. A reader's cursor has none (semantics 2.5)."""
+    if not is_durable:
+        return UnackedLimits(0, 0)
+    policies, settings = topic.policies, topic.services.settings
+    consumer, subscription = policies.max_unacked_per_consumer, policies.max_unacked_per_subscription
+    return UnackedLimits(
+        settings.max_unacked_per_consumer if consumer < 0 else consumer,
+        settings.max_unacked_per_subscription if subscription < 0 else subscription,
+    )
 
 
 def require_consumer_room(subscription: Subscription) -> None:

@@ -6,21 +6,24 @@ and counted.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from broker.core.dispatchers.base import DispatchConsumer, Dispatcher, ReadEntry
-from broker.core.dispatchers.shared import SharedDispatcher
-from broker.core.dispatchers.single_active import SingleActiveDispatcher
+from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import ConsumerBusy, MetadataInvalid, NotAllowed
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription import SubscriptionType
+from broker.service.active_consumer import tell_active
+from broker.service.attaching import new_dispatcher
 from broker.service.consumer import Consumer
 from broker.service.dispatch_limit import DispatchLimit, RatePair
+from broker.service.read_entries import whole_entries
 from broker.service.values import Delivery, LastMessage
 
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
+    from broker.core.key_shared import KeySharedPolicy
     from broker.service.non_persistent_topic import NonPersistentTopic
     from broker.service.values import (
         AckRequest,
@@ -38,7 +41,9 @@ _BATCHES_REMEMBERED = 1000
 class NonPersistentSubscription:
     """Exists while it has consumers. Touched by the event loop only."""
 
-    def __init__(self, topic: NonPersistentTopic, name: str, type_: SubscriptionType) -> None:
+    def __init__(
+        self, topic: NonPersistentTopic, name: str, type_: SubscriptionType, key_shared: KeySharedPolicy
+    ) -> None:
         self.topic = topic
         self.name = name
         self.type = type_
@@ -46,7 +51,7 @@ class NonPersistentSubscription:
         self.messages_out = 0
         self.messages_dropped = 0
         self.dispatch_limit: DispatchLimit | None = None
-        self._dispatcher = _new_dispatcher(type_)
+        self._dispatcher = new_dispatcher(topic, type_, key_shared, is_durable=False, failover_delay_ms=0)
         self._batches: dict[Position, int] = {}  # messages in the batches sent last
         self.rates_changed()
 
@@ -55,8 +60,8 @@ class NonPersistentSubscription:
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Add a consumer (semantics 3.1). Raises ConsumerBusy, SubscriptionBusy."""
-        if request.type is SubscriptionType.EXCLUSIVE:
+        """Add a consumer (semantics 3.1). Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed."""
+        if request.type is self.type is SubscriptionType.EXCLUSIVE:
             for other in list(self.consumers.values()):
                 if not await other.sink.is_alive():
                     other.closed_by_broker("its connection does not answer and another consumer came")
@@ -71,6 +76,7 @@ class NonPersistentSubscription:
             name=request.consumer_name,
             priority=request.priority,
             writable=sink.is_writable(),
+            key_shared=request.key_shared,
         )
         self._dispatcher.attach(dispatch, request.type)
         consumer = Consumer(
@@ -82,12 +88,22 @@ class NonPersistentSubscription:
             now_ms=self.topic.services.clock.now_ms(),
         )
         self.consumers[consumer.key] = consumer
+        if self.type is SubscriptionType.FAILOVER:
+            # After the answer to SUBSCRIBE has been written. What comes before that is dropped, as before a Flow.
+            asyncio.get_running_loop().call_soon(self._switch, consumer)
         return consumer
+
+    def _switch(self, joined: Consumer | None) -> None:
+        """Failover without a wait: nothing can come twice, so there is nothing to wait for (semantics 3.2)."""
+        told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
+        for consumer in list(told):
+            tell_active(consumer, self._dispatcher)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer is gone."""
         if self.consumers.pop(consumer.key, None) is not None:
             self._dispatcher.detach(consumer.dispatch)
+            self._switch(None)
             if not self.consumers:
                 self._close_limit()
                 self.topic.forget_subscription(self)
@@ -110,7 +126,7 @@ class NonPersistentSubscription:
                 break
             some = entries[at : at + min(most, plan.max_entries)]
             at += len(some)
-            wanted = [ReadEntry(Position(each.ledger_id, each.entry_id), each.messages) for each in some]
+            wanted = whole_entries(some, self.type)
             by_position = dict(zip((each.position for each in wanted), some, strict=True))
             assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
             for assignment in assignments:
@@ -233,7 +249,3 @@ class NonPersistentSubscription:
                 other.closed_by_broker("the subscription is removed")
                 self.remove_consumer(other)
         consumer.detach()
-
-
-def _new_dispatcher(type_: SubscriptionType) -> Dispatcher:
-    return SingleActiveDispatcher() if type_.single_active else SharedDispatcher()

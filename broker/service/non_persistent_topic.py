@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.entry import StoredEntry
 from broker.core.errors import ConsumerBusy, ServiceNotReady
-from broker.core.subscription import check_built, check_name
+from broker.core.subscription import check_name
+from broker.service.attaching import check_wish
 from broker.service.dispatch_limit import RatePair
 from broker.service.non_persistent_subscription import NonPersistentSubscription
 from broker.service.producer import Producer
@@ -166,7 +167,7 @@ class NonPersistentTopic:
     ) -> Consumer:
         """Attach a consumer: it gets what comes from now on. Raises as `Topic.subscribe`."""
         check_name(request.subscription)
-        check_built(request.type)
+        check_wish(request, is_persistent=False)
         self._attaching += 1
         try:
             if request.schema is not None:
@@ -178,7 +179,9 @@ class NonPersistentTopic:
                 raise ConsumerBusy(f"{self.name} has {connected} consumers, its limit (max_consumers)")
             subscription = self.subscriptions.get(request.subscription)
             if subscription is None:
-                subscription = NonPersistentSubscription(self, request.subscription, request.type)
+                subscription = NonPersistentSubscription(
+                    self, request.subscription, request.type, request.key_shared
+                )
             consumer = await subscription.attach(request, identity, sink)
             self.subscriptions[request.subscription] = subscription
             self._require_open()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from broker.core.subscription import SubscriptionType
 from broker.storage.cursors import PendingRow
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ _Run = tuple[
 
 def pending_rows(subscription: Subscription, consumer: Consumer) -> list[PendingRow]:
     """At most MAX_ROWS rows, lowest positions first; the last of them stands for the deadlines of what is left out."""
-    runs = _exclusive_runs if subscription.type is SubscriptionType.EXCLUSIVE else _held_runs
+    runs = _delivered_range if subscription.type.single_active else _held_runs
     rows: list[PendingRow] = []
     for ledger_id, first, last, messages, delivered_ms, count, deadline_ms in runs(subscription, consumer):
         if len(rows) >= MAX_ROWS:
@@ -78,8 +77,8 @@ def _held_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]
         yield run
 
 
-def _exclusive_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Exclusive: only the delivered range is known; its deadline is the nearest one in it."""
+def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
+    """Exclusive and Failover: only the delivered range is known; its deadline is the nearest one in it."""
     if not consumer.dispatch.unacked_messages:
         return
     ledgers = subscription.topic.log.ledgers

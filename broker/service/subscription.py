@@ -20,9 +20,7 @@ import psycopg
 from broker.core.cursor import Cursor
 from broker.core.cursor_state import AckOverlay, CursorFlush
 from broker.core.delivery_deadlines import DeliveryDeadlines
-from broker.core.dispatchers.base import DispatchConsumer, Dispatcher, ReadEntry, ReadKind, ReadPlan
-from broker.core.dispatchers.shared import SharedDispatcher
-from broker.core.dispatchers.single_active import SingleActiveDispatcher
+from broker.core.dispatchers.base import Dispatcher, ReadEntry, ReadKind, ReadPlan
 from broker.core.errors import (
     BrokerError,
     ConsumerNotFound,
@@ -32,15 +30,19 @@ from broker.core.errors import (
     PersistenceFailed,
     ServiceNotReady,
 )
+from broker.core.key_shared import AUTO_SPLIT, KeySharedPolicy
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType, check_built
+from broker.core.subscription import SubscriptionType
+from broker.service.active_consumer import ActiveConsumer
+from broker.service.attaching import Attaching, new_dispatcher
 from broker.service.consumer import Consumer
 from broker.service.cursor_move import CursorMove
 from broker.service.dispatch_filter import SCREENED_FLAGS, DispatchFilter
 from broker.service.dispatch_limit import DispatchLimit, RatePair
 from broker.service.end_of_topic import tell_end_of_topic
-from broker.service.limits import require_consumer_room
+from broker.service.limits import unacked_limits
+from broker.service.read_entries import read_entries
 from broker.service.topic_reader import READ_ENTRIES, GapInLog
 from broker.service.values import AckRequest, Delivery, LastMessage
 
@@ -95,7 +97,7 @@ class Subscription:
         self.undo_act_id = 0  # that act
         self.is_paused = False  # by an operator: nothing is dispatched, acks go on
         self.is_deleted = False
-        self._dispatcher = self._new_dispatcher(type_)
+        self._dispatcher = new_dispatcher(topic, type_, AUTO_SPLIT, is_durable=self.is_durable)
         self._found_flags = 0  # of what was found for the plan under way
         self.dispatch_limit: DispatchLimit | None = None
         self._batch_index_acks = topic.services.settings.batch_index_acks
@@ -103,7 +105,8 @@ class Subscription:
         self._reading: asyncio.Task[None] | None = None
         self._is_pumping = False
         self._turn_scheduled = False
-        self._attaching = asyncio.Lock()
+        self._attaching = Attaching(self)
+        self.active = ActiveConsumer(self)
 
     @property
     def is_durable(self) -> bool:
@@ -127,37 +130,33 @@ class Subscription:
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Add a consumer (semantics 3.1), after a seek under way. Raises ConsumerBusy, SubscriptionBusy, NotAllowed."""
-        async with self._attaching, self.moves.idle():
-            if self.is_deleted:
-                raise ServiceNotReady(f"subscription {self.name} has just been deleted; subscribe again")
-            await self._make_room(request)
-            if not self.topic.is_open:
-                raise ServiceNotReady(f"{self.topic.name} is moving; subscribe again")
-            require_consumer_room(self)
-            services = self.topic.services
-            dispatch = DispatchConsumer(
-                key=services.next_key(),
-                name=request.consumer_name,
-                priority=request.priority,
-                writable=sink.is_writable(),
-                max_unacked=services.settings.max_unacked_per_consumer if self.is_durable else 0,
-            )
-            consumer = Consumer(
-                subscription=self,
-                request=request,
-                identity=identity,
-                sink=sink,
-                dispatch=dispatch,
-                now_ms=services.clock.now_ms(),
-            )
-            first = self._dispatcher.attach(dispatch, request.type)
-            self.consumers[consumer.key] = consumer
-            if first:
-                self.read_position = self.cursor.read_from()
-            self._warn(request.warnings)
-            services.reporter.changed(self)
-            return consumer
+        """Add a consumer (semantics 3.1), after a seek under way.
+
+        Raises ConsumerBusy, SubscriptionBusy, NotAllowed, ConsumerAssignFailed, ServiceNotReady.
+        """
+        return await self._attaching.attach(request, identity, sink)
+
+    def attached(self, consumer: Consumer, *, is_first: bool) -> None:
+        """A consumer passed the gate; with `is_first` nobody was here before it."""
+        self.consumers[consumer.key] = consumer
+        if is_first:
+            self.read_position = self.cursor.read_from()
+        self.active.joined(consumer)
+        self._warn(consumer.request.warnings)
+        self.topic.services.reporter.changed(self)
+
+    def use_type(self, type_: SubscriptionType, key_shared: KeySharedPolicy) -> None:
+        """Give entries out by another type from now on; nobody is connected."""
+        self._dispatcher = new_dispatcher(self.topic, type_, key_shared, is_durable=self.is_durable)
+        self.type = type_
+
+    def policies_changed(self) -> None:
+        """What new limits let through goes out at once."""
+        limits = unacked_limits(self.topic, is_durable=self.is_durable)
+        self._dispatcher.limit_unacked(
+            per_subscription=limits.per_subscription, per_consumer=limits.per_consumer
+        )
+        self.pump()
 
     def _warn(self, warnings: Sequence[str]) -> None:
         for text in warnings:
@@ -169,8 +168,9 @@ class Subscription:
         """A consumer is gone; what it held goes to the others, or is read again by the next to come."""
         if self.consumers.pop(consumer.key, None) is None:
             return
-        self.last_used_ms = self.topic.last_used_ms = self.topic.services.clock.now_ms()
-        self._forget_deadlines(self._dispatcher.detach(consumer.dispatch))
+        now_ms = self.last_used_ms = self.topic.last_used_ms = self.topic.services.clock.now_ms()
+        self._forget_deadlines(self._dispatcher.detach(consumer.dispatch, now_ms))
+        self.active.changed()
         if not self.consumers:
             self._forget_all_deadlines()
             self.read_position = self.cursor.read_from()
@@ -179,33 +179,21 @@ class Subscription:
         self.topic.services.reporter.consumer_gone(self, consumer)
         self.pump()
 
-    def close_consumers(self, reason: str) -> int:
-        """Let every consumer go; each subscribes again by itself. Returns how many there were."""
-        consumers = list(self.consumers.values())
+    def served_consumers(self) -> list[Consumer]:
+        """All of them, but on Failover the active one: whom a reset closes (semantics 2.2)."""
+        active = self._dispatcher.active
+        return [each for each in self.consumers.values() if active is None or each.dispatch is active]
+
+    def close_consumers(self, reason: str, *, standby: bool = True) -> int:
+        """Let every consumer go; each subscribes again by itself. Returns how many there were.
+
+        Without `standby`, those of a Failover subscription that are not active stay: nothing was sent to them.
+        """
+        consumers = list(self.consumers.values()) if standby else self.served_consumers()
         for consumer in consumers:
             consumer.closed_by_broker(reason)
             self.remove_consumer(consumer)
         return len(consumers)
-
-    async def _make_room(self, request: SubscribeRequest) -> None:
-        """Check semantics 3.1; a consumer of an Exclusive subscription whose peer is silent gives way."""
-        if request.type is SubscriptionType.EXCLUSIVE:
-            for consumer in list(self.consumers.values()):
-                if not await consumer.sink.is_alive():
-                    consumer.closed_by_broker("its connection does not answer and another consumer came")
-                    self.remove_consumer(consumer)
-        if not self.consumers and self.type is not request.type:
-            self._dispatcher = self._new_dispatcher(request.type)
-            self.type = request.type
-            if self.is_durable:
-                await self.topic.store_subscription_type(self)
-
-    def _new_dispatcher(self, type_: SubscriptionType) -> Dispatcher:
-        check_built(type_)
-        if type_ is SubscriptionType.EXCLUSIVE:
-            return SingleActiveDispatcher()
-        settings = self.topic.services.settings
-        return SharedDispatcher(max_unacked=settings.max_unacked_per_subscription if self.is_durable else 0)
 
     # -- dispatch ------------------------------------------------------------------------------------------------
 
@@ -336,13 +324,20 @@ class Subscription:
                 flags |= entry.flags
                 if size_bytes >= WRITE_BYTES:
                     break
+            elif not self.topic.log.ledgers.contains(position):
+                self._dispatcher.discard(position)  # trimmed since it was delivered
+            elif found:
+                break  # what comes after must not overtake it
+            else:
+                self._read_again(positions)
+                return None
         self._found_flags = flags
-        if found:
-            return found
-        # A plan holds a hundred positions; delayed messages fall due by the thousand, and one read of many is cheaper.
+        return found
+
+    def _read_again(self, positions: Sequence[Position]) -> None:
+        """With what comes next: a plan holds a hundred positions, delayed messages fall due by the thousand."""
         chosen = [*positions, *self._dispatcher.upcoming_replays(READ_ENTRIES - len(positions))]
         self._read(partial(self.topic.reader.read_chosen, chosen))
-        return None
 
     def _read(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
         self._reading = asyncio.create_task(self._read_then_pump(read), name=f"read {self.name}")
@@ -387,16 +382,7 @@ class Subscription:
             found = screened
         cursor = self.cursor
         plain = not cursor.has_partial_acks
-        wanted = [
-            ReadEntry(
-                Position(entry.ledger_id, entry.entry_id),
-                entry.messages
-                if plain
-                or (remaining := cursor.remaining_of(Position(entry.ledger_id, entry.entry_id))) is None
-                else remaining.bit_count(),
-            )
-            for entry in found
-        ]
+        wanted = read_entries(found, cursor, self.type)
         now_ms = self.topic.services.clock.now_ms()
         assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
         if unassigned and not self._dispatcher.replays_unassigned:
@@ -471,7 +457,7 @@ class Subscription:
                 on_durable(ServiceNotReady("the cursor is being moved; what you hold is delivered again"))
             return
         consumer.last_ack_ms = self.topic.services.clock.now_ms()
-        if cumulative and (self.type is not SubscriptionType.EXCLUSIVE or len(acks) != 1):
+        if cumulative and (not self.type.single_active or len(acks) != 1):
             # Semantics S4.5, protocol 3.9: ignored with a warning; a receipt is answered with success.
             self.ignored_acks += 1
             if _is_worth_a_line(self.ignored_acks):
@@ -581,12 +567,17 @@ class Subscription:
         """A client's request, a due negative ack or an ack timeout (semantics 3.7)."""
         if positions is not None and not positions:
             return
-        self._forget_deadlines(consumer.dispatch.pending if positions is None else positions)
+        if not self.type.single_active:
+            self._forget_deadlines(consumer.dispatch.pending if positions is None else positions)
         if self._dispatcher.redeliver(consumer.dispatch, positions):
-            self._forget_all_deadlines()  # everything comes again, and is given its time anew
-            self.read_position = self.cursor.read_from()
+            self.rewind()
         self.topic.services.reporter.changed(self)
         self.pump()
+
+    def rewind(self) -> None:
+        """Read on from the entry after mark-delete: everything unacked comes again, and is given its time anew."""
+        self._forget_all_deadlines()
+        self.read_position = self.cursor.read_from()
 
     def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
         """Negative acks of a face whose client has no tracker of its own."""
@@ -602,12 +593,13 @@ class Subscription:
 
     def run_due(self, now_ms: int) -> int:
         """Everything of this subscription that time drives; how many entries. Running it twice does no harm."""
+        self.active.run_due(now_ms)
         return self.redeliver_due(now_ms) + self.filter.release_due(now_ms)
 
     def next_due_ms(self) -> int | None:
         """The nearest deadline; None = nothing waits for time."""
-        dues = [due for due in (self.deadlines.next_due_ms(), self.filter.next_due_ms()) if due is not None]
-        return min(dues, default=None)
+        dues = (self.deadlines.next_due_ms(), self.filter.next_due_ms(), self._dispatcher.due_ms)
+        return min((due for due in dues if due is not None), default=None)
 
     def replay(self, positions: Iterable[Position]) -> None:
         """What was passed over is sent now, unless it is acked by now or is yet to be read."""
@@ -751,8 +743,10 @@ class Subscription:
         self._dispatcher.moved(self.cursor.mark_delete)
         self.gap = ""  # perhaps it has been passed, by an act that says so; else the next read finds it again
         start = self.cursor.read_from()
-        # Skip and clear keep consumers, and what these hold beyond the new mark-delete must not be read again.
-        self.read_position = max(self.read_position, start) if self.consumers else start
+        # Skip and clear keep consumers, and what these hold beyond the new mark-delete must not be read again; a reset
+        # keeps none but Failover's standby ones, who hold nothing.
+        stays = bool(self.consumers) and not self.moves.ignores_acks
+        self.read_position = max(self.read_position, start) if stays else start
         self.topic.services.reporter.changed(self)
         if self.topic.is_terminated:
             tell_end_of_topic(self)

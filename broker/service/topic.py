@@ -19,7 +19,8 @@ from broker.core.errors import (
 from broker.core.ledger import LedgerInfo
 from broker.core.message_index import IndexMissing
 from broker.core.position import EARLIEST, LATEST, Position
-from broker.core.subscription import SubscriptionType, check_built, check_name
+from broker.core.subscription import SubscriptionType, check_name
+from broker.service.attaching import check_wish
 from broker.service.backlog_quota import BacklogQuota
 from broker.service.connections import repeat_until_done
 from broker.service.consumer import Consumer
@@ -308,7 +309,7 @@ class Topic:
         """Attach a consumer, making its subscription when there is none (protocol 3.7)."""
         self._require_open()
         check_name(request.subscription)
-        check_built(request.type)  # before a row of that type is stored
+        check_wish(request)  # before a row of that type is stored
         check_batches(self, identity)
         if request.schema is not None:
             await self.services.schemas.of_consumer(
@@ -487,6 +488,8 @@ class Topic:
         """Bring what was derived from `self.policies` up to date; what reads them at each use needs nothing here."""
         self.log.policy = rollover_policy(self.policies)
         self.delayed.policies_changed()
+        for subscription in list(self.subscriptions.values()):
+            subscription.policies_changed()
         self.access.max_producers = self.policies.max_producers
         if (rates := rates_of(self.policies)) != self._rates:
             self._rates = rates

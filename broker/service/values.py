@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker.core.entry import StoredEntry
+from broker.core.key_shared import AUTO_SPLIT, KeySharedPolicy
 from broker.core.producer_access import AccessMode
 
 if TYPE_CHECKING:
@@ -119,6 +120,9 @@ class SubscribeRequest:
     warnings: Sequence[
         str
     ] = ()  # options that cannot do what they seem to: logged once a subscription, counted
+    read_compacted: bool = False  # no topic is compacted yet, so it reads everything
+    epoch: int | None = None  # Java's consumer epoch, None = the client has none
+    key_shared: KeySharedPolicy = AUTO_SPLIT  # Key_Shared only
     receiver_queue: int = 0  # what the client said its queue holds, for the console; 0 = unknown
     schema: SchemaDefinition | None = None
 
@@ -172,6 +176,9 @@ class ConsumerSink(Protocol):
 
     def close_connection(self, reason: str) -> None:
         """The peer cannot take what it would be sent (S1.8): its whole connection ends. No further call follows."""
+
+    def on_active_change(self, is_active: bool) -> None:
+        """Failover: from now on this consumer gets everything, or nothing (semantics 3.2)."""
 
     async def is_alive(self) -> bool:
         """Ask the peer (a ping, 5 s at most): somebody else wants its place (protocol 3.2, liveness probe)."""

@@ -33,6 +33,7 @@ class ConsumerSlot:
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Frame these entries, untouched, into one write."""
         send, consumer_id, partition = self._connection.engine.send_message, self.consumer_id, self.partition
+        epoch = None if self.consumer is None else self.consumer.epoch
         for entry, redelivery_count, remaining in deliveries:
             send(
                 consumer_id,
@@ -42,6 +43,7 @@ class ConsumerSlot:
                 partition=partition,
                 redelivery_count=redelivery_count,
                 ack_set=remaining,
+                epoch=epoch,
             )
         self._connection.written()
 
@@ -64,6 +66,12 @@ class ConsumerSlot:
         """The client is too old for what it would be sent."""
         self.is_closed = True
         self._connection.close(reason)
+
+    def on_active_change(self, is_active: bool) -> None:
+        """ACTIVE_CONSUMER_CHANGE, which only a client of Failover gets."""
+        if not self.is_closed:
+            self._connection.engine.send_active_consumer_change(self.consumer_id, is_active=is_active)
+            self._connection.written()
 
     async def is_alive(self) -> bool:
         """Ask the peer: somebody else wants this consumer's place."""
@@ -103,4 +111,4 @@ class ConsumerSlot:
         """REDELIVER_UNACKNOWLEDGED_MESSAGES of the ids given, or of everything."""
         if self.consumer is not None:
             positions = [Position(ledger, entry) for ledger, entry in event.positions]
-            self.consumer.redeliver(positions or None)
+            self.consumer.redeliver(positions or None, epoch=event.epoch)

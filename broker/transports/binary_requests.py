@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.core.errors import NotAllowed
+from broker.core.hash_slots import SlotRange
+from broker.core.key_shared import KeySharedPolicy
 from broker.core.position import Position
 from broker.core.producer_access import AccessMode
 from broker.core.subscription import SubscriptionType
@@ -57,7 +59,7 @@ def producer_request(
 
 
 def subscribe_request(event: Subscribe) -> SubscribeRequest:
-    """Raises InvalidTopicName. No topic has been compacted, so a compacted reader reads all of it."""
+    """Raises InvalidTopicName."""
     start = event.start
     return SubscribeRequest(
         topic=TopicName.parse(event.topic),
@@ -73,5 +75,12 @@ def subscribe_request(event: Subscribe) -> SubscribeRequest:
         create_topic=event.create_topic,
         properties=event.properties,
         subscription_properties=event.subscription_properties,
+        read_compacted=event.read_compacted,
+        epoch=event.epoch,
+        key_shared=KeySharedPolicy(
+            sticky=event.key_shared_sticky,
+            ranges=tuple(SlotRange(first, last) for first, last in event.key_shared_ranges),
+            allow_out_of_order=event.key_shared_out_of_order,
+        ),
         schema=None if event.schema is None else definition_of(event.schema),
     )

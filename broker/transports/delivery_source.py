@@ -178,6 +178,9 @@ class DeliverySource:
         """As `on_consumer_closed`: the socket ends with its consumers."""
         self.on_consumer_closed(reason)
 
+    def on_active_change(self, is_active: bool) -> None:
+        """Pulsar's WebSocket API has no frame that says so."""
+
     async def is_alive(self) -> bool:
         """Ask the peer."""
         return await self._owner.is_alive()

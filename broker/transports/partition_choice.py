@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 
-from broker.transports.key_hash import java_string_hash, murmur3_32
+from broker.core.murmur3 import murmur3_32
+from broker.transports.key_hash import java_string_hash
 from vela.wire.json.options import HashingScheme, RoutingMode
 
 __all__ = ["PartitionChoice"]

@@ -85,6 +85,10 @@ class ConsumerPort(Protocol):
     def subscription_type(self) -> SubscriptionType:
         """The type it attached with."""
 
+    @property
+    def epoch(self) -> int | None:
+        """What every frame to it carries; None when its client never sent one."""
+
     def flow(self, permits: int) -> None:
         """Grant permits, in messages. Raises InvalidFlow for 0 or less."""
 
@@ -99,8 +103,8 @@ class ConsumerPort(Protocol):
     ) -> None:
         """Acknowledge; safe to repeat. `permits_settled`: the face returns a discarded entry's permits itself."""
 
-    def redeliver(self, positions: Sequence[Position] | None) -> None:
-        """Take these back, or with None everything unacked."""
+    def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
+        """Take these back, or with None everything unacked; `epoch` is the client's from now on."""
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
         """Take these back at `due_ms`, unless they are acked before."""

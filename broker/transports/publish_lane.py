@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from broker.core.entry import FLAG_BATCH
+from broker.core.hash_slots import slot_of_key
 from broker.service.values import Receipt, SendRequest
-from broker.transports.key_hash import sticky_slot
 from vela.wire.entry import Compression, OutgoingMessage, encode_batch, encode_single
 from vela.wire.json.errors import WebSocketError
 from vela.wire.json.producer import ArrayAcks, ProducerMessage, SendError, ack_frame
@@ -115,7 +115,7 @@ class PublishLane:
             deliver_at_ms=message.deliver_at_ms,
             compression=self._compression,
         )
-        slot = None if message.key is None else sticky_slot(message.key.encode())
+        slot = None if message.key is None else slot_of_key(message.key.encode())
         request = SendRequest(sequence_id, 0, 1, 0, message.deliver_at_ms or 0, slot, data)
         self._send(request, (reply,))
 

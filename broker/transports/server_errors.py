@@ -22,6 +22,7 @@ _SERVER_ERRORS: Final[dict[str, ServerError]] = {
     "ChecksumError": ServerError.CHECKSUM_ERROR,
     "TopicNotFound": ServerError.TOPIC_NOT_FOUND,
     "SubscriptionNotFound": ServerError.SUBSCRIPTION_NOT_FOUND,
+    "ConsumerAssignError": ServerError.CONSUMER_ASSIGN_ERROR,
     "ConsumerNotFound": ServerError.CONSUMER_NOT_FOUND,
     "TooManyRequests": ServerError.TOO_MANY_REQUESTS,
     "TopicTerminatedError": ServerError.TOPIC_TERMINATED_ERROR,
@@ -36,6 +37,7 @@ _SERVER_ERRORS: Final[dict[str, ServerError]] = {
 _HTTP_STATUSES: Final[dict[str, int]] = {
     "AuthenticationError": 401,
     "AuthorizationError": 403,
+    "ConsumerAssignError": 400,
     "ConsumerBusy": 409,
     "IncompatibleSchema": 409,
     "InvalidTopicName": 400,

@@ -184,9 +184,19 @@ class ProducerProbe:
         return self.alive
 
     def send(
-        self, payload: bytes = b"", *, messages: int = 1, deliver_at_ms: int = 0, flags: int = 0
+        self,
+        payload: bytes = b"",
+        *,
+        messages: int = 1,
+        deliver_at_ms: int = 0,
+        slot: int | None = None,
+        flags: int = 0,
+        data: bytes = b"",
     ) -> SendRequest:
-        """Send one entry; without `payload` its payload is its sequence id."""
+        """Send one entry; without `payload` its payload is its sequence id. `slot` is the hash of its key.
+
+        `data` is a whole entry, sent as it is.
+        """
         assert self.producer is not None
         request = SendRequest(
             sequence_id=self.next_sequence_id,
@@ -194,8 +204,9 @@ class ProducerProbe:
             messages=messages,
             flags=flags | (FLAG_BATCH if messages > 1 else 0),
             deliver_at_ms=deliver_at_ms,
-            key_hash=None,
-            data=encode_single(
+            key_hash=slot,
+            data=data
+            or encode_single(
                 producer_name=self.producer.name,
                 sequence_id=self.next_sequence_id,
                 publish_time_ms=0,
@@ -238,6 +249,7 @@ class ConsumerProbe:
         self.closed: list[str] = []
         self.ends = 0  # how often it was told that the topic has ended
         self.connection_closed: list[str] = []
+        self.active: list[bool] = []  # what it was told on Failover
         self.writable = True
         self.alive = True
         self.acks = acks  # at once, inside `deliver`, with permits back
@@ -264,6 +276,10 @@ class ConsumerProbe:
     def close_connection(self, reason: str) -> None:
         """The broker ends the connection, and with it the consumer."""
         self.connection_closed.append(reason)
+
+    def on_active_change(self, is_active: bool) -> None:
+        """The broker says who is active."""
+        self.active.append(is_active)
 
     async def is_alive(self) -> bool:
         """What the test says."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from broker.core.key_shared import AUTO_SPLIT, KeySharedPolicy
 from broker.core.pending_acks import PendingAcks
 from broker.core.permits import Permits
 from broker.core.position import Position
@@ -37,6 +38,10 @@ class Deliverable(Protocol):
     @property
     def last_chunk(self) -> bool: ...
 
+    @property
+    def slot(self) -> int:
+        """Key_Shared: the hash slot of its key; 0 = it has none. Others do not look at it."""
+
 
 class ReadEntry(NamedTuple):
     """The plain Deliverable."""
@@ -45,6 +50,7 @@ class ReadEntry(NamedTuple):
     messages_remaining: int
     chunk_uuid: str | None = None
     last_chunk: bool = False
+    slot: int = 0
 
 
 E = TypeVar("E", bound=Deliverable)
@@ -70,10 +76,11 @@ class DispatchConsumer:
     dispatchers.
     """
 
-    key: int
+    key: int  # > 0, of no other consumer
     name: str
     priority: int = 0  # 0 is best
-    max_unacked: int = 0  # messages, 0 = unlimited; Shared only
+    max_unacked: int = 0  # messages, 0 = unlimited; Shared and Key_Shared only
+    key_shared: KeySharedPolicy = AUTO_SPLIT  # Key_Shared only
     writable: bool = True
     permits: Permits = field(default_factory=Permits)
     pending: PendingAcks = field(default_factory=PendingAcks)
@@ -105,6 +112,14 @@ class DispatchConsumer:
         if self.blocked and self.unacked_messages <= self.max_unacked // 2:
             self.unblock()
 
+    def limit_unacked(self, messages: int) -> None:
+        """Another limit from now on, 0 = none."""
+        self.max_unacked = messages
+        if self.blocked and (not messages or self.unacked_messages <= messages // 2):
+            self.unblock()
+        elif messages and self.unacked_messages >= messages:
+            self.blocked = True
+
     def unblock(self) -> None:
         self.blocked = False
         self.permits.apply_held()
@@ -127,6 +142,14 @@ class Dispatcher(Protocol):
     def consumers(self) -> Sequence[DispatchConsumer]: ...
 
     @property
+    def active(self) -> DispatchConsumer | None:
+        """Exclusive and Failover: the one that gets everything, once nothing is due; None on other types."""
+
+    @property
+    def due_ms(self) -> int | None:
+        """When `run_due` has something to do; None = nothing waits for a time."""
+
+    @property
     def unacked_messages(self) -> int:
         """Delivered and not acked, over all consumers."""
 
@@ -144,18 +167,29 @@ class Dispatcher(Protocol):
         entry.
         """
 
-    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType) -> bool:
+    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
         """Add a consumer that asks for type `wanted`. True: it is the first, so set the read position to the
-        entry after mark-delete. Raises as `check_attach`: NotAllowed, SubscriptionBusy, ConsumerBusy.
+        entry after mark-delete. Raises as `check_attach`: NotAllowed, SubscriptionBusy, ConsumerBusy; and on
+        Key_Shared ConsumerAssignFailed. Nothing is changed then.
         """
 
-    def detach(self, consumer: DispatchConsumer) -> list[Position]:
+    def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
         """Remove a consumer; returns what it held, ascending. Safe to repeat."""
+
+    def run_due(self, now_ms: int) -> bool:
+        """Do what waited for this time: a Failover switch. Safe to repeat.
+
+        True: another consumer is active by now, so set the read position to the entry after mark-delete, tell
+        everybody, then send.
+        """
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
         """Permits from a client; kept aside while the consumer is blocked. Raises InvalidFlow for less
         than 1.
         """
+
+    def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
+        """Other limits on unacked messages from now on, 0 = none (semantics 3.6); single-active types have none."""
 
     def can_send(self) -> bool:
         """Whether any consumer may be sent to."""
@@ -175,10 +209,10 @@ class Dispatcher(Protocol):
     ) -> tuple[list[Assignment[E]], list[E]]:
         """Give entries, read by `plan` and in order, to consumers; the rest is returned.
 
-        On Shared the rest is in the replay set already; on Exclusive set the read position to its first
-        entry. A plan that is not current gives ([], []). Ends the plan: of a REPLAY plan, positions without
-        an entry here go back to the replay set unless `acked` or `discard` took them. `now_ms` is kept with
-        each pending ack, for those who ask how long it has been held.
+        On Shared and Key_Shared the rest is in the replay set already; on Exclusive and Failover set the read
+        position to its first entry. A plan that is not current gives ([], []). Ends the plan: of a REPLAY plan,
+        positions without an entry here go back to the replay set unless `acked` or `discard` took them. `now_ms` is
+        kept with each pending ack, for those who ask how long it has been held.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:

@@ -2,21 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from broker.core.dispatchers.base import Dispatcher
+from broker.core.dispatchers.failover import FailoverDispatcher
+from broker.core.dispatchers.hash_ring import DEFAULT_POINTS
+from broker.core.dispatchers.key_shared import KeySharedDispatcher
 from broker.core.dispatchers.shared import SharedDispatcher
 from broker.core.dispatchers.single_active import SingleActiveDispatcher
-from broker.core.subscription import SubscriptionType, check_built
+from broker.core.key_shared import AUTO_SPLIT, KeySharedPolicy
+from broker.core.subscription import SubscriptionType
+
+__all__ = ["DispatchOptions", "dispatcher_for"]
 
 
-def dispatcher_for(
-    subscription_type: SubscriptionType, *, max_unacked: int = 0, max_read_entries: int = 100
-) -> Dispatcher:
-    """A dispatcher without consumers. `max_unacked` messages for the subscription, 0 = unlimited (semantics
-    3.6).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchOptions:
+    """What the dispatchers of one subscription are made with; each type looks at what concerns it."""
 
-    Raises NotAllowed, naming the type, where there is no dispatcher for it.
-    """
-    check_built(subscription_type)
-    if subscription_type.single_active:
-        return SingleActiveDispatcher(max_read_entries=max_read_entries)
-    return SharedDispatcher(max_unacked=max_unacked, max_read_entries=max_read_entries)
+    topic_name: str = ""  # Failover of a topic without partitions chooses by it
+    partition: int | None = None  # None = the topic has none
+    failover_delay_ms: int = 0
+    max_unacked: int = 0  # messages of the subscription, 0 = no limit (semantics 3.6)
+    max_read_entries: int = 100
+    ring_points: int = DEFAULT_POINTS  # of one Key_Shared consumer; 0 = ranges that are halved
+    key_shared: KeySharedPolicy = AUTO_SPLIT
+
+
+def dispatcher_for(subscription_type: SubscriptionType, options: DispatchOptions | None = None) -> Dispatcher:
+    """A dispatcher without consumers."""
+    options = options or DispatchOptions()
+    reads = options.max_read_entries
+    match subscription_type:
+        case SubscriptionType.EXCLUSIVE:
+            return SingleActiveDispatcher(max_read_entries=reads)
+        case SubscriptionType.FAILOVER:
+            return FailoverDispatcher(
+                topic_name=options.topic_name,
+                partition=options.partition,
+                delay_ms=options.failover_delay_ms,
+                max_read_entries=reads,
+            )
+        case SubscriptionType.SHARED:
+            return SharedDispatcher(max_unacked=options.max_unacked, max_read_entries=reads)
+        case SubscriptionType.KEY_SHARED:
+            return KeySharedDispatcher(
+                policy=options.key_shared,
+                ring_points=options.ring_points,
+                max_unacked=options.max_unacked,
+                max_read_entries=reads,
+            )

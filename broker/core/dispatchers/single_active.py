@@ -32,6 +32,14 @@ class SingleActiveDispatcher:
         return [self._active] if self._active is not None else []
 
     @property
+    def active(self) -> DispatchConsumer | None:
+        return self._active
+
+    @property
+    def due_ms(self) -> int | None:
+        return None
+
+    @property
     def unacked_messages(self) -> int:
         return self._active.unacked_messages if self._active is not None else 0
 
@@ -48,20 +56,27 @@ class SingleActiveDispatcher:
     def replays_unassigned(self) -> bool:
         return False
 
-    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType) -> bool:
+    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
         check_attach(wanted, current=SubscriptionType.EXCLUSIVE, consumers=len(self.consumers))
         self._active = consumer
         self._rewound()
         return True
 
-    def detach(self, consumer: DispatchConsumer) -> list[Position]:
+    def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
         if consumer is self._active:
             self._rewound()
             self._active = None
         return []
 
+    def run_due(self, now_ms: int) -> bool:
+        """Never anything: Failover alone waits."""
+        return False
+
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
         consumer.flow(messages)
+
+    def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
+        """There are none here."""
 
     def can_send(self) -> bool:
         return self._active is not None and self._active.permits.balance > 0 and self._active.writable

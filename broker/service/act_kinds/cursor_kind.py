@@ -146,11 +146,11 @@ class CursorKind(ActKind[P]):
                 raise ActConflict(
                     f"it would skip {move.skipped} messages, the plan showed {planned['skipped_messages']}; plan again"
                 )
-            closed = kept = 0
+            closed = 0
             if self.closes_consumers:
-                closed = subscription.close_consumers(f"an operator moved the cursor (act {act.act_id})")
-            else:
-                kept = len(subscription.consumers)
+                reason = f"an operator moved the cursor (act {act.act_id})"
+                closed = subscription.close_consumers(reason, standby=False)
+            kept = len(subscription.consumers)
             undo_window_s = context.broker.settings.undo_window_s if self.can_undo else 0
             await subscription.moves.commit(
                 lambda: change.run(subscription.cursor),
@@ -185,6 +185,7 @@ class CursorKind(ActKind[P]):
         ledgers = subscription.topic.log.ledgers
         following = ledgers.next_after(move.mark_delete_after)
         stored = ledgers.contains(following)
+        closed = len(subscription.served_consumers()) if self.closes_consumers else 0
         in_flight = sum(consumer.dispatch.unacked_messages for consumer in subscription.consumers.values())
         return {
             "current": {"mark_delete": str(move.mark_delete_before), "backlog_messages": move.backlog_before},
@@ -198,8 +199,8 @@ class CursorKind(ActKind[P]):
             "replayed_messages": move.replayed,
             "skipped_messages": move.skipped,
             "in_flight_messages": in_flight,
-            "consumers_closed": len(subscription.consumers) if self.closes_consumers else 0,
-            "consumers_kept": 0 if self.closes_consumers else len(subscription.consumers),
+            "consumers_closed": closed,
+            "consumers_kept": len(subscription.consumers) - closed,
             "partly_acked_forgotten": move.partly_acked_forgotten,
             "notes": list(change.notes),
         }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from broker.core.errors import BrokerError
-from broker.core.subscription import SubscriptionType, check_built, check_name
+from broker.core.subscription import SubscriptionType, check_name
 from broker.service.act_kinds.base import ActContext, Scope
 from broker.service.act_kinds.cursor_kind import Target
 from broker.service.act_kinds.direct import DirectKind, Effect
@@ -32,7 +32,6 @@ class NewSubscription(Place):
         Place.__post_init__(self)
         try:
             check_name(self.name)
-            check_built(SubscriptionType(self.type))
         except BrokerError as error:
             raise ActInvalid(str(error)) from error
         if self.to == "shift":

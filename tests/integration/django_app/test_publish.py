@@ -11,8 +11,8 @@ from django.db import connection, connections, transaction
 
 from broker import apublish, publish
 from broker.core.errors import InvalidTopicName, MessageTooLarge, MetadataInvalid
+from broker.core.hash_slots import slot_of_key
 from broker.models import Outbox, Tenant
-from broker.transports.key_hash import sticky_slot
 from vela.wire.entry import decode_messages
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -47,7 +47,7 @@ def test_it_is_committed_with_the_business_data() -> None:
     first = Outbox.objects.order_by("id")[0]
     (message,) = decode_messages(bytes(first.data), max_message_bytes=2**20)
     assert (message.key, message.properties) == ("k", {"a": "1"})
-    assert first.key_hash == sticky_slot(b"k")
+    assert first.key_hash == slot_of_key(b"k")
 
 
 def test_a_rolled_back_transaction_publishes_nothing() -> None:

@@ -71,3 +71,20 @@ async def test_topics_made_by_connecting_have_the_partitions_of_the_policy(run: 
     with pytest.raises(NotAllowed, match="has 3 partitions"):
         await run.producer("newer")
     assert len(rows(run.database_url, "SELECT 1 FROM vela_topic WHERE name LIKE '%%newer-partition-%%'")) == 3
+
+
+async def test_i8_unacked_limits_come_from_the_policies_and_change_live(run: BrokerRun) -> None:
+    producer = await run.producer()
+    await producer.publish(30)
+    await set_policies(run, max_unacked_per_consumer=4)
+    consumer = await run.consumer(permits=100)
+    await consumer.has(4)
+    assert (len(consumer.deliveries), run.subscription().dispatcher.unacked_messages) == (4, 4)
+    await set_policies(run, max_unacked_per_consumer=10)
+    await consumer.has(10)
+    await set_policies(run, max_unacked_per_consumer=0, max_unacked_per_subscription=20)
+    await consumer.has(30)  # they had been read, and replay goes on while the subscription is blocked
+    await producer.publish(5)
+    assert (len(consumer.deliveries), run.subscription().dispatcher.blocked) == (30, True)
+    await set_policies(run, max_unacked_per_consumer=-1, max_unacked_per_subscription=-1)
+    await consumer.has(35)

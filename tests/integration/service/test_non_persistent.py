@@ -155,3 +155,27 @@ async def test_the_namespace_s_policies_hold_and_change_while_it_is_used(run: Br
     assert await reload_policies(run.broker, holder) == 2
     await run.producer(T)
     await first.publish(1)
+
+
+async def test_failover_switches_at_once_and_key_shared_goes_by_keys(run: BrokerRun) -> None:
+    first = await run.consumer(T, "f", SubscriptionType.FAILOVER, permits=100, name="a")
+    await settle()
+    standby = await run.consumer(T, "f", SubscriptionType.FAILOVER, permits=100, name="b", priority=1)
+    keyed = [
+        await run.consumer(T, "k", SubscriptionType.KEY_SHARED, permits=100, name=name) for name in "xyz"
+    ]
+    await settle()
+    assert (first.active, standby.active) == ([True], [False])
+    producer = await run.producer(T)
+    for number in range(60):
+        producer.send(slot=number % 20 * 3000 + 1)
+    await producer.has_receipts(60)
+    assert (len(first.deliveries), len(standby.deliveries)) == (60, 0)
+    assert sum(len(each.deliveries) for each in keyed) == 60
+    slots = [{delivery.entry.key_hash for delivery in each.deliveries} for each in keyed]
+    assert sum(map(len, slots)) == len(set().union(*slots)) == 20
+    assert first.consumer is not None
+    first.consumer.detach()
+    assert standby.active == [False, True]
+    await producer.publish(1)
+    assert len(standby.deliveries) == 1

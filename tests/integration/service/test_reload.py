@@ -85,14 +85,15 @@ async def test_a_clean_stop_stores_the_last_acks_and_closes_every_connection(bro
     assert left == (0,)
 
 
-async def test_a_topic_with_a_subscription_of_a_type_that_is_not_built_can_be_loaded(broker_url: str) -> None:
-    async with running(broker_url) as run:
-        with pytest.raises(Exception, match="Failover"):
-            await run.consumer(type_=SubscriptionType.FAILOVER)
-        assert one_row(broker_url, "SELECT count(*) FROM vela_subscription") == (0,)
-    async with running(broker_url) as again:
-        consumer = await again.consumer(permits=1)
+@pytest.mark.parametrize("type_", list(SubscriptionType))
+async def test_a_subscription_of_any_type_is_loaded_again(broker_url: str, type_: SubscriptionType) -> None:
+    async with running(broker_url, failover_delay_ms=0) as run:
+        await run.consumer(type_=type_)
+        assert one_row(broker_url, "SELECT type FROM vela_subscription") == (type_.value,)
+    async with running(broker_url, failover_delay_ms=0) as again:
         await (await again.producer()).publish(1)
+        assert again.subscription().type is type_
+        consumer = await again.consumer(type_=type_, permits=1)
         await consumer.has(1)
 
 

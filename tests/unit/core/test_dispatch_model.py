@@ -14,7 +14,8 @@ from broker.core.dispatchers.base import (
     ReadKind,
     ReadPlan,
 )
-from broker.core.dispatchers.choice import dispatcher_for
+from broker.core.dispatchers.choice import DispatchOptions, dispatcher_for
+from broker.core.dispatchers.key_shared import KeySharedDispatcher
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription import SubscriptionType
 from tests.support.examples import model_settings
@@ -42,16 +43,24 @@ class DispatchMachine(RuleBasedStateMachine):
     def begin(self, limit: int) -> None:
         self.log = Log()
         self.cursor = Cursor.starting_at(self.log.ledgers, self.log.index, EARLIEST)
-        self.dispatcher: Dispatcher = dispatcher_for(self.kind, max_unacked=limit, max_read_entries=8)
+        self.dispatcher = self.new_dispatcher(limit)
         self.limit = limit
         self.clients: list[Client] = []
         self.read_position = self.cursor.read_from()
         self.reading: tuple[ReadPlan, list[Position]] | None = None
         self.keys = 0
+        self.now_ms = 0
         self.counts: dict[Position, int] = {}
         self.postponed: set[Position] = set()  # read, and left out by a filter for now
+        self.passed_over: set[Position] = set()  # all that ever were
         self.log.publish_all(1, 2, 3)
         self.connect(priority=0, limited=False)
+
+    def new_dispatcher(self, limit: int) -> Dispatcher:
+        return dispatcher_for(self.kind, DispatchOptions(max_unacked=limit, max_read_entries=8))
+
+    def entry(self, position: Position) -> ReadEntry:
+        return ReadEntry(position, self.remaining(position))
 
     def any_client(self) -> bool:
         return bool(self.clients)
@@ -69,19 +78,24 @@ class DispatchMachine(RuleBasedStateMachine):
         if self.clients and self.kind is SubscriptionType.EXCLUSIVE:
             return
         self.keys += 1
-        limit = CONSUMER_LIMIT if limited and self.kind is SubscriptionType.SHARED else 0
+        limit = CONSUMER_LIMIT if limited and not self.kind.single_active else 0
         consumer = DispatchConsumer(key=self.keys, name=f"c{self.keys}", priority=priority, max_unacked=limit)
-        if self.dispatcher.attach(consumer, self.kind):
+        if self.dispatcher.attach(consumer, self.kind, self.now_ms):
             self.read_position = self.cursor.read_from()
         self.clients.append(Client(consumer))
+        self.chosen_again()
+
+    def chosen_again(self) -> None:
+        """Somebody came or left."""
 
     @precondition(any_client)
     @rule(data=st.data())
     def disconnect(self, data: st.DataObject) -> None:
         client = data.draw(st.sampled_from(self.clients))
-        held = self.dispatcher.detach(client.consumer)
+        held = self.dispatcher.detach(client.consumer, self.now_ms)
         self.clients.remove(client)
-        if self.kind is SubscriptionType.SHARED:
+        self.chosen_again()
+        if not self.kind.single_active:
             assert held == sorted(client.holds)
             assert self.dispatcher.detach(client.consumer) == []
         if not self.clients:
@@ -109,13 +123,13 @@ class DispatchMachine(RuleBasedStateMachine):
         assert (plan is not None) <= bool(ready)
         if plan is None:
             if ready and not self.dispatcher.blocked:
-                raise AssertionError("somebody could be sent to, yet nothing is read")
+                self.nothing_is_read()
             return
         if plan.kind is ReadKind.REPLAY:
             found = list(plan.positions)
             assert found == sorted(set(found))
         else:
-            assert self.dispatcher.replay_entries == 0
+            self.reads_on()
             assert not self.dispatcher.blocked
             found = []
             position = self.cursor.next_unacked(self.read_position)
@@ -123,6 +137,15 @@ class DispatchMachine(RuleBasedStateMachine):
                 found.append(position)
                 position = self.cursor.next_unacked(self.log.ledgers.next_after(position))
         self.reading = None if fail else (plan, found)
+
+    def nothing_is_read(self) -> None:
+        raise AssertionError("somebody could be sent to, yet nothing is read")
+
+    def reads_on(self) -> None:
+        assert self.dispatcher.replay_entries == 0
+
+    def check_left(self) -> None:
+        assert not self.dispatcher.can_send()
 
     @precondition(any_client)
     @rule(permits=st.integers(1, 10), sizes=st.lists(st.integers(1, MAX_BATCH), max_size=5))
@@ -149,10 +172,11 @@ class DispatchMachine(RuleBasedStateMachine):
                 if not self.cursor.is_acked(position):
                     self.dispatcher.postpone(position)
                     self.postponed.add(position)
+                    self.passed_over.add(position)
             if plan.kind is ReadKind.NORMAL and found:
                 self.read_position = self.log.ledgers.next_after(found[-1])
             found = [position for position in found if position not in self.postponed]
-        entries = [ReadEntry(p, self.remaining(p)) for p in found if not self.cursor.is_acked(p)]
+        entries = [self.entry(p) for p in found if not self.cursor.is_acked(p)]
         before = {c.consumer.key: c.consumer.permits.balance for c in self.clients}
         open_ = {c.consumer.key for c in self.clients if c.consumer.available}
         assignments, left = self.dispatcher.assign(entries, plan)
@@ -169,7 +193,7 @@ class DispatchMachine(RuleBasedStateMachine):
             assert assignment.consumer.key in open_
             self.receive(assignment, before[assignment.consumer.key])
         if left:
-            assert not self.dispatcher.can_send()
+            self.check_left()
 
     @precondition(lambda self: bool(self.clients))
     @rule(data=st.data())
@@ -231,7 +255,7 @@ class DispatchMachine(RuleBasedStateMachine):
                 st.lists(st.sampled_from(sorted(self.log.sizes) or [Position(1, 0)]), max_size=4)
             )
         if self.dispatcher.redeliver(client.consumer, named):
-            assert self.kind is SubscriptionType.EXCLUSIVE
+            assert self.kind.single_active
             self.read_position = self.cursor.read_from()
             client.holds.clear()
             return
@@ -328,7 +352,136 @@ class ExclusiveMachine(DispatchMachine):
             assert self.dispatcher.replay_entries == 0
 
 
-for machine in (SharedMachine, ExclusiveMachine):
+class FailoverMachine(ExclusiveMachine):
+    """I12: between a choice and its switch nobody gets anything, after it nobody but the one that is told."""
+
+    kind = SubscriptionType.FAILOVER
+    told: DispatchConsumer | None = None
+
+    def new_dispatcher(self, limit: int) -> Dispatcher:
+        return dispatcher_for(
+            self.kind, DispatchOptions(topic_name="t", failover_delay_ms=10, max_read_entries=8)
+        )
+
+    @rule(by_ms=st.integers(0, 12))
+    def time_passes(self, by_ms: int) -> None:
+        self.now_ms += by_ms
+        due_ms = self.dispatcher.due_ms
+        switched = self.dispatcher.run_due(self.now_ms)
+        assert switched == (due_ms is not None and due_ms <= self.now_ms)
+        assert not self.dispatcher.run_due(self.now_ms)
+        if switched:
+            self.read_position = self.cursor.read_from()
+            self.told = self.dispatcher.active
+            for client in self.clients:
+                client.holds.clear()
+
+    def chosen_again(self) -> None:
+        best = min((client.consumer.priority for client in self.clients), default=None)
+        chosen = self.dispatcher.active
+        assert (chosen is None) == (not self.clients)
+        if chosen is not None:
+            assert chosen.priority == best
+        if self.dispatcher.due_ms is not None or chosen is None:
+            self.told = None
+            for client in self.clients:
+                client.holds.clear()
+
+    @invariant()
+    def nothing_lost(self) -> None:
+        if hasattr(self, "clients") and self.dispatcher.due_ms is None:
+            super().nothing_lost()  # until the switch nobody is sent anything, then it is read from mark-delete on
+
+    def nothing_is_read(self) -> None:
+        assert self.told is None or not self.told.available
+
+    def receive(self, assignment: Assignment[ReadEntry], balance: int) -> None:
+        assert assignment.consumer is self.told
+        super().receive(assignment, balance)
+
+
+SLOTS = [1, 9_000, 20_000, 33_000, 47_000, 65_535]
+LOOK_AHEAD = 3
+
+
+class KeySharedMachine(SharedMachine):
+    """I9: a key is at one consumer only, and in order; other keys go on."""
+
+    kind = SubscriptionType.KEY_SHARED
+    dispatcher: KeySharedDispatcher
+
+    def new_dispatcher(self, limit: int) -> Dispatcher:
+        return KeySharedDispatcher(
+            max_unacked=limit, max_read_entries=8, look_ahead=LOOK_AHEAD, max_look_ahead=2 * LOOK_AHEAD
+        )
+
+    def slot(self, position: Position) -> int:
+        return SLOTS[(position.ledger_id * 7 + position.entry_id * position.entry_id) % len(SLOTS)]
+
+    def entry(self, position: Position) -> ReadEntry:
+        return ReadEntry(position, self.remaining(position), slot=self.slot(position))
+
+    def nothing_is_read(self) -> None:
+        look_ahead = min(LOOK_AHEAD * len(self.clients), 2 * LOOK_AHEAD)
+        assert self.dispatcher.replay_entries >= look_ahead
+        self.reads_on()
+
+    def reads_on(self) -> None:
+        """Whatever waits, waits for a reason."""
+        for position in self.dispatcher._replay.bound():
+            slot = self.slot(position)
+            owner = self.dispatcher._selector.select(slot)
+            assert owner is not None
+            holders = [client.consumer for client in self.clients if self.holds_slot(client, slot)]
+            assert not owner.available or any(holder is not owner for holder in holders)
+
+    def holds_slot(self, client: Client, slot: int) -> bool:
+        return any(self.slot(position) == slot for position in client.holds)
+
+    def check_left(self) -> None:
+        """Others may go on."""
+
+    def receive(self, assignment: Assignment[ReadEntry], balance: int) -> None:
+        client = next(c for c in self.clients if c.consumer is assignment.consumer)
+        got = {entry.position for entry in assignment.entries}
+        for entry in assignment.entries:
+            position, slot = entry.position, self.slot(entry.position)
+            assert self.dispatcher._selector.select(slot) is assignment.consumer
+            for other in self.log.sizes:
+                if other in self.passed_over or self.slot(other) != slot or self.cursor.is_acked(other):
+                    continue
+                if other < position:
+                    assert other in client.holds or other in got, "overtaken by a later one of its key"
+        super().receive(assignment, balance)
+
+    @invariant()
+    def key_at_one_consumer(self) -> None:
+        for slot in SLOTS:
+            holders = [c for c in getattr(self, "clients", []) if self.holds_slot(c, slot)]
+            assert len(holders) <= 1
+
+    @invariant()
+    def accounts_agree(self) -> None:
+        if not hasattr(self, "clients"):
+            return
+        dispatcher = self.dispatcher
+        held: dict[int, int] = {}
+        for client in self.clients:
+            for position in client.holds:
+                held[self.slot(position)] = held.get(self.slot(position), 0) + 1
+        assert dispatcher._held == held
+        waiting: dict[int, int] = {}
+        for position in dispatcher._replay.bound():
+            waiting[self.slot(position)] = waiting.get(self.slot(position), 0) + 1
+        assert dispatcher._waiting == waiting
+        owned = [range_ for owner in dispatcher.ranges() for range_ in owner.ranges]
+        if self.clients:
+            assert sum(last - first + 1 for first, last in owned) == 65_536
+
+
+for machine in (SharedMachine, ExclusiveMachine, FailoverMachine, KeySharedMachine):
     machine.TestCase.settings = model_settings(examples=150)
 TestShared = SharedMachine.TestCase
 TestExclusive = ExclusiveMachine.TestCase
+TestFailover = FailoverMachine.TestCase
+TestKeyShared = KeySharedMachine.TestCase

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.dispatchers.choice import dispatcher_for
 from broker.core.errors import BrokerError, ConsumerBusy, NotAllowed, SubscriptionBusy
 from broker.core.subscription import SubscriptionType, check_attach, check_name
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
+FAILOVER, KEY_SHARED = SubscriptionType.FAILOVER, SubscriptionType.KEY_SHARED
 
 
 @pytest.mark.parametrize(
@@ -21,6 +23,11 @@ EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
         (EXCLUSIVE, EXCLUSIVE, 1, ConsumerBusy),
         (EXCLUSIVE, SHARED, 1, SubscriptionBusy),
         (SHARED, EXCLUSIVE, 1, SubscriptionBusy),
+        (KEY_SHARED, SHARED, 1, SubscriptionBusy),
+        (KEY_SHARED, SHARED, 0, None),
+        (FAILOVER, FAILOVER, 5, None),
+        (FAILOVER, FAILOVER, 6, ConsumerBusy),
+        (FAILOVER, EXCLUSIVE, 1, SubscriptionBusy),
         (SHARED, SHARED, 6, ConsumerBusy),
     ],
 )
@@ -37,12 +44,14 @@ def test_attach_rules(
         check_attach(wanted, current=current, consumers=consumers, max_consumers=6)
 
 
-@pytest.mark.parametrize("wanted", [SubscriptionType.FAILOVER, SubscriptionType.KEY_SHARED])
-def test_types_without_a_dispatcher_are_named(wanted: SubscriptionType) -> None:
-    with pytest.raises(NotAllowed, match=wanted.value):
-        check_attach(wanted, current=None, consumers=0)
-    with pytest.raises(NotAllowed, match=wanted.value):
-        dispatcher_for(wanted)
+@pytest.mark.parametrize("wanted", list(SubscriptionType))
+def test_every_type_has_a_dispatcher(wanted: SubscriptionType) -> None:
+    check_attach(wanted, current=None, consumers=0)
+    dispatcher = dispatcher_for(wanted)
+    assert dispatcher.attach(DispatchConsumer(key=1, name="c"), wanted)
+    other = next(type_ for type_ in SubscriptionType if type_ is not wanted)
+    with pytest.raises(SubscriptionBusy):
+        dispatcher.attach(DispatchConsumer(key=2, name="d"), other)
 
 
 def test_compacted_reads_need_a_single_consumer_and_a_stored_topic() -> None:

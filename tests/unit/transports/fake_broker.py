@@ -190,6 +190,7 @@ class FakeConsumer:
     negative: list[tuple[Position, int]] = field(default_factory=list)
     detached: bool = False
     due_filter: DueFilter | None = None
+    epoch: int | None = None
 
     @property
     def name(self) -> str:
@@ -243,7 +244,8 @@ class FakeConsumer:
         if on_durable is not None:
             on_durable(error)
 
-    def redeliver(self, positions: Sequence[Position] | None) -> None:
+    def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
+        self.epoch = self.epoch if epoch is None else epoch
         chosen = (
             sorted(self.pending)
             if positions is None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.transports.key_hash import entry_slot, java_string_hash, murmur3_32, sticky_slot
+from broker.core.hash_slots import slot_of_key
+from broker.core.murmur3 import murmur3_32
+from broker.transports.key_hash import entry_slot, java_string_hash
 from broker.transports.partition_choice import PartitionChoice
 from vela.wire.entry import encode_single, parse_header
 from vela.wire.json.options import HashingScheme, RoutingMode
@@ -36,15 +38,15 @@ def test_java_hashes_utf16_units() -> None:
 
 
 def test_slot_zero_does_not_exist() -> None:
-    assert sticky_slot(b"") == 1
-    assert sticky_slot(b"hello") == 0x248BFA47 % 65536
+    assert slot_of_key(b"") == 1
+    assert slot_of_key(b"hello") == 0x248BFA47 % 65536
 
 
 def test_an_entry_without_key_has_no_slot() -> None:
     plain = encode_single(producer_name="p", sequence_id=0, publish_time_ms=1, payload=b"")
     keyed = encode_single(producer_name="p", sequence_id=0, publish_time_ms=1, payload=b"", key="hello")
     assert entry_slot(parse_header(plain)) is None
-    assert entry_slot(parse_header(keyed)) == sticky_slot(b"hello")
+    assert entry_slot(parse_header(keyed)) == slot_of_key(b"hello")
 
 
 def test_keys_choose_their_partition_and_others_stay_or_take_turns() -> None:

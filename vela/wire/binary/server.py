@@ -301,10 +301,11 @@ class ServerEngine:
         partition: int = -1,
         redelivery_count: int = 0,
         ack_set: int | None = None,
+        epoch: int | None = None,
     ) -> None:
         """MESSAGE. `ack_set` None = all messages of the entry are unacked; `entry` carries its checksum."""
         head = commands.message_head(
-            consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, len(entry)
+            consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, len(entry), epoch
         )
         self._out += (head, entry)
         self._out_bytes += len(head) + len(entry)

@@ -65,9 +65,13 @@ def subscribe(
     start: MessageId | None = None,
     initial_position: InitialPosition = InitialPosition.LATEST,
     create_topic: bool = True,
+    read_compacted: bool = False,
+    epoch: int | None = None,
+    sticky_ranges: Sequence[tuple[int, int]] | None = None,
+    allow_out_of_order: bool = False,
     properties: Mapping[str, str] = _NO_PROPERTIES,
 ) -> bytes:
-    """SUBSCRIBE; `start` is for non-durable subscriptions."""
+    """SUBSCRIBE; `start` is for non-durable subscriptions, `sticky_ranges` (inclusive) make Key_Shared STICKY."""
     body = pb.CommandSubscribe(
         topic=topic,
         subscription=subscription,
@@ -80,9 +84,24 @@ def subscribe(
         start_message_id=None if start is None else _id_data(start),
         initialPosition=pb.CommandSubscribe.InitialPosition.ValueType(initial_position),
         force_topic_creation=create_topic,
+        read_compacted=read_compacted,
+        consumer_epoch=epoch,
+        keySharedMeta=_key_shared_meta(sticky_ranges, allow_out_of_order)
+        if type is SubType.KEY_SHARED
+        else None,
         metadata=[pb.KeyValue(key=key, value=value) for key, value in properties.items()],
     )
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.SUBSCRIBE, subscribe=body))
+
+
+def _key_shared_meta(
+    sticky_ranges: Sequence[tuple[int, int]] | None, allow_out_of_order: bool
+) -> pb.KeySharedMeta:
+    return pb.KeySharedMeta(
+        keySharedMode=pb.AUTO_SPLIT if sticky_ranges is None else pb.STICKY,
+        hashRanges=[pb.IntRange(start=first, end=last) for first, last in sticky_ranges or ()],
+        allowOutOfOrderDelivery=allow_out_of_order,
+    )
 
 
 def flow(consumer_id: int, permits: int) -> bytes:
@@ -121,10 +140,13 @@ def ack_response(
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.ACK_RESPONSE, ackResponse=body))
 
 
-def redeliver(consumer_id: int, positions: Sequence[tuple[int, int]] = ()) -> bytes:
+def redeliver(
+    consumer_id: int, positions: Sequence[tuple[int, int]] = (), *, epoch: int | None = None
+) -> bytes:
     """REDELIVER_UNACKNOWLEDGED_MESSAGES of (ledger, entry); none = everything unacked."""
     body = pb.CommandRedeliverUnacknowledgedMessages(
         consumer_id=consumer_id,
+        consumer_epoch=epoch,
         message_ids=[_id_data(MessageId(ledger, entry)) for ledger, entry in positions],
     )
     kind = pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES

@@ -22,9 +22,12 @@ def message_frame(
     redelivery_count: int,
     ack_set: int | None,
     entry: bytes,
+    epoch: int | None = None,
 ) -> tuple[bytes, bytes]:
     """MESSAGE as two buffers, to be written one after the other."""
-    head = message_head(consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, len(entry))
+    head = message_head(
+        consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, len(entry), epoch
+    )
     return head, entry
 
 
@@ -36,10 +39,12 @@ def message_head(
     redelivery_count: int,
     ack_set: int | None,
     entry_bytes: int,
+    epoch: int | None = None,
 ) -> bytes:
     """What goes in front of an entry of `entry_bytes`: sizes and command.
 
-    `partition` -1 = the topic has none; `ack_set` None = all messages of the entry are to be processed.
+    `partition` -1 = the topic has none; `ack_set` None = all messages of the entry are to be processed; `epoch` is
+    left out when the client never sent one (protocol 3.8).
     """
     encode = varint.encode
     where = b"\x08%b\x10%b" % (encode(ledger_id), encode(entry_id))
@@ -50,6 +55,8 @@ def message_head(
         body += b"\x18" + encode(redelivery_count)
     if ack_set is not None:
         body += b"".join(b"\x20" + encode(word) for word in ack_sets.to_words(ack_set))
+    if epoch is not None:
+        body += b"\x28" + encode(epoch)
     size = len(body)
     if size < _ONE_BYTE:
         return b"%b\x08\x09\x4a%c%b" % (_SIZES.pack(size + 8 + entry_bytes, size + 4), size, body)

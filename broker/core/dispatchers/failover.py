@@ -1,0 +1,96 @@
+"""Failover: of many consumers one gets everything, in order; another one takes over when it leaves (semantics 3.2)."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+
+from broker.core.dispatchers.base import DispatchConsumer
+from broker.core.dispatchers.hash_ring import ring_choice
+from broker.core.dispatchers.single_active import SingleActiveDispatcher
+from broker.core.position import Position
+from broker.core.subscription import SubscriptionType, check_attach
+
+__all__ = ["FailoverDispatcher"]
+
+
+class FailoverDispatcher(SingleActiveDispatcher):
+    """The choice is made at every join and leave, and takes effect `delay_ms` later, in `run_due`.
+
+    From the choice on nobody is sent anything, so that the old one gets nothing after the new one is told, and what it
+    acks meanwhile need not come twice. A choice that changes again while it waits keeps its time.
+    """
+
+    def __init__(
+        self, *, topic_name: str, partition: int | None = None, delay_ms: int = 0, max_read_entries: int = 100
+    ) -> None:
+        """`partition` None: the topic has none, and the choice is a matter of its name."""
+        super().__init__(max_read_entries=max_read_entries)
+        self._topic_name = topic_name
+        self._partition = partition
+        self._delay_ms = delay_ms
+        self._consumers: list[DispatchConsumer] = []
+        self._chosen: DispatchConsumer | None = None  # active once the wait is over
+        self._due_ms: int | None = None
+
+    @property
+    def consumers(self) -> Sequence[DispatchConsumer]:
+        """By priority, then name: the order in which the choice looks at them."""
+        return self._consumers
+
+    @property
+    def active(self) -> DispatchConsumer | None:
+        """The one chosen; nobody is served before `due_ms`."""
+        return self._chosen
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the consumer chosen becomes the active one; None = it is."""
+        return self._due_ms
+
+    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
+        """Safe to repeat: a consumer already attached stays as it is."""
+        check_attach(wanted, current=SubscriptionType.FAILOVER, consumers=len(self._consumers))
+        if consumer in self._consumers:
+            return False
+        insort(self._consumers, consumer, key=lambda known: (known.priority, known.name, known.key))
+        self._choose(now_ms)
+        return len(self._consumers) == 1
+
+    def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
+        if consumer in self._consumers:
+            self._consumers.remove(consumer)
+            self._choose(now_ms)
+        return []
+
+    def run_due(self, now_ms: int) -> bool:
+        if self._due_ms is None or now_ms < self._due_ms:
+            return False
+        self._due_ms = None
+        self._active = self._chosen
+        self._rewound()
+        return True
+
+    def _choose(self, now_ms: int) -> None:
+        chosen = self._best()
+        if chosen is self._chosen:
+            return
+        self._rewound()  # what the old one holds will come again
+        self._active = None
+        self._chosen = chosen
+        if chosen is None:
+            self._due_ms = None
+        elif self._due_ms is None:
+            self._due_ms = now_ms + self._delay_ms
+
+    def _best(self) -> DispatchConsumer | None:
+        if not self._consumers:
+            return None
+        priority = self._consumers[0].priority
+        best = [consumer for consumer in self._consumers if consumer.priority == priority]
+        if self._partition is not None:
+            return best[self._partition % len(best)]
+        names: dict[str, DispatchConsumer] = {}
+        for consumer in best:
+            names.setdefault(consumer.name, consumer)
+        return ring_choice(names, self._topic_name)

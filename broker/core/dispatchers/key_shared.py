@@ -1,0 +1,312 @@
+"""Key_Shared: the entries of one key to one consumer at a time, in order; other keys flow (semantics 3.4).
+
+A slot belongs to the consumer its selector names. Whoever holds unacked entries of a slot keeps it until they are
+acked, taken back or he leaves: meanwhile it is *draining*, and its next entries wait. That one account, by slot, covers
+joins and leaves alike, and it is looked at in the step that records the pending ack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final
+
+from broker.core.dispatchers.base import Assignment, DispatchConsumer, E, ReadKind, ReadPlan
+from broker.core.dispatchers.hash_ring import DEFAULT_POINTS, HashRing
+from broker.core.dispatchers.multiple_active import (
+    LOOK_AHEAD_PER_CONSUMER,
+    LOOK_AHEAD_PER_SUBSCRIPTION,
+    MultipleActiveDispatcher,
+)
+from broker.core.dispatchers.range_split import RangeSplit
+from broker.core.dispatchers.replay_queues import ANYBODY
+from broker.core.dispatchers.slot_selector import SlotSelector
+from broker.core.dispatchers.sticky_ranges import StickyRanges
+from broker.core.errors import SubscriptionBusy
+from broker.core.hash_slots import slot_of_position
+from broker.core.key_shared import AUTO_SPLIT, DrainingSlot, KeySharedPolicy, OwnedRanges
+from broker.core.position import Position
+from broker.core.subscription import SubscriptionType
+
+__all__ = ["KeySharedDispatcher"]
+
+_ENTRY_BITS: Final = 48
+
+
+class KeySharedDispatcher(MultipleActiveDispatcher):
+    """`policy` is the mode and the flag that every consumer must ask for; only its sticky ranges are its own."""
+
+    kind: ClassVar = SubscriptionType.KEY_SHARED
+
+    def __init__(
+        self,
+        *,
+        policy: KeySharedPolicy = AUTO_SPLIT,
+        ring_points: int = DEFAULT_POINTS,
+        max_unacked: int = 0,
+        max_read_entries: int = 100,
+        look_ahead: int = LOOK_AHEAD_PER_CONSUMER,
+        max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
+    ) -> None:
+        """`ring_points` of one consumer; 0 = AUTO_SPLIT by halving ranges instead of a ring."""
+        super().__init__(
+            max_unacked=max_unacked,
+            max_read_entries=max_read_entries,
+            look_ahead=look_ahead,
+            max_look_ahead=max_look_ahead,
+        )
+        self.policy = policy
+        self._selector: SlotSelector
+        if self.policy.sticky:
+            self._selector = StickyRanges()
+        else:
+            self._selector = HashRing(ring_points) if ring_points else RangeSplit()
+        self._consumers: list[DispatchConsumer] = []
+        self._slots: dict[int, int] = {}  # of every entry, packed, that is pending, waits, or is read again
+        self._holders: dict[int, DispatchConsumer] = {}  # slot → who holds pending entries of it
+        self._held: dict[int, int] = {}  # slot → how many
+        self._waiting: dict[int, int] = {}  # slot → entries in the replay set
+        self._chunk_of: dict[Position, str] = {}  # of chunks in the replay set that follow one already sent
+
+    @property
+    def consumers(self) -> Sequence[DispatchConsumer]:
+        """In order of attaching."""
+        return self._consumers
+
+    # -- what an operator may ask --------------------------------------------------------------------------------
+
+    def ranges(self) -> list[OwnedRanges]:
+        """Who owns which slots."""
+        return [
+            OwnedRanges(consumer=consumer, ranges=self._selector.ranges(consumer))
+            for consumer in self._consumers
+        ]
+
+    def draining(self) -> list[DrainingSlot]:
+        """The slots that wait for a consumer that does not own them any more; ascending, linear in the slots held."""
+        found: list[DrainingSlot] = []
+        if self.policy.allow_out_of_order:
+            return found  # nothing waits
+        for slot in sorted(self._holders):
+            holder, owner = self._holders[slot], self._selector.select(slot)
+            if holder is not owner:
+                found.append(
+                    DrainingSlot(
+                        slot=slot,
+                        holder=holder,
+                        owner=owner,
+                        held_entries=self._held[slot],
+                        waiting_entries=self._waiting.get(slot, 0),
+                    )
+                )
+        return found
+
+    # -- joins and leaves ----------------------------------------------------------------------------------------
+
+    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
+        """Also SubscriptionBusy for another mode or flag than the connected consumers have (semantics 3.1)."""
+        if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
+            raise SubscriptionBusy(
+                f"{len(self._consumers)} consumers are connected with another Key_Shared mode or ordering flag"
+            )
+        return super().attach(consumer, wanted, now_ms)
+
+    def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
+        if consumer in self._consumers:
+            self._give_up_plan()  # what it reads must not overtake what the leaver gives back
+        return super().detach(consumer, now_ms)
+
+    def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
+        self._give_up_plan()  # as in `detach`
+        return super().redeliver(consumer, positions)
+
+    def _join(self, consumer: DispatchConsumer) -> None:
+        self._selector.add(consumer)
+        self._consumers.append(consumer)
+        self._replay.sort(self._queue_of)
+
+    def _leave(self, consumer: DispatchConsumer) -> None:
+        self._selector.remove(consumer)
+        self._consumers.remove(consumer)
+        self._replay.sort(self._queue_of)
+
+    def _forget_all(self) -> None:
+        super()._forget_all()
+        for account in (self._slots, self._holders, self._held, self._waiting, self._chunk_of):
+            account.clear()
+
+    # -- replay --------------------------------------------------------------------------------------------------
+
+    def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
+        """What is in ANYBODY may turn out to be somebody's who cannot take it: it counts as reading ahead."""
+        return [
+            (ANYBODY, min(limit, self._look_ahead_left())),
+            *(
+                (c.key, min(limit, self._sizer.entries_for(c.permits.balance)))
+                for c in ready
+                if self._replay.has(c.key)
+            ),
+        ]
+
+    def _replay_again(self, position: Position) -> None:
+        """Into its slot's queue; an entry that was never looked at, a delayed one, into ANYBODY."""
+        slot = self._slots.get(_packed(position))
+        if slot is None:
+            self._replay.add(position)
+            return
+        if position not in self._replay:
+            self._waiting[slot] = self._waiting.get(slot, 0) + 1
+        self._replay.add(position, self._queue_of(position))
+
+    def _queue_of(self, position: Position) -> int:
+        """Whose replay queue a position belongs to: of the one who may get it, else the slot's own, below 0."""
+        slot = self._slots[_packed(position)]
+        uuid = self._chunk_of.get(position)
+        consumer = self._chunk_owner(uuid, slot) or self._target(slot)
+        return -1 - slot if consumer is None else consumer.key
+
+    def _target(self, slot: int) -> DispatchConsumer | None:
+        """Who may be sent entries of a slot; None while it drains at somebody else, or nobody covers it."""
+        owner = self._selector.select(slot)
+        if self.policy.allow_out_of_order:
+            return owner
+        holder = self._holders.get(slot)
+        return owner if holder is None or holder is owner else None
+
+    def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
+        """Who was sent the chunks before this one, and holds them.
+
+        He could never ack them if the rest waited for the slot to drain: so the rest comes to him.
+        """
+        owner = None if uuid is None else self._chunks.get(uuid)
+        if owner is None or (self._holders.get(slot) is not owner and not self.policy.allow_out_of_order):
+            return None
+        return owner
+
+    def discard(self, position: Position) -> None:
+        waits = position in self._replay
+        super().discard(position)
+        slot = self._slots.pop(_packed(position), None)
+        self._chunk_of.pop(position, None)
+        if waits and slot is not None:
+            self._stop_waiting(slot)
+
+    def _stop_waiting(self, slot: int) -> None:
+        left = self._waiting[slot] - 1
+        if left:
+            self._waiting[slot] = left
+        else:
+            del self._waiting[slot]
+
+    def postpone(self, position: Position) -> None:
+        waits = position in self._replay
+        super().postpone(position)
+        if waits and (slot := self._slots.get(_packed(position))) is not None:
+            self._stop_waiting(slot)
+
+    def moved(self, mark_delete: Position) -> None:
+        super().moved(mark_delete)
+        slots, self._slots = self._slots, {}
+        self._chunk_of = {p: uuid for p, uuid in self._chunk_of.items() if p in self._replay}
+        self._holders.clear()
+        self._held.clear()
+        self._waiting.clear()
+        for consumer in self._consumers:
+            for position in consumer.pending:
+                slot = self._slots[_packed(position)] = slots[_packed(position)]
+                self._hold(consumer, slot)
+        for position in self._replay.bound():
+            slot = self._slots[_packed(position)] = slots[_packed(position)]
+            self._waiting[slot] = self._waiting.get(slot, 0) + 1
+        self._replay.sort(self._queue_of)
+
+    # -- who holds a slot ----------------------------------------------------------------------------------------
+
+    def _hold(self, consumer: DispatchConsumer, slot: int) -> None:
+        self._holders[slot] = (
+            consumer  # with allow_out_of_order the last one of several, which nobody asks for
+        )
+        self._held[slot] = self._held.get(slot, 0) + 1
+
+    def _released(self, position: Position) -> None:
+        slot = self._slots[_packed(position)]
+        left = self._held[slot] - 1
+        if left:
+            self._held[slot] = left
+            return
+        del self._held[slot], self._holders[slot]
+        if self._waiting.get(slot):
+            owner = self._selector.select(slot)
+            if owner is not None:
+                self._replay.move(-1 - slot, owner.key)
+
+    # -- dispatch ------------------------------------------------------------------------------------------------
+
+    def next_read(self) -> ReadPlan | None:
+        plan = super().next_read()
+        if plan is not None and plan.kind is ReadKind.REPLAY:
+            for position in plan.positions:
+                if (slot := self._slots.get(_packed(position))) is not None:
+                    self._stop_waiting(slot)
+        return plan
+
+    def _distribute(
+        self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
+    ) -> int:
+        replays = plan.kind is ReadKind.REPLAY
+        # What nothing of its slot may overtake: what this read did not bring, or left. What was not looked at before,
+        # new entries and delayed ones, goes behind all that waits.
+        stuck: dict[int, Position] = self._missing(entries) if replays else {}
+        waiting = self._waiting if not self.policy.allow_out_of_order else {}
+        spent = 0
+        for entry in entries:
+            position, uuid = entry.position, entry.chunk_uuid
+            slot = entry.slot or slot_of_position(position)
+            knows = replays and _packed(position) in self._slots
+            self._slots[_packed(position)] = slot
+            consumer = None if uuid is None else self._chunk_owner(uuid, slot)
+            if consumer is None:
+                behind = (slot in stuck and stuck[slot] < position) or (not knows and slot in waiting)
+                consumer = None if behind else self._target(slot)
+            if consumer is None or not consumer.available:
+                stuck.setdefault(slot, position)
+                self._leave_over(entry, left)
+                continue
+            messages = entry.messages_remaining
+            consumer.pending.add(position, messages, self._now_ms)
+            self._hold(consumer, slot)
+            self._give(consumer, (entry,), messages, taken)
+            spent += messages
+            if uuid is not None:
+                self._sent_chunk(position, uuid, consumer, is_last=entry.last_chunk)
+        return spent
+
+    def _missing(self, entries: Sequence[E]) -> dict[int, Position]:
+        """Of a REPLAY plan, by slot: the first position that the read did not bring, which nothing may overtake."""
+        brought = {entry.position for entry in entries}
+        missing: dict[int, Position] = {}
+        for position in sorted(self._reading - brought):
+            if (slot := self._slots.get(_packed(position))) is not None:
+                missing.setdefault(slot, position)
+        return missing
+
+    def _leave_over(self, entry: E, left: list[E]) -> None:
+        left.append(entry)
+        position = entry.position
+        if self._reading:
+            self._reading.discard(position)
+        if entry.chunk_uuid is not None and entry.chunk_uuid in self._chunks:
+            self._chunk_of[position] = entry.chunk_uuid
+        self._replay_again(position)
+
+    def _sent_chunk(
+        self, position: Position, uuid: str, consumer: DispatchConsumer, *, is_last: bool
+    ) -> None:
+        self._chunk_of.pop(position, None)
+        if is_last:
+            self._chunks.pop(uuid, None)
+        else:
+            self._chunks[uuid] = consumer
+
+
+def _packed(position: Position) -> int:
+    return position[0] << _ENTRY_BITS | position[1]

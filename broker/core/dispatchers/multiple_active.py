@@ -1,0 +1,328 @@
+"""What Shared and Key_Shared have in common: pending acks, replay, counts, limits (semantics 3.3 … 3.7).
+
+Over 300 lines: pending acks, replay set, plan and the two unacked counters change together in every one of these steps,
+and their invariants (I6, I7, I8) are checked by reading them side by side.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final
+
+from broker.core.dispatchers.base import (
+    Assignment,
+    DispatchConsumer,
+    E,
+    ReadKind,
+    ReadPlan,
+    ReadSizer,
+)
+from broker.core.dispatchers.replay_queues import ReplayQueues
+from broker.core.position import Position
+from broker.core.redelivery import RedeliveryCounts
+from broker.core.subscription import SubscriptionType, check_attach
+
+__all__ = ["LOOK_AHEAD_PER_CONSUMER", "LOOK_AHEAD_PER_SUBSCRIPTION", "MultipleActiveDispatcher"]
+
+LOOK_AHEAD_PER_CONSUMER: Final = 2000
+LOOK_AHEAD_PER_SUBSCRIPTION: Final = 20_000
+
+
+class MultipleActiveDispatcher(ABC):
+    """An entry is pending at one consumer at most; replay set and pending acks never overlap.
+
+    What waits in the replay set for somebody who cannot take it now does not stop the others: new entries are read
+    on, until `look_ahead` entries a consumer wait.
+    """
+
+    kind: ClassVar[SubscriptionType]
+
+    def __init__(
+        self,
+        *,
+        max_unacked: int = 0,
+        max_read_entries: int = 100,
+        look_ahead: int = LOOK_AHEAD_PER_CONSUMER,
+        max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
+    ) -> None:
+        self.max_unacked = max_unacked
+        self._look_ahead = look_ahead
+        self._max_look_ahead = max_look_ahead
+        self._unacked = 0
+        self._blocked = False
+        self._replay = ReplayQueues()
+        self._counts = RedeliveryCounts()
+        self._chunks: dict[
+            str, DispatchConsumer
+        ] = {}  # uuid of a message not sent whole → who gets its chunks
+        self._plan: ReadPlan | None = None
+        self._reading: set[Position] = set()  # by the current REPLAY plan; out of the replay set
+        self._sizer = ReadSizer(max_read_entries)
+        self._now_ms = 0  # of the assignment under way
+
+    # -- what the types do differently ---------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def consumers(self) -> Sequence[DispatchConsumer]:
+        """In a fixed order."""
+
+    @abstractmethod
+    def _join(self, consumer: DispatchConsumer) -> None:
+        """Take a consumer in; raises without changing anything."""
+
+    @abstractmethod
+    def _leave(self, consumer: DispatchConsumer) -> None:
+        """Let a consumer go, which holds nothing by now."""
+
+    @abstractmethod
+    def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
+        """The replay queues that these consumers may be given entries of, and how many entries of each."""
+
+    @abstractmethod
+    def _replay_again(self, position: Position) -> None:
+        """Put what was pending, or was read for nothing, into its replay queue."""
+
+    @abstractmethod
+    def _distribute(
+        self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
+    ) -> int:
+        """Give entries to consumers through `_give`, the rest to `left` and the replay set; the messages given."""
+
+    def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared keeps an account
+        """An entry is not pending any more."""
+
+    # -- what a dispatcher does ----------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> DispatchConsumer | None:
+        return None
+
+    @property
+    def due_ms(self) -> int | None:
+        return None
+
+    def run_due(self, now_ms: int) -> bool:
+        """Never anything: Failover alone waits."""
+        return False
+
+    @property
+    def unacked_messages(self) -> int:
+        return self._unacked
+
+    @property
+    def blocked(self) -> bool:
+        return self._blocked
+
+    @property
+    def replay_entries(self) -> int:
+        return len(self._replay) + len(self._reading)
+
+    @property
+    def replays_unassigned(self) -> bool:
+        return True
+
+    def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
+        """Safe to repeat: a consumer already attached stays as it is."""
+        consumers = self.consumers
+        check_attach(wanted, current=self.kind, consumers=len(consumers))
+        if consumer in consumers:
+            return False
+        is_first = not consumers
+        self._join(consumer)
+        if is_first:
+            self._forget_all()
+        return is_first
+
+    def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
+        if consumer not in self.consumers:
+            return []
+        self._credit(consumer, consumer.unacked_messages)
+        held = consumer.pending.pop_all()
+        for uuid in [uuid for uuid, owner in self._chunks.items() if owner is consumer]:
+            del self._chunks[uuid]
+        for position in held:
+            self._released(position)
+        self._leave(consumer)
+        if not self.consumers:
+            self._forget_all()
+            return held
+        for position in held:
+            self._replay_again(position)
+        return held
+
+    def flow(self, consumer: DispatchConsumer, messages: int) -> None:
+        consumer.flow(messages)
+
+    def can_send(self) -> bool:
+        return any(consumer.available for consumer in self.consumers)
+
+    def next_read(self) -> ReadPlan | None:
+        self._give_up_plan()
+        ready = [consumer for consumer in self.consumers if consumer.available]
+        if not ready:
+            return None
+        limit = self._sizer.entries_for(sum(consumer.permits.balance for consumer in ready))
+        if self._replay:
+            positions = self._replay.pop_first(self._rooms(ready, limit), limit)
+            if positions:
+                self._reading = set(positions)
+                self._plan = ReadPlan(
+                    kind=ReadKind.REPLAY, max_entries=len(positions), positions=tuple(positions)
+                )
+                return self._plan
+            limit = min(limit, self._look_ahead_left())
+        if self._blocked or limit <= 0:
+            return None
+        if self.max_unacked:
+            limit = min(limit, self._sizer.entries_for(self.max_unacked - self._unacked))
+        self._plan = ReadPlan(kind=ReadKind.NORMAL, max_entries=limit)
+        return self._plan
+
+    def _look_ahead_left(self) -> int:
+        """How many entries may be read beside those that wait for somebody who cannot take them."""
+        limit = min(self._look_ahead * len(self.consumers), self._max_look_ahead)
+        return limit - self._replay.bound_entries
+
+    def is_current(self, plan: ReadPlan) -> bool:
+        return plan is self._plan
+
+    def assign(
+        self, entries: Sequence[E], plan: ReadPlan, now_ms: int = 0
+    ) -> tuple[list[Assignment[E]], list[E]]:
+        if plan is not self._plan:
+            return [], []
+        self._plan = None
+        self._now_ms = now_ms
+        if plan.kind is ReadKind.REPLAY:
+            # Whoever acked one of them while it was read took it out of _reading.
+            entries = [entry for entry in entries if entry.position in self._reading]
+        taken: dict[int, Assignment[E]] = {}
+        left: list[E] = []
+        spent = self._distribute(entries, plan, taken, left)
+        self._sizer.observe(len(entries) - len(left), spent)
+        self._give_up_plan()
+        return list(taken.values()), left
+
+    def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
+        """What of `positions` this consumer holds goes to the replay set with its count raised."""
+        before = consumer.pending.messages
+        taken = consumer.pending.pop_all() if positions is None else consumer.pending.pop(positions)
+        self._credit(consumer, before - consumer.pending.messages)
+        if consumer.blocked and consumer.unacked_messages < consumer.max_unacked:
+            consumer.unblock()
+        for position in taken:
+            self._released(position)
+            self._replay_again(position)
+            self._counts.increment(position)
+        return False
+
+    def holds(self, consumer: DispatchConsumer, position: Position) -> bool:
+        return position in consumer.pending
+
+    def is_pending(self, position: Position) -> bool:
+        return any(position in consumer.pending for consumer in self.consumers)
+
+    def acked(
+        self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
+    ) -> None:
+        owner = consumer
+        held = consumer.pending.credit(position, messages, completed) if consumer is not None else None
+        if held is None:
+            for other in self.consumers:
+                held = other.pending.credit(position, messages, completed)
+                if held is not None:
+                    owner = other
+                    break
+        if held is not None and owner is not None:
+            self._credit(owner, held)
+            if completed or position not in owner.pending:
+                self._released(position)
+        if completed:
+            self.discard(position)
+
+    def acked_through(self, mark_delete: Position, messages: int) -> None:
+        """For a broker's own cumulative moves: everything at or below is acked."""
+        self.moved(mark_delete)
+
+    def discard(self, position: Position) -> None:
+        self._counts.discard(position)
+        self._replay.discard(position)
+        if self._reading:
+            self._reading.discard(position)
+
+    def postpone(self, position: Position) -> None:
+        self._replay.discard(position)
+        if self._reading:
+            self._reading.discard(position)
+
+    def replay(self, positions: Iterable[Position]) -> None:
+        for position in positions:
+            if position not in self._reading and not self.is_pending(position):
+                self._replay_again(position)
+
+    def upcoming_replays(self, limit: int) -> list[Position]:
+        permits = sum(consumer.permits.balance for consumer in self.consumers if consumer.available)
+        return self._replay.peek(min(limit, int(permits // self._sizer.average_messages)))
+
+    def redelivery_count(self, position: Position) -> int:
+        return self._counts.get(position)
+
+    def moved(self, mark_delete: Position) -> None:
+        self._give_up_plan()
+        for consumer in self.consumers:
+            self._credit(consumer, consumer.pending.pop_through(mark_delete))
+        self._replay.discard_through(mark_delete)
+        self._counts.discard_through(mark_delete)
+
+    def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
+        """Other limits from now on, 0 = none; what they let through is let through at once."""
+        self.max_unacked = per_subscription
+        if self._blocked and (not per_subscription or self._unacked < max(1, per_subscription // 2)):
+            self._blocked = False
+        elif per_subscription and self._unacked >= per_subscription:
+            self._blocked = True
+        for consumer in self.consumers:
+            consumer.limit_unacked(per_consumer)
+
+    # -- for the types -------------------------------------------------------------------------------------------
+
+    def _give(
+        self, consumer: DispatchConsumer, entries: Sequence[E], messages: int, taken: dict[int, Assignment[E]]
+    ) -> None:
+        """These entries, pending already, are this consumer's to be sent."""
+        known = taken.get(consumer.key)
+        if known is None:
+            taken[consumer.key] = Assignment(consumer=consumer, entries=list(entries))
+        else:
+            known.entries.extend(entries)
+        if self._reading:
+            self._reading.difference_update([entry.position for entry in entries])
+        consumer.charge(messages)
+        self._unacked += messages
+        if self.max_unacked and self._unacked >= self.max_unacked:
+            self._blocked = True
+
+    def _credit(self, consumer: DispatchConsumer, messages: int) -> None:
+        consumer.credit(messages)
+        self._unacked -= messages
+        if self._blocked and self._unacked < max(1, self.max_unacked // 2):
+            self._blocked = False
+
+    def _give_up_plan(self) -> None:
+        self._plan = None
+        if self._reading:
+            reading, self._reading = self._reading, set()
+            for position in reading:
+                self._replay_again(position)
+
+    def _forget_all(self) -> None:
+        """The last consumer left, or the first one comes: everything unacked is read again from mark-delete on."""
+        self._plan = None
+        self._reading = set()
+        self._replay.clear()
+        self._counts.clear()
+        self._chunks.clear()
+        self._unacked = 0
+        self._blocked = False

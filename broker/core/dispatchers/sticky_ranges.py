@@ -1,0 +1,55 @@
+"""STICKY: every consumer names its slots (semantics 3.4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from broker.core.dispatchers.base import DispatchConsumer
+from broker.core.errors import ConsumerAssignFailed
+from broker.core.hash_slots import SlotRange
+
+__all__ = ["StickyRanges"]
+
+
+class StickyRanges:
+    """A `SlotSelector` of the ranges in the consumers' policies; a slot in none of them has no owner."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._ranges: list[tuple[SlotRange, DispatchConsumer]] = []  # ascending
+
+    def select(self, slot: int) -> DispatchConsumer | None:
+        """See `SlotSelector`."""
+        at = bisect_right(self._firsts, slot) - 1
+        if at < 0:
+            return None
+        (_, last), owner = self._ranges[at]
+        return owner if slot <= last else None
+
+    def add(self, consumer: DispatchConsumer) -> None:
+        """See `SlotSelector`."""
+        policy = consumer.key_shared
+        policy.check()
+        for wanted in policy.ranges:
+            for known, owner in self._ranges:
+                if owner is not consumer and wanted.first <= known.last and known.first <= wanted.last:
+                    raise ConsumerAssignFailed(
+                        f"hash range {wanted.first}-{wanted.last} overlaps {known.first}-{known.last} of consumer"
+                        f" {owner.name}; choose other ranges"
+                    )
+        self._arrange([*self._without(consumer), *((each, consumer) for each in policy.ranges)])
+
+    def remove(self, consumer: DispatchConsumer) -> None:
+        """See `SlotSelector`."""
+        self._arrange(self._without(consumer))
+
+    def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
+        """See `SlotSelector`."""
+        return tuple(each for each, owner in self._ranges if owner is consumer)
+
+    def _without(self, consumer: DispatchConsumer) -> list[tuple[SlotRange, DispatchConsumer]]:
+        return [(each, owner) for each, owner in self._ranges if owner is not consumer]
+
+    def _arrange(self, ranges: list[tuple[SlotRange, DispatchConsumer]]) -> None:
+        self._ranges = sorted(ranges, key=lambda known: known[0])
+        self._firsts = [known.first for known, _ in self._ranges]

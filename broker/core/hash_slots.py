@@ -1,0 +1,32 @@
+"""Key_Shared's hash slots: which slot an entry belongs to (semantics 3.4, protocol 3.7)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Final, NamedTuple
+
+from broker.core.murmur3 import murmur3_32
+from broker.core.position import Position
+
+__all__ = ["SLOTS", "SlotRange", "slot_of_key", "slot_of_position"]
+
+SLOTS: Final = 65536
+_GOLDEN: Final = 0x9E3779B1  # 2^32 over the golden ratio: neighbours land far apart
+
+
+class SlotRange(NamedTuple):
+    """Slots from `first` to `last`, both included."""
+
+    first: int
+    last: int
+
+
+@functools.lru_cache(maxsize=4096)
+def slot_of_key(key: bytes) -> int:
+    """The slot of a key, 1 … 65535: as in the newest brokers, what hashes to 0 gets the slot 1."""
+    return murmur3_32(key) % SLOTS or 1
+
+
+def slot_of_position(position: Position) -> int:
+    """The slot of an entry without a key, 1 … 65535: always the same one, and neighbours are spread (decision 0011)."""
+    return ((position[0] * 31 + position[1]) * _GOLDEN >> 16) % SLOTS or 1

@@ -1,0 +1,332 @@
+"""Key_Shared rule by rule (semantics 3.4); the model test covers their interleavings."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.dispatchers.base import DispatchConsumer, ReadEntry, ReadKind, ReadPlan
+from broker.core.dispatchers.key_shared import KeySharedDispatcher
+from broker.core.errors import ConsumerAssignFailed, SubscriptionBusy
+from broker.core.hash_slots import SlotRange
+from broker.core.key_shared import KeySharedPolicy
+from broker.core.position import Position
+from broker.core.subscription import SubscriptionType
+
+KEY_SHARED = SubscriptionType.KEY_SHARED
+LOW, HIGH, TOP = 100, 40_000, 60_000  # slots
+
+
+def consumer(key: int, permits: int = 0, *ranges: tuple[int, int], max_unacked: int = 0) -> DispatchConsumer:
+    """With ranges it is sticky: the tests choose who owns what."""
+    policy = KeySharedPolicy(sticky=True, ranges=tuple(SlotRange(*each) for each in ranges))
+    made = DispatchConsumer(key=key, name=f"c{key}", key_shared=policy, max_unacked=max_unacked)
+    if permits:
+        made.flow(permits)
+    return made
+
+
+def sticky(*consumers: DispatchConsumer, out_of_order: bool = False, **limits: int) -> KeySharedDispatcher:
+    dispatcher = KeySharedDispatcher(
+        policy=KeySharedPolicy(sticky=True, ranges=(SlotRange(0, 0),), allow_out_of_order=out_of_order),
+        **limits,
+    )
+    for each in consumers:
+        dispatcher.attach(each, KEY_SHARED)
+    return dispatcher
+
+
+def entry(entry_id: int, slot: int = LOW, *, uuid: str | None = None, last: bool = False) -> ReadEntry:
+    return ReadEntry(Position(1, entry_id), 1, uuid, last, slot)
+
+
+def plan_of(dispatcher: KeySharedDispatcher, kind: ReadKind) -> ReadPlan:
+    plan = dispatcher.next_read()
+    assert plan is not None
+    assert plan.kind is kind
+    return plan
+
+
+def read(
+    dispatcher: KeySharedDispatcher, *entries: ReadEntry, kind: ReadKind = ReadKind.NORMAL
+) -> dict[int, list[int]]:
+    assignments, _ = dispatcher.assign(entries, plan_of(dispatcher, kind))
+    return {each.consumer.key: [entry.position.entry_id for entry in each.entries] for each in assignments}
+
+
+def replay(dispatcher: KeySharedDispatcher, *entries: ReadEntry) -> dict[int, list[int]]:
+    """Read again what the plan names, in the slots that the entries given have."""
+    plan = plan_of(dispatcher, ReadKind.REPLAY)
+    by_position = {each.position: each for each in entries}
+    assignments, _ = dispatcher.assign([by_position[position] for position in plan.positions], plan)
+    return {each.consumer.key: [entry.position.entry_id for entry in each.entries] for each in assignments}
+
+
+def ack(dispatcher: KeySharedDispatcher, *entry_ids: int) -> None:
+    for entry_id in entry_ids:
+        dispatcher.acked(Position(1, entry_id), 1, True)
+
+
+def test_a_key_goes_to_the_owner_of_its_slot() -> None:
+    dispatcher = sticky(consumer(1, 10, (0, 30_000)), consumer(2, 10, (30_001, 65_535)))
+    assert read(dispatcher, entry(0), entry(1, HIGH), entry(2), entry(3, TOP)) == {1: [0, 2], 2: [1, 3]}
+
+
+def test_without_permits_a_key_and_all_behind_it_wait_while_others_flow() -> None:
+    """Rule (d)."""
+    poor, rich = consumer(1, 1, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
+    dispatcher = sticky(poor, rich)
+    assert read(dispatcher, entry(0), entry(1), entry(2, HIGH), entry(3)) == {1: [0], 2: [2]}
+    assert dispatcher.replay_entries == 2
+    assert read(dispatcher, entry(4), entry(5, HIGH)) == {2: [5]}
+    dispatcher.flow(poor, 2)
+    assert replay(dispatcher, *(entry(n) for n in (1, 3, 4))) == {1: [1, 3]}
+
+
+def test_later_ones_of_a_key_wait_behind_what_is_to_be_replayed() -> None:
+    """Rule (b): permits that come while new entries are read must not let these overtake."""
+    poor, rich = consumer(1, 0, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
+    dispatcher = sticky(poor, rich)
+    assert read(dispatcher, entry(0)) == {}
+    plan = plan_of(dispatcher, ReadKind.NORMAL)
+    dispatcher.flow(poor, 5)
+    assert dispatcher.assign([entry(1)], plan)[0] == []
+    assert replay(dispatcher, entry(0), entry(1)) == {1: [0, 1]}
+
+
+def test_a_slot_drains_at_its_old_owner_before_the_new_one_gets_it() -> None:
+    """Rule (c), at a leave and join that moves the slot; other keys flow meanwhile."""
+    wide, other = consumer(1, 10, (0, 65_535)), consumer(2, 10, (30_001, 65_535))
+    dispatcher = KeySharedDispatcher()
+    for each in (wide, other):
+        each.key_shared = KeySharedPolicy()
+    dispatcher.attach(wide, KEY_SHARED)
+    assert read(dispatcher, *(entry(n, slot) for n, slot in enumerate(range(1, 60_000, 6_000)))) == {
+        1: list(range(10))
+    }
+    dispatcher.attach(other, KEY_SHARED)
+    (_, taken) = dispatcher.ranges()
+    moved = [
+        slot for slot in range(1, 60_000, 6_000) if any(first <= slot <= last for first, last in taken.ranges)
+    ]
+    assert moved
+    assert [(each.slot, each.holder, each.owner, each.held_entries) for each in dispatcher.draining()] == [
+        (slot, wide, other, 1) for slot in moved
+    ]
+    late = [entry(20 + n, slot) for n, slot in enumerate(moved)]
+    assert read(dispatcher, *late) == {}
+    assert [each.waiting_entries for each in dispatcher.draining()] == [1] * len(moved)
+    first_id = range(1, 60_000, 6_000).index(moved[0])
+    ack(dispatcher, first_id)
+    assert [each.slot for each in dispatcher.draining()] == moved[1:]
+    assert replay(dispatcher, late[0]) == {2: [20]}
+
+
+def test_a_slot_that_is_given_back_while_it_drains_goes_on_at_once() -> None:
+    dispatcher = sticky(consumer(1, 10, (0, 30_000)))
+    first = dispatcher.consumers[0]
+    assert read(dispatcher, entry(0)) == {1: [0]}
+    assert dispatcher.detach(first) == [Position(1, 0)]
+    dispatcher.attach(first, KEY_SHARED)
+    assert read(dispatcher, entry(0), entry(1)) == {1: [0, 1]}
+
+
+def test_a_leavers_keys_come_to_the_others_in_order() -> None:
+    leaver, stayer = consumer(1, 10), consumer(2, 0)
+    for each in (leaver, stayer):
+        each.key_shared = KeySharedPolicy()
+    dispatcher = KeySharedDispatcher()
+    dispatcher.attach(leaver, KEY_SHARED)
+    assert read(dispatcher, entry(0), entry(1, HIGH), entry(2)) == {1: [0, 1, 2]}
+    dispatcher.attach(stayer, KEY_SHARED)
+    dispatcher.detach(leaver)
+    dispatcher.flow(stayer, 10)
+    assert replay(dispatcher, entry(0), entry(1, HIGH), entry(2)) == {2: [0, 1, 2]}
+    assert read(dispatcher, entry(3)) == {2: [3]}
+    assert dispatcher.draining() == []
+
+
+def test_a_replay_plan_is_given_up_when_somebody_leaves() -> None:
+    """What it reads must not overtake what the leaver gives back."""
+    only, other = consumer(1, 2), consumer(2, 10)
+    for each in (only, other):
+        each.key_shared = KeySharedPolicy()
+    dispatcher = KeySharedDispatcher()
+    dispatcher.attach(only, KEY_SHARED)
+    assert read(dispatcher, entry(0), entry(1), entry(2)) == {1: [0, 1]}
+    dispatcher.flow(only, 1)
+    plan = plan_of(dispatcher, ReadKind.REPLAY)
+    assert plan.positions == (Position(1, 2),)
+    dispatcher.attach(other, KEY_SHARED)
+    dispatcher.detach(only)
+    assert not dispatcher.is_current(plan)
+    assert replay(dispatcher, *(entry(n) for n in range(3))) == {2: [0, 1, 2]}
+
+
+def test_what_a_replay_read_does_not_bring_is_not_overtaken() -> None:
+    only = consumer(1, 3, (0, 65_535))
+    dispatcher = sticky(only)
+    read(dispatcher, entry(0), entry(1, HIGH), entry(2))
+    dispatcher.redeliver(only, None)
+    dispatcher.flow(only, 5)
+    plan = plan_of(dispatcher, ReadKind.REPLAY)
+    assignments, left = dispatcher.assign([entry(1, HIGH), entry(2)], plan)
+    assert [each.position.entry_id for a in assignments for each in a.entries] == [1]
+    assert [each.position.entry_id for each in left] == [2]
+    assert replay(dispatcher, entry(0), entry(2)) == {1: [0, 2]}
+
+
+def test_reading_ahead_stops_when_enough_waits() -> None:
+    stalled, eager = consumer(1, 0, (0, 30_000)), consumer(2, 100, (30_001, 65_535))
+    dispatcher = sticky(stalled, eager, look_ahead=3, max_look_ahead=5)
+    plan = plan_of(dispatcher, ReadKind.NORMAL)
+    assert plan.max_entries == 100
+    assert dispatcher.assign([entry(n) for n in range(4)], plan)[0] == []
+    assert plan_of(dispatcher, ReadKind.NORMAL).max_entries == 1
+    assert read(dispatcher, entry(4)) == {}
+    assert dispatcher.next_read() is None, "5 wait, though consumer 2 has permits"
+    dispatcher.flow(stalled, 1)
+    assert replay(dispatcher, *(entry(n) for n in range(5))) == {1: [0]}
+    assert read(dispatcher, entry(5, HIGH)) == {2: [5]}
+
+
+def test_a_slot_nobody_covers_waits_for_one_who_does() -> None:
+    only = consumer(1, 10, (0, 9))
+    dispatcher = sticky(only)
+    assert read(dispatcher, entry(0, 5), entry(1, 10), entry(2, 10)) == {1: [0]}
+    assert plan_of(dispatcher, ReadKind.NORMAL)
+    dispatcher.attach(consumer(2, 10, (10, 20)), KEY_SHARED)
+    assert replay(dispatcher, entry(1, 10), entry(2, 10)) == {2: [1, 2]}
+
+
+def test_overlapping_ranges_and_other_modes_are_refused() -> None:
+    dispatcher = sticky(consumer(1, 10, (0, 100)))
+    with pytest.raises(ConsumerAssignFailed, match="overlaps"):
+        dispatcher.attach(consumer(2, 10, (100, 200)), KEY_SHARED)
+    auto = DispatchConsumer(key=3, name="auto")
+    with pytest.raises(SubscriptionBusy, match="another Key_Shared mode"):
+        dispatcher.attach(auto, KEY_SHARED)
+    loose = DispatchConsumer(key=4, name="loose", key_shared=KeySharedPolicy(allow_out_of_order=True))
+    strict = KeySharedDispatcher()
+    strict.attach(auto, KEY_SHARED)
+    with pytest.raises(SubscriptionBusy):
+        strict.attach(loose, KEY_SHARED)
+    assert len(dispatcher.consumers) == len(strict.consumers) == 1
+
+
+def test_with_the_flag_a_moved_key_does_not_wait() -> None:
+    policy = KeySharedPolicy(allow_out_of_order=True)
+    dispatcher = KeySharedDispatcher(policy=policy)
+    first = DispatchConsumer(key=1, name="c1", key_shared=policy)
+    first.flow(100)
+    dispatcher.attach(first, KEY_SHARED)
+    slots = list(range(1, 65_000, 500))
+    dispatcher.assign(
+        [entry(n, slot) for n, slot in enumerate(slots[:100])], plan_of(dispatcher, ReadKind.NORMAL)
+    )
+    second = DispatchConsumer(key=2, name="c2", key_shared=policy)
+    second.flow(100)
+    dispatcher.attach(second, KEY_SHARED)
+    (_, taken) = dispatcher.ranges()
+    moved = [s for s in slots[:100] if any(first <= s <= last for first, last in taken.ranges)]
+    assert moved
+    assert read(dispatcher, entry(500, moved[0])) == {2: [500]}
+    assert dispatcher.draining() == []
+
+
+def test_entries_without_a_key_are_spread() -> None:
+    dispatcher = KeySharedDispatcher()
+    for key in (1, 2, 3):
+        made = DispatchConsumer(key=key, name=f"c{key}")
+        made.flow(1000)
+        dispatcher.attach(made, KEY_SHARED)
+    shares: dict[int, int] = {}
+    for start in range(0, 900, 100):
+        for key, ids in read(dispatcher, *(entry(n, 0) for n in range(start, start + 100))).items():
+            shares[key] = shares.get(key, 0) + len(ids)
+    assert sum(shares.values()) == 900
+    assert min(shares.values()) > 100
+
+
+def test_the_rest_of_a_chunked_message_follows_its_beginning() -> None:
+    """Its holder can ack nothing before he has all of it, so it does not wait for him to drain."""
+    first, second = consumer(1, 10), consumer(2, 10)
+    for each in (first, second):
+        each.key_shared = KeySharedPolicy()
+    dispatcher = KeySharedDispatcher()
+    dispatcher.attach(first, KEY_SHARED)
+    slots = range(1, 65_000, 1000)
+    dispatcher.flow(first, 200)
+    read(dispatcher, *(entry(n, slot, uuid=f"u{slot}") for n, slot in enumerate(slots)))
+    dispatcher.attach(second, KEY_SHARED)
+    (slot, *_) = [each.slot for each in dispatcher.draining()]
+    first.writable = False
+    assert read(dispatcher, entry(100, slot), entry(101, slot, uuid=f"u{slot}", last=True)) == {}
+    first.writable = True
+    assert replay(dispatcher, entry(101, slot, uuid=f"u{slot}", last=True)) == {1: [101]}
+    ack(dispatcher, slots.index(slot), 101)
+    assert replay(dispatcher, entry(100, slot)) == {2: [100]}
+
+
+def test_the_chunks_of_a_leaver_go_to_one_other() -> None:
+    first, second = consumer(1, 10, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
+    dispatcher = sticky(first, second)
+    read(dispatcher, entry(0, uuid="u"))
+    dispatcher.detach(first)
+    dispatcher.attach(consumer(3, 10, (0, 30_000)), KEY_SHARED)
+    assert replay(dispatcher, entry(0, uuid="u")) == {3: [0]}
+    assert read(dispatcher, entry(1, uuid="u", last=True)) == {3: [1]}
+
+
+def test_acts_forget_what_they_skip() -> None:
+    poor = consumer(1, 2, (0, 65_535))
+    dispatcher = sticky(poor)
+    read(dispatcher, *(entry(n) for n in range(5)))
+    dispatcher.moved(Position(1, 3))
+    assert (dispatcher.unacked_messages, dispatcher.replay_entries) == (0, 1)
+    dispatcher.flow(poor, 5)
+    assert replay(dispatcher, entry(4)) == {1: [4]}
+    ack(dispatcher, 4)
+    assert (dispatcher._slots, dispatcher._held, dispatcher._waiting) == ({}, {}, {})
+
+
+def test_an_ack_of_what_waits_ends_its_waiting() -> None:
+    poor = consumer(1, 1, (0, 65_535))
+    dispatcher = sticky(poor)
+    read(dispatcher, entry(0), entry(1), entry(2, HIGH))
+    ack(dispatcher, 1, 0)
+    dispatcher.flow(poor, 5)
+    assert read(dispatcher, entry(2, HIGH), kind=ReadKind.REPLAY) == {1: [2]}
+    assert read(dispatcher, entry(3)) == {1: [3]}
+
+
+def test_i8_unacked_limits_count_as_on_shared() -> None:
+    only = consumer(1, 100, (0, 65_535), max_unacked=4)
+    dispatcher = sticky(only, max_unacked=100)
+    assert read(dispatcher, *(entry(n) for n in range(10))) == {1: [0, 1, 2, 3]}
+    ack(dispatcher, 0)
+    assert (only.blocked, only.unacked_messages) == (True, 3)
+    ack(dispatcher, 1)
+    assert (only.blocked, only.unacked_messages) == (False, 2)
+    assert replay(dispatcher, *(entry(n) for n in range(4, 10))) == {1: [4, 5]}
+
+
+def test_what_was_passed_over_finds_its_slot_when_it_is_read() -> None:
+    """Delayed messages fall due: nobody has looked at their keys yet."""
+    poor, rich = consumer(1, 1, (0, 30_000)), consumer(2, 10, (30_001, 65_535))
+    dispatcher = sticky(poor, rich, look_ahead=2, max_look_ahead=4)
+    assert read(dispatcher, entry(5)) == {1: [5]}
+    dispatcher.replay([Position(1, entry_id) for entry_id in range(5)])
+    assert dispatcher.replay_entries == 5
+    due = [entry(0), entry(1, HIGH), entry(2), entry(3, HIGH), entry(4)]
+    assert replay(dispatcher, *due) == {2: [1, 3]}
+    assert dispatcher._replay.bound_entries == 2
+    assert replay(dispatcher, *due) == {}, "as many as may wait beside: 4"
+    assert dispatcher._replay.bound_entries == 3
+    dispatcher.flow(poor, 2)
+    assert replay(dispatcher, *due) == {1: [0, 2]}
+    dispatcher.postpone(Position(1, 4))
+    assert dispatcher.replay_entries == 0
+    assert read(dispatcher, entry(6, HIGH)) == {2: [6]}
+    dispatcher.flow(poor, 2)
+    dispatcher.replay([Position(1, 4)])
+    assert replay(dispatcher, *due) == {1: [4]}

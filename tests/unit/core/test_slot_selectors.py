@@ -1,0 +1,168 @@
+"""Who owns which hash slot: every slot one owner, and only what must move moves (I10)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.core.dispatchers.base import DispatchConsumer
+from broker.core.dispatchers.hash_ring import HashRing, ring_choice
+from broker.core.dispatchers.range_split import RangeSplit
+from broker.core.dispatchers.slot_selector import SlotSelector
+from broker.core.dispatchers.sticky_ranges import StickyRanges
+from broker.core.errors import ConsumerAssignFailed
+from broker.core.hash_slots import SLOTS, SlotRange, slot_of_key, slot_of_position
+from broker.core.key_shared import KeySharedPolicy
+from broker.core.position import Position
+
+ALL = range(SLOTS)
+
+
+def consumer(key: int, name: str = "", *ranges: tuple[int, int]) -> DispatchConsumer:
+    policy = KeySharedPolicy(sticky=bool(ranges), ranges=tuple(SlotRange(*each) for each in ranges))
+    return DispatchConsumer(key=key, name=name or f"c{key}", key_shared=policy)
+
+
+def owners(selector: SlotSelector) -> list[DispatchConsumer | None]:
+    return [selector.select(slot) for slot in ALL]
+
+
+def check_ranges(selector: SlotSelector, consumers: list[DispatchConsumer]) -> None:
+    """`ranges` says what `select` does."""
+    said: list[DispatchConsumer | None] = [None] * SLOTS
+    for each in consumers:
+        last_before = -2
+        for first, last in selector.ranges(each):
+            assert last_before < first - 1 <= last - 1
+            last_before = last
+            said[first : last + 1] = [each] * (last - first + 1)
+    assert said == owners(selector)
+
+
+@given(
+    steps=st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=6),
+    ring=st.booleans(),
+    points=st.sampled_from([1, 7, 100]),
+)
+@settings(max_examples=25, deadline=None)
+def test_i10_every_slot_has_one_owner_and_only_what_must_move_moves(
+    steps: list[tuple[bool, int]], ring: bool, points: int
+) -> None:
+    selector: SlotSelector = HashRing(points) if ring else RangeSplit()
+    present: list[DispatchConsumer] = []
+    key = 0
+    before = owners(selector)
+    for joins, choice in steps:
+        if joins or not present:
+            key += 1
+            changed = consumer(key, f"c{choice % 3}")  # names may be the same
+            present.append(changed)
+            selector.add(changed)
+        else:
+            changed = present.pop(choice % len(present))
+            selector.remove(changed)
+        after = owners(selector)
+        assert all((owner in present) if present else owner is None for owner in after)
+        for was, now in zip(before, after, strict=True):
+            assert was is now or now is changed or was is changed or was is None
+        check_ranges(selector, present)
+        before = after
+
+
+def test_the_ring_spreads_and_does_not_depend_on_the_order_of_joining() -> None:
+    here = [consumer(key) for key in range(1, 6)]
+    one, other = HashRing(), HashRing()
+    for each in here:
+        one.add(each)
+    for each in reversed(here):
+        other.add(each)
+    assert owners(one) == owners(other)
+    shares = [sum(last - first + 1 for first, last in one.ranges(each)) for each in here]
+    assert sum(shares) == SLOTS
+    assert min(shares) > SLOTS // 10
+
+
+def test_consumers_of_one_name_have_places_of_their_own() -> None:
+    ring = HashRing()
+    twins = [consumer(1, "same"), consumer(2, "same")]
+    for twin in twins:
+        ring.add(twin)
+        ring.add(twin)  # safe to repeat
+    assert all(ring.ranges(twin) for twin in twins)
+    ring.remove(twins[0])
+    assert set(owners(ring)) == {twins[1]}
+    ring.remove(twins[0])
+    assert ring.select(5) is twins[1]
+
+
+def test_a_newcomer_takes_half_of_the_largest_range_and_a_leavers_goes_to_a_neighbour() -> None:
+    first, second, third = consumer(1), consumer(2), consumer(3)
+    split = RangeSplit()
+    split.add(first)
+    assert split.ranges(first) == ((0, 65535),)
+    split.add(second)
+    assert (split.ranges(second), split.ranges(first)) == (((0, 32767),), ((32768, 65535),))
+    split.add(third)
+    assert (split.ranges(third), split.ranges(second)) == (((0, 16383),), ((16384, 32767),))
+    split.remove(second)
+    assert split.ranges(first) == ((16384, 65535),)
+    split.remove(first)
+    assert split.ranges(third) == ((0, 65535),)
+    split.remove(third)
+    assert split.select(0) is None
+
+
+def test_sticky_ranges_are_the_consumers_own_and_the_rest_is_nobodys() -> None:
+    sticky = StickyRanges()
+    low, high = consumer(1, "low", (0, 9), (20, 29)), consumer(2, "high", (30, 65535))
+    sticky.add(low)
+    sticky.add(high)
+    assert [sticky.select(slot) for slot in (0, 9, 10, 19, 20, 29, 30, 65535)] == [
+        low,
+        low,
+        None,
+        None,
+        low,
+        low,
+        high,
+        high,
+    ]
+    check_ranges(sticky, [low, high])
+    with pytest.raises(ConsumerAssignFailed, match="overlaps"):
+        sticky.add(consumer(3, "greedy", (9, 10)))
+    check_ranges(sticky, [low, high])
+    sticky.remove(low)
+    assert sticky.select(0) is None
+    sticky.add(consumer(3, "greedy", (9, 10)))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "complaint"),
+    [
+        ((), "names the hash ranges"),
+        (((5, 4),), "5-4"),
+        (((0, 65536),), "0-65536"),
+        (((-1, 3),), "-1-3"),
+        (((0, 10), (10, 20)), "overlap at slot 10"),
+    ],
+)
+def test_sticky_ranges_that_cannot_be(ranges: tuple[tuple[int, int], ...], complaint: str) -> None:
+    policy = KeySharedPolicy(sticky=True, ranges=tuple(SlotRange(*each) for each in ranges))
+    with pytest.raises(ConsumerAssignFailed, match=complaint):
+        policy.check()
+
+
+def test_a_ring_without_points_chooses_nobody() -> None:
+    with pytest.raises(ValueError, match="nobody"):
+        ring_choice({}, "t")
+
+
+def test_slots_begin_at_one_and_neighbours_are_spread() -> None:
+    assert slot_of_key(b"") == 1
+    slots = [slot_of_position(Position(7, entry_id)) for entry_id in range(1000)]
+    assert min(slots) >= 1
+    assert max(slots) < SLOTS
+    assert len(set(slots)) == 1000
+    thirds = [sum(slot // 21846 == third for slot in slots) for third in range(3)]
+    assert min(thirds) > 300
