@@ -10,6 +10,7 @@ import pytest
 from broker.core.position import Position
 from broker.service import deduplication_keeper
 from broker.service.deduplication import mark_of_entry
+from broker.service.internal_producer import InternalProducer
 from tests.support import entries
 from tests.support.broker_harness import (
     BrokerRun,
@@ -270,6 +271,18 @@ async def test_a_flush_that_fails_is_made_up_for(dedup: BrokerRun) -> None:
         lambda: rows(dedup.database_url, "SELECT sequence_id FROM vela_deduplicated_producer") == [(0,)],
         "the next round stores it",
     )
+
+
+async def test_the_broker_s_own_copies_are_stored_however_alike(dedup: BrokerRun) -> None:
+    producer = await dedup.producer(name="p")
+    send(producer, 0, 1)
+    await producer.has_receipts(2)
+    own = await InternalProducer.open(dedup.broker, "t", name="redrive")
+    for _ in range(2):
+        await own.send(entries.single("p", 0))
+    send(producer, 1, 2)
+    await producer.has_receipts(4)
+    assert stored(dedup) == [0, 1, 0, 0, 2]
 
 
 async def test_a_flush_that_comes_late_only_costs_reading(broker_url: str) -> None:
