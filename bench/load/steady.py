@@ -30,6 +30,7 @@ class SteadyCycle:
         self._entry = entries.single(os.urandom(payload_bytes)).data
         self._acks: list[tuple[int, int, int | None]] = []
         self._ack_scheduled = False
+        self._is_finishing = False
         producer.on_receipt = self._on_receipt
         consumer.on_message = self._on_message
 
@@ -53,6 +54,14 @@ class SteadyCycle:
         self._consumer.check()
         return (self.delivered - before) / (time.perf_counter() - began)
 
+    async def finish(self) -> None:
+        """Send no more, and wait until everything sent has been delivered; it is acked at once."""
+        self._is_finishing = True
+        while self.delivered < self._sent:
+            self._producer.check()
+            self._consumer.check()
+            await asyncio.sleep(0.01)
+
     def stop(self) -> None:
         """Drop both connections."""
         self._producer.close()
@@ -61,7 +70,9 @@ class SteadyCycle:
     def fill(self) -> None:
         """Send what window and consumer allow."""
         # No further ahead of the consumer than its permits: both run at the pace of the slower.
-        last = min(self._receipts + _WINDOW, self.delivered + _PERMITS)
+        last = self._sent
+        if not self._is_finishing:
+            last = min(self._receipts + _WINDOW, self.delivered + _PERMITS)
         buffers: list[bytes] = []
         for sequence_id in range(self._sent, last):
             buffers += commands.send(0, sequence_id, self._entry)

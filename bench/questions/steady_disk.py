@@ -36,6 +36,7 @@ _LOOK_EVERY_S = 0.5
 _LONGEST_S = 600.0
 _SETTLE_S = 60.0
 _STILL_S = 5.0
+_FLUSHED_S = 2.0  # acks are on their way, and cursors are stored within a second
 _AT_REST_BYTES = (
     3 * SEGMENT_BYTES
 )  # the open table, which may be filled further in the second until it is looked at
@@ -116,6 +117,9 @@ async def _write_and_consume(setting: Setting, *, has_straggler: bool) -> _Run:
                     run.final_bytes = size
                 if time.monotonic() - began > _LONGEST_S:
                     raise AssertionError(f"{run.written_bytes:,} bytes written, {size:,} on disk: not steady")
+            for cycle in cycles:
+                await cycle.finish()
+            await asyncio.sleep(_FLUSHED_S)
         finally:
             for cycle in cycles:
                 cycle.stop()

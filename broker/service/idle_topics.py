@@ -14,8 +14,9 @@ __all__ = ["may_leave"]
 def may_leave(topic: Topic, now_ms: int) -> bool:
     """Whether nothing of a topic would be lost or missed if it left memory now.
 
-    What is looked for is whatever memory alone knows: clients, sends, acks not yet stored, deadlines, a move under way,
-    the acks recorded for an undo, delayed messages, and those whose time to live will pass.
+    A topic with a backlog stays: its time to live goes on, and /metrics, which reads memory alone, is watched for it.
+    Else what is looked for is whatever memory alone knows: clients, sends, acks not yet stored, deadlines, a move under
+    way, the acks recorded for an undo, delayed messages.
     """
     if topic.producers or any(each.consumers or not each.is_durable for each in topic.subscriptions.values()):
         topic.asked_ms = now_ms
@@ -39,5 +40,5 @@ def _is_at_rest(subscription: Subscription) -> bool:
         and not subscription.undo_until_ms
         and not subscription.moves.is_busy
         and not len(subscription.deadlines)
-        and not (topic.policies.message_ttl_ms and subscription.cursor.backlog_messages)
+        and not subscription.cursor.backlog_messages
     )

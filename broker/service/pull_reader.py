@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.entry import FLAG_MARKER, StoredEntry
 from broker.core.errors import ServiceNotReady
 from broker.core.position import Position
-from broker.service.connections import repeat_until_done
 from broker.service.pull_values import PullAnswer, PullAsk, PulledMessage, PullStatus
-from broker.storage import log as store
 from vela.wire.entry import EntryCorrupt, Message, decode_messages
 
 if TYPE_CHECKING:
@@ -180,16 +178,7 @@ class PullReader:
         known = topic.log.index.messages_through(Position(ledger.ledger_id, entry_id))
         if known is not None:
             return known
-        count = await repeat_until_done(
-            topic.services.pool,
-            lambda c: store.messages_through(
-                c,
-                segment_id=topic.log.segments[ledger.ledger_id],
-                ledger_id=ledger.ledger_id,
-                entry_id=entry_id,
-            ),
-            what="searching an offset",
-        )
+        count = await topic.reader.messages_through(Position(ledger.ledger_id, entry_id))
         if count is None:
             # A short read is never the end: the reader knows how to say that a row is missing.
             await topic.reader.read_ahead(Position(ledger.ledger_id, entry_id))

@@ -104,7 +104,9 @@ class Topic:
         self.last_append_ms = 0
         self.last_used_ms = services.clock.now_ms()  # when the last client left
         self.asked_ms = self.last_used_ms  # when somebody last asked for the topic
-        self.creating = asyncio.Lock()  # held while a subscription is made, and while ledgers are trimmed
+        self.creating = (
+            asyncio.Lock()
+        )  # held while subscriptions and bookmarks are made, and while ledgers are trimmed
 
     # -- producers and appends -----------------------------------------------------------------------------------
 

@@ -142,6 +142,15 @@ class TopicReader:
             what="reading a time",
         )
 
+    async def messages_through(self, position: Position) -> int | None:
+        """Messages of the topic up to and with an entry; None when it is not stored. Safe to repeat."""
+        return await self._ask(
+            position.ledger_id,
+            partial(_messages_through, ledger_id=position.ledger_id, entry_id=position.entry_id),
+            is_whole=lambda found: found is not None,
+            what="searching an offset",
+        )
+
     async def position_at_time(self, time_ms: int) -> Position:
         """The first entry appended at or after `time_ms`; the end of the log when there is none.
 
@@ -221,6 +230,14 @@ async def _read_counts(
 ) -> list[tuple[int, int, int]]:
     return await store.read_counts(
         connection, segment_id=segment_id, ledger_id=ledger_id, first=first, last=last
+    )
+
+
+async def _messages_through(
+    connection: Connection, segment_id: int, *, ledger_id: int, entry_id: int
+) -> int | None:
+    return await store.messages_through(
+        connection, segment_id=segment_id, ledger_id=ledger_id, entry_id=entry_id
     )
 
 

@@ -37,13 +37,13 @@ async def trim(topic: Topic, *, retention: Retention | None = None) -> int:
     freed = 0
     count = _count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
     if count:
-        # The cursors first, then what may bring them back: an act applied in between had not moved them by then.
-        limits = TrimLimits(
-            acked_entries=_acked_entries(topic),
-            held_entries=await _held_entries(topic),
-            held_bytes=topic.policies.backlog_quota_bytes,
-        )
         async with topic.creating:
+            # The cursors first, then what may bring them back: an act applied in between had not moved them by then.
+            limits = TrimLimits(
+                acked_entries=_acked_entries(topic),
+                held_entries=await _held_entries(topic),
+                held_bytes=topic.policies.backlog_quota_bytes,
+            )
             freed = await _forget(topic, retention, limits)
     if topic.log.trimmed_through:
         await _remove_rows(topic)

@@ -19,7 +19,7 @@ class LedgerRow:
 
     ledger_id: int
     state: str
-    segment_id: int
+    segment_id: int | None  # None = trimmed: an empty one that only keeps the topic's counts
     opened_ms: int
     entries_before: int  # of the topic
     messages_before: int
@@ -87,7 +87,11 @@ class Log:
     def segments_of(self, places: Iterable[Place]) -> set[int]:
         """Where the entries of those places lie."""
         asked = {ledger_id for ledger_id, _ in places}
-        return {ledger.segment_id for ledger in self.ledgers if ledger.ledger_id in asked}
+        return {
+            ledger.segment_id
+            for ledger in self.ledgers
+            if ledger.segment_id is not None and ledger.ledger_id in asked
+        }
 
     def place_at(self, index: int) -> Place | None:
         """Ledger and entry of an index, None outside what is kept."""
@@ -111,13 +115,13 @@ class _End:
 def log_of(topic_id: int) -> Log:
     """Two queries: the ledgers, and the last entry of the open one."""
     ledgers = fetch(LedgerRow, "log", "ledgers", {"topic_id": topic_id})
-    if not ledgers or ledgers[-1].state != "open":
+    if not ledgers or ledgers[-1].state != "open" or (segment_id := ledgers[-1].segment_id) is None:
         return Log(tuple(ledgers))
-    return Log((*ledgers[:-1], _with_its_end(ledgers[-1])))
+    return Log((*ledgers[:-1], _with_its_end(ledgers[-1], segment_id)))
 
 
-def _with_its_end(ledger: LedgerRow) -> LedgerRow:
-    ends = fetch_entries(_End, "end_of_open", [ledger.segment_id], {"ledger_id": ledger.ledger_id})
+def _with_its_end(ledger: LedgerRow, segment_id: int) -> LedgerRow:
+    ends = fetch_entries(_End, "end_of_open", [segment_id], {"ledger_id": ledger.ledger_id})
     if not ends:
         return ledger
     end = ends[0]

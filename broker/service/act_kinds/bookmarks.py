@@ -68,19 +68,20 @@ class CreateBookmark(DirectKind[NewBookmark]):
 
     async def carry_out(self, context: ActContext, given: NewBookmark) -> None:
         topic, target = await context.topic(), await _target(context, given)
-        stored = await topic.services.ownership.write(
-            topic,
-            lambda connection, epoch: store.create(
-                connection,
-                topic_id=topic.topic_id,
-                owner_epoch=epoch,
-                name=given.name,
-                position=target.position,
-                keep_ms=given.keep_ms,
-                who=context.act.who,
-            ),
-            what="making a bookmark",
-        )
+        async with topic.creating:  # a trim asks for bookmarks and forgets ledgers under the same lock
+            stored = await topic.services.ownership.write(
+                topic,
+                lambda connection, epoch: store.create(
+                    connection,
+                    topic_id=topic.topic_id,
+                    owner_epoch=epoch,
+                    name=given.name,
+                    position=target.position,
+                    keep_ms=given.keep_ms,
+                    who=context.act.who,
+                ),
+                what="making a bookmark",
+            )
         if stored is None:
             raise TopicFenced(f"{topic.name} moved to another broker; plan again")
 

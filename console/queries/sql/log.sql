@@ -3,7 +3,7 @@
 -- name: ledgers
 SELECT id AS ledger_id, state, segment_id, opened_ms, entries_before, messages_before, bytes_before, entries, messages,
        size_bytes, first_append_ms, last_append_ms
-FROM vela_ledger WHERE topic_id = %(topic_id)s AND state <> 'gone' ORDER BY id
+FROM vela_ledger WHERE topic_id = %(topic_id)s ORDER BY id
 
 -- What follows names one segment's table ({entries}, {segment}) and is repeated for each segment concerned: the view over
 -- all of them cannot use a key's order, and with 64 segments costs 30 ms to plan (136 ms for the end of a ledger of 50,000

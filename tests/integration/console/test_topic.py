@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.test import Client
 
+from broker.models import Cursor, Ledger, Subscription
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop, make_topic
 
@@ -46,3 +47,25 @@ def test_a_topic_without_anything(looker: Client, db: None) -> None:
         looker.get("/t/persistent/public/default/quiet")
     )
     assert "Nothing is stored" in text_of(looker.get("/t/persistent/public/default/quiet?tab=ledgers"))
+
+
+def test_a_topic_of_which_everything_was_trimmed_keeps_its_counts(looker: Client, db: None) -> None:
+    topic = make_topic("persistent://public/default/emptied")
+    ledger = Ledger.objects.create(
+        topic=topic, segment=None, state="sealed", entries_before=5, messages_before=7, opened_ms=1
+    )
+    billing = Subscription.objects.create(topic=topic, name="billing", type="Shared")
+    Cursor.objects.create(
+        subscription=billing,
+        mark_delete_ledger=ledger.pk,
+        mark_delete_entry=4,
+        acked_messages=7,
+        acked_entries=5,
+        acked_bytes=0,
+    )
+    assert "Messages ever 7" in text_of(looker.get("/t/persistent/public/default/emptied"))
+    for tab in ("ledgers", "subscriptions"):
+        assert looker.get(f"/t/persistent/public/default/emptied?tab={tab}").status_code == 200
+    for tab in ("", "cursor", "peek"):
+        page = looker.get(f"/t/persistent/public/default/emptied/s/billing?tab={tab}")
+        assert page.status_code == 200, tab
