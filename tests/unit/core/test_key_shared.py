@@ -93,7 +93,7 @@ def test_later_ones_of_a_key_wait_behind_what_is_to_be_replayed() -> None:
     assert replay(dispatcher, entry(0), entry(1)) == {1: [0, 1]}
 
 
-def test_a_slot_drains_at_its_old_owner_before_the_new_one_gets_it() -> None:
+def test_i9_a_slot_drains_at_its_old_owner_before_the_new_one_gets_it() -> None:
     """Rule (c), at a leave and join that moves the slot; other keys flow meanwhile."""
     wide, other = consumer(1, 10, (0, 65_535)), consumer(2, 10, (30_001, 65_535))
     dispatcher = KeySharedDispatcher()

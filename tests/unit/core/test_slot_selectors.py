@@ -83,7 +83,7 @@ def test_the_ring_spreads_and_does_not_depend_on_the_order_of_joining() -> None:
     assert min(shares) > SLOTS // 10
 
 
-def test_consumers_of_one_name_have_places_of_their_own() -> None:
+def test_i10_consumers_of_one_name_have_places_of_their_own() -> None:
     ring = HashRing()
     twins = [consumer(1, "same"), consumer(2, "same")]
     for twin in twins:
