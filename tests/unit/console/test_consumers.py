@@ -1,0 +1,45 @@
+"""What the console says of a consumer (S2.3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+from django.template.loader import render_to_string
+
+from console.queries.subscription import ConsumerRow
+
+ROW = ConsumerRow(
+    key=1,
+    name="slow",
+    subscription_type="Shared",
+    address="127.0.0.1:5000",
+    client_version="x",
+    face="binary",
+    priority=0,
+    connected_ms=1,
+    permits=0,
+    unacked_messages=10,
+    blocked=False,
+    writable=True,
+    messages_out=10,
+    bytes_out=10,
+    messages_acked=0,
+    messages_redelivered=0,
+    last_flow_ms=1,
+    last_delivery_ms=1,
+    last_ack_ms=0,
+    updated_ms=1,
+)
+
+
+def shown(row: ConsumerRow) -> str:
+    """The list of consumers with one in it."""
+    context = {"rows": [row], "head": SimpleNamespace(name="s")}
+    return render_to_string("console/parts/subscription/consumers.html", context)
+
+
+def test_s2_3_a_consumer_that_is_slow_to_ask_is_shown_to_ask_for_none() -> None:
+    assert "asks for none" in shown(ROW)
+    assert "blocked" not in shown(ROW)
+    assert "asks for none" not in shown(replace(ROW, permits=1))
