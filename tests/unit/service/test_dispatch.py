@@ -253,3 +253,36 @@ async def test_s2_16_after_a_reconnect_the_permit_counts_once() -> None:
         positions = await (await run.producer()).publish(3)
         await settled(run)
         assert (old.positions, new.positions) == ([], positions[:1])
+
+
+async def test_s2_4_a_consumer_that_asks_for_one_holds_one_and_the_other_gets_the_rest() -> None:
+    async with memory_broker() as run:
+        busy, free = await run.consumer(name="busy", permits=1), await run.consumer(name="free")
+        positions = await (await run.producer()).publish(10)
+        await busy.has(1)
+        for count in range(1, 10):
+            free.flow(1)
+            await free.has(count)
+            free.ack(free.positions[-1])
+        await settled(run)
+        assert len(busy.positions) == 1
+        assert sorted([*busy.positions, *free.positions]) == positions
+
+
+async def test_i17_without_a_queue_one_message_is_under_way_whatever_is_reconnected() -> None:
+    async with memory_broker() as run:
+        producer = await run.producer()
+        taken: list[Position] = []
+        for life in range(5):
+            consumer = await run.consumer(name=f"life {life}", permits=1)
+            positions = await producer.publish(2)
+            await settled(run)
+            assert len(consumer.positions) == 1
+            if life % 2:
+                consumer.ack(consumer.positions[0])
+                taken.append(consumer.positions[0])
+            assert consumer.consumer is not None
+            consumer.consumer.detach()
+            assert positions
+        assert len(set(taken)) == 2
+        assert run.subscription().cursor.backlog_messages == 8

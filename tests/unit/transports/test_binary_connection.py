@@ -239,7 +239,9 @@ async def test_what_is_not_available_is_refused_by_name(client: WireClient) -> N
     assert "transactions" in answer.error.message
 
 
-async def test_entries_go_out_untouched_with_their_ack_set_in_one_write(client: WireClient) -> None:
+async def test_s1_9_s1_13_entries_go_out_untouched_with_their_ack_set_in_one_write(
+    client: WireClient,
+) -> None:
     await client.open_producer()
     await client.subscribe()
     batch = encode_batch(
@@ -500,7 +502,7 @@ async def test_topics_of_a_namespace(client: WireClient) -> None:
     assert list(second.getTopicsOfNamespaceResponse.topics) == []
 
 
-async def test_delivery_names_the_partition(client: WireClient) -> None:
+async def test_s1_9_delivery_names_the_partition(client: WireClient) -> None:
     name = "persistent://public/default/parts-partition-2"
     client.tell(commands.producer(name, producer_id=1, request_id=1, name="p"))
     client.tell(
