@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 RELEASE_ENTRIES: Final = 2000  # in one turn of the loop, before other connections get theirs
 _DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = 1 << 62
+_LOOK_AGAIN_S: Final = 0.005
+_LONGEST_HOLD_MS: Final = 250  # whatever else waits to be replayed
 _READ_AGAIN_MS: Final = 1000  # after the server refused a read
 
 
@@ -47,6 +49,8 @@ class DelayedMessages:
         self._last_row_ms = 0  # latest due time among the rows known
         self._pruned_through_ms = 0
         self._has_released = False  # since rows were deleted last
+        self._released_ms = 0
+        self._is_looking_again = False
         self._first_ledger = 0  # rows of ledgers below it are gone
 
     def load(self, waiting: Sequence[tuple[int, Sequence[int]]]) -> None:
@@ -116,10 +120,15 @@ class DelayedMessages:
         if not self._topic.is_open:
             return 0
         limit_ms = self._limit_ms(now_ms)
+        due_ms = self._entries.next_due_ms()
+        if due_ms is not None and due_ms <= limit_ms and not self._has_room(now_ms):
+            self._look_again()
+            return 0
         released = self._entries.pop_due(limit_ms, most=RELEASE_ENTRIES)
         self._refill_if_needed()
         if released:
             self._has_released = True
+            self._released_ms = now_ms
             for subscription in list(self._topic.subscriptions.values()):
                 if subscription.type in _DELAYING:
                     subscription.replay(released)
@@ -140,6 +149,30 @@ class DelayedMessages:
     def policies_changed(self) -> None:
         """Switched off: what waits is due now."""
         asyncio.get_running_loop().call_soon(self._release_more)
+
+    def _has_room(self, now_ms: int) -> bool:
+        """Whether what was let go before has been sent, where it can be.
+
+        A replay set is served by position: let go at once, what falls due under load would overtake what was due before
+        it, and high positions would wait for seconds (measured). In the heap they wait in the order of their time.
+        """
+        is_busy = False
+        for subscription in self._topic.subscriptions.values():
+            if subscription.type is SubscriptionType.SHARED and subscription.dispatcher.can_send():
+                if not subscription.dispatcher.replay_entries:
+                    return True
+                is_busy = True
+        return not is_busy or now_ms - self._released_ms >= _LONGEST_HOLD_MS
+
+    def _look_again(self) -> None:
+        """Not by the timer: the tick alone must be enough."""
+        if not self._is_looking_again:
+            self._is_looking_again = True
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look)
+
+    def _look(self) -> None:
+        self._is_looking_again = False
+        self._release_more()
 
     def _release_more(self) -> None:
         self.run_due(self._topic.services.clock.now_ms())

@@ -22,6 +22,7 @@ from tests.support.broker_harness import (
     rows,
     running,
 )
+from tests.support.postgres_proxy import Moment
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 BY_HAND: dict[str, Any] = {"wheel_enabled": False}
@@ -294,6 +295,23 @@ async def test_many_due_at_once_wait_for_permits_in_the_replay_set(broker_url: s
         consumer.flow(9000)
         await consumer.has(9000)
         assert sorted(consumer.positions) == positions
+
+
+async def test_what_was_due_first_goes_first_when_the_broker_is_slow(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, tail_cache_bytes=0, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=10_000)
+        positions = await delayed(producer, clock, *[700] * 300, *[500] * 300)
+        read = run.proxy.trap("entry_id = ANY", Moment.HOLD_REQUEST)
+        clock.advance(500)
+        assert run_due(run) == 300
+        await read.caught.wait()
+        clock.advance(200)
+        assert run_due(run) == 0  # the others are still being read
+        read.release()
+        await consumer.has(600)
+        assert sorted(consumer.positions[:300]) == positions[300:]
 
 
 async def test_the_policy_switches_it_off_and_on(broker_url: str) -> None:
