@@ -297,7 +297,7 @@ async def test_many_due_at_once_wait_for_permits_in_the_replay_set(broker_url: s
         assert sorted(consumer.positions) == positions
 
 
-async def test_what_was_due_first_goes_first_when_the_broker_is_slow(broker_url: str) -> None:
+async def test_i15_what_was_due_first_goes_first_when_the_broker_is_slow(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, tail_cache_bytes=0, **BY_HAND) as run:
         producer = await run.producer()
