@@ -45,11 +45,14 @@ def needs_pruning(run: BrokerRun) -> bool:
     return run.topic().delayed.needs_pruning
 
 
-async def test_s1_4_delayed_message_is_held_on_shared_and_not_on_exclusive(broker_url: str) -> None:
+@pytest.mark.parametrize("type_", [SHARED, SubscriptionType.KEY_SHARED])
+async def test_s1_4_delayed_message_is_held_on_shared_and_not_on_exclusive(
+    broker_url: str, type_: SubscriptionType
+) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
-        shared = await run.consumer(subscription="shared", permits=100)
+        shared = await run.consumer(subscription="shared", type_=type_, permits=100)
         exclusive = await run.consumer(subscription="exclusive", type_=EXCLUSIVE, permits=100)
         positions = await delayed(producer, clock, 0, 1000, 0, 500)
         await exclusive.has(4)
