@@ -1,18 +1,13 @@
-"""One subscription in its topic's owner: attach, dispatch, acks, redelivery (design 6, semantics 2-3).
+"""One subscription in its topic's owner: who is attached, what comes again and when (design 6, semantics 2-3).
 
-`pump` is synchronous: while consumers keep up, an append is delivered in the callback that answers its commit, without
-a task, a queue or a query. Only what is not in memory is read by a task, which pumps again when it has it.
-
-Over 400 lines: attach, dispatch, ack and redeliver each change the same four things (cursor, dispatcher, read position,
-deadlines) and must be read together; the moves of the cursor are in cursor_move.py.
+Delivering is in dispatch_loop.py, acks in ack_intake.py, moves of the cursor in cursor_move.py. Over 400 lines: what
+joins, leaves, redelivery and moves do to the cursor, the read position and the deadlines must be read together.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -20,31 +15,29 @@ import psycopg
 from broker.core.cursor import Cursor
 from broker.core.cursor_state import AckOverlay, CursorFlush
 from broker.core.delivery_deadlines import DeliveryDeadlines
-from broker.core.dispatchers.base import Dispatcher, ReadEntry, ReadKind, ReadPlan
+from broker.core.dispatchers.base import Dispatcher, ReadEntry
 from broker.core.errors import (
-    BrokerError,
     ConsumerNotFound,
-    InvalidAck,
     MetadataInvalid,
     NotAllowed,
     PersistenceFailed,
-    ServiceNotReady,
 )
 from broker.core.key_shared import AUTO_SPLIT, KeySharedPolicy
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
 from broker.core.subscription import SubscriptionType
+from broker.service.ack_intake import AckIntake
 from broker.service.active_consumer import ActiveConsumer
 from broker.service.attaching import Attaching, new_dispatcher
 from broker.service.consumer import Consumer
 from broker.service.cursor_move import CursorMove
-from broker.service.dispatch_filter import SCREENED_FLAGS, DispatchFilter
+from broker.service.dispatch_filter import DispatchFilter
 from broker.service.dispatch_limit import DispatchLimit, RatePair
+from broker.service.dispatch_loop import DispatchLoop
 from broker.service.end_of_topic import tell_end_of_topic
 from broker.service.limits import unacked_limits
-from broker.service.read_entries import read_entries
-from broker.service.topic_reader import READ_ENTRIES, GapInLog
-from broker.service.values import AckRequest, Delivery, LastMessage
+from broker.service.topic_reader import GapInLog
+from broker.service.values import AckRequest, LastMessage
 
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
@@ -54,13 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["Subscription"]
 
 log = logging.getLogger(__name__)
-
-# One turn of the loop delivers so much before other connections get theirs.
-TURN_ENTRIES = 1000
-TURN_BYTES = 4 * 1024 * 1024
-# One write to one consumer: after it the transport is asked whether the peer takes more.
-WRITE_BYTES = 1024 * 1024
-_READ_AGAIN_S = 1.0  # after the server refused a read
 
 
 class Subscription:
@@ -98,13 +84,9 @@ class Subscription:
         self.is_paused = False  # by an operator: nothing is dispatched, acks go on
         self.is_deleted = False
         self._dispatcher = new_dispatcher(topic, type_, AUTO_SPLIT, is_durable=self.is_durable)
-        self._found_flags = 0  # of what was found for the plan under way
         self.dispatch_limit: DispatchLimit | None = None
-        self._batch_index_acks = topic.services.settings.batch_index_acks
-        self._just_read: dict[Position, StoredEntry] = {}  # between a read's end and the pump that follows it
-        self._reading: asyncio.Task[None] | None = None
-        self._is_pumping = False
-        self._turn_scheduled = False
+        self._loop = DispatchLoop(self)
+        self._acks = AckIntake(self)
         self._attaching = Attaching(self)
         self.active = ActiveConsumer(self)
 
@@ -205,35 +187,15 @@ class Subscription:
 
     def pump(self) -> None:
         """Deliver what can be delivered now. Cheap when there is nothing to do; safe to call at any time."""
-        if self._is_pumping or self._reading is not None or not self._may_send():
-            return
-        self._is_pumping = True
-        try:
-            self._deliver_turn()
-        except Exception:
-            # What was taken from the dispatcher may not have been sent: let everybody come again, from the cursor on.
-            log.exception("%s, subscription %s: dispatch failed", self.topic.name, self.name)
-            self.close_consumers("dispatch failed inside the broker; its log says why")
-        finally:
-            self._is_pumping = False
+        self._loop.pump()
 
-    def _deliver_turn(self) -> None:
-        entries = size_bytes = 0
-        limit = self.dispatch_limit
-        while limit is None or limit.entries():
-            plan = self._dispatcher.next_read()
-            if plan is None:
-                break
-            found = self._from_memory(plan)
-            if found is None:
-                break
-            if not self._dispatch(found, plan):
-                break
-            entries += len(found)
-            size_bytes += sum(len(entry.data) for entry in found)
-            if entries >= TURN_ENTRIES or size_bytes >= TURN_BYTES:
-                self._pump_soon()
-                break
+    def load_counts_then_pump(self, missing: IndexMissing) -> None:
+        """What was found cannot be settled before these counts are in memory; it is read again then."""
+        self._loop.load_counts_then_pump(missing)
+
+    def stop_reading(self) -> None:
+        """The topic goes away: a read would be repeated for as long as the database is."""
+        self._loop.stop_reading()
 
     def rates_changed(self) -> None:
         """The topic's dispatch rates are others now."""
@@ -248,170 +210,7 @@ class Subscription:
         )
         self.pump()
 
-    def _may_send(self) -> bool:
-        return (
-            bool(self.consumers)
-            and self.topic.is_open
-            and self.topic.services.may_send()
-            and not self.moves.is_moving
-            and not self.filter.is_holding
-            and not self.is_paused
-            and not self.gap
-        )
-
-    def _pump_soon(self) -> None:
-        if not self._turn_scheduled:
-            self._turn_scheduled = True
-            asyncio.get_running_loop().call_soon(self._next_turn)
-
-    def _next_turn(self) -> None:
-        self._turn_scheduled = False
-        self.pump()
-
-    def _from_memory(self, plan: ReadPlan) -> list[StoredEntry] | None:
-        """The entries a plan asks for, as far as they are cached; None after starting a read, or at the end."""
-        if plan.kind is ReadKind.REPLAY:
-            return self._replay_from_memory(plan.positions)
-        log_ = self.topic.log
-        ledgers, cached = log_.ledgers, log_.cached
-        found: list[StoredEntry] = []
-        holds_back = self.topic.delayed.holds_back(self.type)
-        next_wanted = partial(self.topic.delayed.next_ready, self) if holds_back else self.cursor.next_unacked
-        position = next_wanted(self.read_position)
-        has_holes = holds_back or self.cursor.has_holes
-        size_bytes = flags = 0
-        most = plan.max_entries
-        if self.dispatch_limit is not None:
-            most = min(most, self.dispatch_limit.entries())
-        while len(found) < most and size_bytes < WRITE_BYTES:
-            ledger = ledgers.get(position.ledger_id)
-            if ledger is None or position.entry_id >= ledger.entries:
-                break
-            entries = cached.get(position.ledger_id)
-            entry = None if entries is None else entries.get(position.entry_id)
-            if entry is None and (entry := self._just_read.get(position)) is None:
-                break
-            found.append(entry)
-            size_bytes += len(entry.data)
-            flags |= entry.flags
-            position = (
-                Position(position.ledger_id, position.entry_id + 1)
-                if position.entry_id + 1 < ledger.entries
-                else ledgers.next_after(position)
-            )
-            if has_holes:
-                position = next_wanted(position)
-        self.read_position = position
-        self._found_flags = flags
-        if found:
-            return found
-        if ledgers.contains(position):
-            self._read(partial(self.topic.reader.read_ahead, position))
-        elif self.topic.is_terminated:
-            tell_end_of_topic(self)
-        return None
-
-    def _replay_from_memory(self, positions: Sequence[Position]) -> list[StoredEntry] | None:
-        found: list[StoredEntry] = []
-        size_bytes = flags = 0
-        if self.dispatch_limit is not None:
-            positions = positions[: self.dispatch_limit.entries()]
-        for position in positions:
-            entry = self.topic.log.cached_entry(position) or self._just_read.get(position)
-            if entry is not None:
-                found.append(entry)
-                size_bytes += len(entry.data)
-                flags |= entry.flags
-                if size_bytes >= WRITE_BYTES:
-                    break
-            elif not self.topic.log.ledgers.contains(position):
-                self._dispatcher.discard(position)  # trimmed since it was delivered
-            elif found:
-                break  # what comes after must not overtake it
-            else:
-                self._read_again(positions)
-                return None
-        self._found_flags = flags
-        return found
-
-    def _read_again(self, positions: Sequence[Position]) -> None:
-        """With what comes next: a plan holds a hundred positions, delayed messages fall due by the thousand."""
-        chosen = [*positions, *self._dispatcher.upcoming_replays(READ_ENTRIES - len(positions))]
-        self._read(partial(self.topic.reader.read_chosen, chosen))
-
-    def _read(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
-        self._reading = asyncio.create_task(self._read_then_pump(read), name=f"read {self.name}")
-
-    async def _read_then_pump(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
-        entries: list[StoredEntry] = []
-        try:
-            entries = await read()
-        except GapInLog as error:
-            self.gap = str(error)
-            log.critical("%s, subscription %s: %s", self.topic.name, self.name, error)
-        except psycopg.Error:
-            log.exception("%s, subscription %s: a read was refused", self.topic.name, self.name)
-            await asyncio.sleep(_READ_AGAIN_S)
-        finally:
-            self._reading = None
-        # The cache may be too small to hold what was read until here.
-        self._just_read = {Position(entry.ledger_id, entry.entry_id): entry for entry in entries}
-        self.pump()
-        self._just_read = {}
-
-    def load_counts_then_pump(self, missing: IndexMissing) -> None:
-        """What was found cannot be settled before these counts are in memory; it is read again then."""
-
-        async def load() -> list[StoredEntry]:
-            await self.topic.reader.load_index(missing.ranges)
-            return []
-
-        self._read(load)
-
-    def stop_reading(self) -> None:
-        """The topic goes away: a read would be repeated for as long as the database is."""
-        if self._reading is not None:
-            self._reading.cancel()
-
-    def _dispatch(self, found: list[StoredEntry], plan: ReadPlan) -> bool:
-        """Send what is to be sent of this; False when nothing more is to be read now."""
-        if self._found_flags & SCREENED_FLAGS or self.filter.is_pluggable:
-            screened = self.filter.screen(found, plan)
-            if screened is None:
-                return False
-            found = screened
-        cursor = self.cursor
-        plain = not cursor.has_partial_acks
-        wanted = read_entries(found, cursor, self.type)
-        now_ms = self.topic.services.clock.now_ms()
-        assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
-        if unassigned and not self._dispatcher.replays_unassigned:
-            self.read_position = unassigned[0].position
-        by_position = {Position(entry.ledger_id, entry.entry_id): entry for entry in found}
-        interception = self.topic.services.interception
-        for assignment in assignments:
-            consumer = self.consumers.get(assignment.consumer.key)
-            if consumer is None:
-                continue  # left while another one was being written to; what it held is delivered again
-            self._schedule_timeouts(consumer, assignment.entries, now_ms)
-            deliveries = [
-                Delivery(
-                    by_position[each.position],
-                    self._dispatcher.redelivery_count(each.position),
-                    None if plain else cursor.remaining_of(each.position),
-                )
-                for each in assignment.entries
-            ]
-            if interception is not None:
-                interception.sending(self, consumer, deliveries)
-            if self.dispatch_limit is not None:
-                self.dispatch_limit.sent(deliveries)
-            out, redelivered = consumer.messages_out, consumer.messages_redelivered
-            consumer.deliver(deliveries, now_ms)
-            self.messages_out += consumer.messages_out - out
-            self.messages_redelivered += consumer.messages_redelivered - redelivered
-        self.topic.services.reporter.changed(self)
-        return not self.filter.is_holding
+    # -- acks ----------------------------------------------------------------------------------------------------
 
     # -- acks ----------------------------------------------------------------------------------------------------
 
@@ -425,133 +224,15 @@ class Subscription:
         validation_error: str | None,
         returns_permits: bool = False,
     ) -> None:
-        """Acks of one command. Memory changes at once; the cursor is flushed behind.
-
-        `returns_permits`: the client threw these entries away and gave back one permit each (S0.19).
-        """
-        if validation_error is not None:
-            count = self.validation_errors[validation_error] = (
-                self.validation_errors.get(validation_error, 0) + 1
-            )
-            if _is_worth_a_line(count):
-                log.warning(
-                    "%s on %s discarded a message: %s (%s so far)",
-                    consumer.name,
-                    self.topic.name,
-                    validation_error,
-                    count,
-                )
-        if self.moves.is_moving:
-            if not self.moves.ignores_acks:
-                self.moves.defer(
-                    lambda: self.ack(
-                        consumer,
-                        acks,
-                        cumulative=cumulative,
-                        on_durable=on_durable,
-                        validation_error=None,
-                        returns_permits=returns_permits,
-                    )
-                )
-            elif on_durable is not None:
-                on_durable(ServiceNotReady("the cursor is being moved; what you hold is delivered again"))
-            return
-        consumer.last_ack_ms = self.topic.services.clock.now_ms()
-        if cumulative and (not self.type.single_active or len(acks) != 1):
-            # Semantics S4.5, protocol 3.9: ignored with a warning; a receipt is answered with success.
-            self.ignored_acks += 1
-            if _is_worth_a_line(self.ignored_acks):
-                log.warning(
-                    "cumulative ack by %s on %s ignored (%s so far)",
-                    consumer.name,
-                    self.name,
-                    self.ignored_acks,
-                )
-            if on_durable is not None:
-                on_durable(None)
-            return
-        missing = self._apply(consumer, acks, cumulative, on_durable, returns_permits)
-        if missing is not None:
-            task = asyncio.create_task(
-                self._ack_later(consumer, acks, cumulative, on_durable, returns_permits, missing)
-            )
-            self.topic.services.keep(task)
-
-    def _apply(
-        self,
-        consumer: Consumer,
-        acks: Sequence[AckRequest],
-        cumulative: bool,
-        on_durable: DurableCallback | None,
-        returns_permits: bool,
-    ) -> IndexMissing | None:
-        cursor, dispatcher = self.cursor, self._dispatcher
-        wrong: InvalidAck | None = None
-        for position, remaining in acks:
-            if remaining and not self._batch_index_acks and self.topic.log.ledgers.contains(position):
-                # S4.7: of a batch all or nothing is acked; a cumulative ack reaches the entry before it.
-                if not cumulative:
-                    continue
-                position, remaining = self.topic.log.ledgers.previous_of(position), None
-            try:
-                result = (
-                    cursor.ack_through(position, remaining) if cumulative else cursor.ack(position, remaining)
-                )
-            except InvalidAck as error:
-                wrong = error
-                self.invalid_acks += 1
-                if _is_worth_a_line(self.invalid_acks):
-                    log.warning(
-                        "%s on %s: %s (%s so far)", consumer.name, self.topic.name, error, self.invalid_acks
-                    )
-                continue
-            except IndexMissing as missing:
-                return missing
-            if result.messages:
-                consumer.messages_acked += result.messages
-                self.messages_acked += result.messages
-            if returns_permits and result.messages > 1 and dispatcher.holds(consumer.dispatch, position):
-                consumer.dispatch.flow(result.messages - 1)
-            dispatcher.acked(position, result.messages, result.completed, consumer.dispatch)
-            if result.completed and len(self.deadlines):
-                self.deadlines.cancel(position)
-        if self.is_durable:
-            if on_durable is not None and wrong is None:
-                self.topic.services.flusher.when_durable(self, on_durable)
-            else:
-                self.topic.services.flusher.mark(self)
-        if on_durable is not None and (wrong is not None or not self.is_durable):
-            on_durable(wrong)
-        self.topic.services.reporter.changed(self)
-        self.pump()
-        if self.topic.is_terminated:
-            tell_end_of_topic(self)
-        return None
-
-    async def _ack_later(
-        self,
-        consumer: Consumer,
-        acks: Sequence[AckRequest],
-        cumulative: bool,
-        on_durable: DurableCallback | None,
-        returns_permits: bool,
-        missing: IndexMissing,
-    ) -> None:
-        """Acks of entries whose counts are not in memory, such as those of an earlier connection."""
-        version = self.cursor.version
-        while True:
-            try:
-                await self.topic.reader.load_index(missing.ranges)
-                if self.cursor.version != version or self.moves.is_moving or self.is_deleted:
-                    raise ServiceNotReady("the cursor was moved; what you hold is delivered again")
-            except BrokerError as error:
-                if on_durable is not None:
-                    on_durable(error)
-                return
-            again = self._apply(consumer, acks, cumulative, on_durable, returns_permits)
-            if again is None:
-                return
-            missing = again
+        """See `AckIntake.ack`."""
+        self._acks.ack(
+            consumer,
+            acks,
+            cumulative=cumulative,
+            on_durable=on_durable,
+            validation_error=validation_error,
+            returns_permits=returns_permits,
+        )
 
     def take_dirty(self) -> CursorFlush | None:
         """What the flusher has to store."""
@@ -567,8 +248,10 @@ class Subscription:
         """A client's request, a due negative ack or an ack timeout (semantics 3.7)."""
         if positions is not None and not positions:
             return
-        if not self.type.single_active:
-            self._forget_deadlines(consumer.dispatch.pending if positions is None else positions)
+        if len(self.deadlines) and not self.type.single_active:
+            # Of what it holds only: another consumer's clock goes on.
+            held = consumer.dispatch.pending if positions is None else positions
+            self._forget_deadlines([each for each in held if self._dispatcher.holds(consumer.dispatch, each)])
         if self._dispatcher.redeliver(consumer.dispatch, positions):
             self.rewind()
         self.topic.services.reporter.changed(self)
@@ -644,7 +327,8 @@ class Subscription:
         if len(self.deadlines):
             self.deadlines.cancel_all()
 
-    def _schedule_timeouts(self, consumer: Consumer, entries: Sequence[ReadEntry], now_ms: int) -> None:
+    def schedule_timeouts(self, consumer: Consumer, entries: Sequence[ReadEntry], now_ms: int) -> None:
+        """Start the clock of entries that are being sent, where the broker keeps it for the client."""
         request = consumer.request
         if not request.ack_timeout_ms:
             return
@@ -767,8 +451,3 @@ class Subscription:
     def _require(self, consumer: Consumer) -> None:
         if not consumer.is_open:
             raise ConsumerNotFound(f"consumer {consumer.name} is closed")
-
-
-def _is_worth_a_line(count: int) -> bool:
-    """The 1st, 2nd, 4th, 8th … time: a client must not fill the log, the counters say the rest."""
-    return count & (count - 1) == 0

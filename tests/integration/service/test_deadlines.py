@@ -123,3 +123,20 @@ async def test_one_redelivery_of_all_on_exclusive_starts_every_clock_anew(broker
         assert run.broker.services.deadlines.run_due() == 0
         consumer.flow(10)
         await eventually(lambda: len(consumer.deliveries) == 8, "all four again, once")
+
+
+async def test_i22_asking_for_what_another_consumer_holds_does_not_stop_its_clock(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, wheel_enabled=False) as run:
+        producer = await run.producer()
+        holder = await run.consumer(permits=1, ack_timeout_ms=1000, name="holder")
+        (position,) = await producer.publish(1)
+        await holder.has(1)
+        other = await run.consumer(name="other")
+        assert other.consumer is not None
+        other.consumer.redeliver([position])
+        holder.flow(1)
+        clock.advance(1000)
+        tick(run)
+        await holder.has(2)
+        assert holder.positions == [position, position]

@@ -92,6 +92,8 @@ async def test_a_fenced_topic_leaves_nothing_behind(run: BrokerRun) -> None:
     assert not topic.producers
     assert all(not each.consumers for each in topic.subscriptions.values())
     await eventually(
-        lambda: all(each._reading is None or each._reading.done() for each in topic.subscriptions.values()),
+        lambda: all(
+            each._loop._reading is None or each._loop._reading.done() for each in topic.subscriptions.values()
+        ),
         "its read to end",
     )

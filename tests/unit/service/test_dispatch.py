@@ -130,7 +130,7 @@ async def test_s1_12_bytes_of_what_was_delivered_are_not_kept() -> None:
         await consumer.has(100)
         await settled(run)
         assert run.broker.services.cache.size_bytes <= 5_000
-        assert run.subscription()._just_read == {}
+        assert run.subscription()._loop._just_read == {}
 
 
 async def test_s1_13_the_entries_of_one_dispatch_leave_in_one_write() -> None:
