@@ -221,7 +221,16 @@ class Broker:
         return await commit_offset(await self._queue(topic, queue), subscription, offset)
 
     async def _queue(self, topic: TopicName, queue: int) -> Topic:
-        """A queue is a partition, or the whole of a topic that has none."""
+        """A queue is a partition, or the whole of a topic that has none. No query while it is in memory."""
+        names = (
+            (f"{topic.full}-partition-{queue}", topic.full)
+            if not queue
+            else (f"{topic.full}-partition-{queue}",)
+        )
+        for name in names:
+            known = self.topics.get(name)
+            if known is not None and known.is_open and self.is_ready()[0]:
+                return known
         partitions = await self.partition_count(topic, create=False)
         if queue >= max(1, partitions):
             raise TopicNotFound(f"topic {topic} has {max(1, partitions)} queues; there is no queue {queue}")
