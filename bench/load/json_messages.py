@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Sequence
 
 from bench.load.websocket_peer import text_frame
 
-__all__ = ["MessageFrames", "ack_frame", "consumer_path", "key_of", "message_id_of", "producer_path"]
+__all__ = [
+    "MessageFrames",
+    "ack_frame",
+    "acks_frame",
+    "consumer_path",
+    "key_of",
+    "message_id_of",
+    "producer_path",
+]
 
 _KEY_DIGITS = 10
 _KEY = b'"key":"'
@@ -43,6 +52,11 @@ def message_id_of(frame: bytes) -> bytes:
 def ack_frame(message_id: bytes) -> bytes:
     """The consumer's ack of one message."""
     return text_frame(b'{"messageId":"%b"}' % message_id)
+
+
+def acks_frame(message_ids: Sequence[bytes]) -> bytes:
+    """The consumer's acks of several messages, at most 1,000, in one array."""
+    return text_frame(b'[{"messageId":"%b"}]' % b'"},{"messageId":"'.join(message_ids))
 
 
 def producer_path(topic: str) -> str:

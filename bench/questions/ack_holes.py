@@ -1,0 +1,51 @@
+"""What do a hundred thousand ack holes before a cursor's end cost whoever consumes on?"""
+
+from __future__ import annotations
+
+import asyncio
+
+from bench.figures import Figure, Goal, ratio_percent
+from bench.load.binary_publish import publish_each
+from bench.load.holed_drain import holed_drain
+from bench.load.numbered import PAYLOAD_BYTES, numbered_entries
+from bench.setting import Setting
+
+__all__ = ["ask"]
+
+_GOAL = Goal(at_least=90.0)
+_HELD_BACK = 200_000  # messages of which every second one is acked
+
+
+def ask(setting: Setting) -> list[Figure]:
+    """One topic, two new subscriptions a run; the timed part is the same messages for both."""
+    timed = setting.sized(300_000, 60_000)
+    holed = setting.sized(_HELD_BACK, _HELD_BACK // 2)
+    messages = holed + timed
+    topic = setting.fresh_topic("holes")
+    port = setting.pulsar_port
+    asyncio.run(publish_each(port, topic, numbered_entries(), messages, window=1000))
+    without: list[float] = []
+    behind: list[float] = []
+    note = ""
+
+    def run(subscription: str, *, leaves_holes: bool) -> float:
+        return asyncio.run(
+            holed_drain(port, topic, subscription, messages, holed=holed, leaves_holes=leaves_holes)
+        )
+
+    for number in range(setting.repeats):
+        without.append(run(f"none-{number}", leaves_holes=False))
+        cpu = setting.processes.cpu()
+        behind.append(run(f"holes-{number}", leaves_holes=True))
+        note = (setting.processes.cpu() - cpu).per(messages)
+        setting.say(f"ack holes: {behind[-1]:,.0f} msg/s, without {without[-1]:,.0f}; {note}")
+    return [
+        Figure(
+            name=f"drain behind {holed // 2:,} ack holes, {PAYLOAD_BYTES} B",
+            unit="msg/s",
+            runs=tuple(behind),
+            note=f"{timed:,} single messages, Exclusive, each acked; {note}",
+        ),
+        Figure(name="  without holes", unit="msg/s", runs=tuple(without)),
+        Figure(name="  of the rate without", unit="%", runs=ratio_percent(behind, without), goal=_GOAL),
+    ]
