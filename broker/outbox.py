@@ -50,11 +50,12 @@ def publish(
     transactions when one begins to publish after the other has committed.
 
     Raises InvalidTopicName, MessageTooLarge (VELA_MAX_MESSAGE_BYTES), MetadataInvalid (both `deliver_at` and
-    `deliver_after`, or a time without a time zone); the transaction goes on as if it had not been called. A topic that
-    refuses the message later keeps it in the outbox with its reason, and it is tried again each minute.
+    `deliver_after`, a time without a time zone or before 1970, a value of the wrong type); the transaction goes on as
+    if it had not been called. A topic that refuses the message later keeps it in the outbox with its reason, and it is
+    tried again each minute.
     """
     name = _persistent(topic)
-    data = payload.encode() if isinstance(payload, str) else bytes(payload)
+    data = _bytes(payload)
     limit = broker_settings().max_message_bytes
     if len(data) > limit:
         raise MessageTooLarge(f"payload of {len(data)} bytes, the limit is {limit} (VELA_MAX_MESSAGE_BYTES)")
@@ -66,7 +67,7 @@ def publish(
         sequence_id=0,
         publish_time_ms=now_ms,
         payload=data,
-        properties=dict(properties or {}),
+        properties=_texts(properties or {}),
         key=key,
         event_time_ms=0 if event_time is None else _ms(event_time, "event_time"),
         deliver_at_ms=deliver_at_ms or None,
@@ -132,11 +133,32 @@ def _due_ms(at: datetime | None, after: timedelta | None, now_ms: int) -> int:
     if at is not None and after is not None:
         raise MetadataInvalid("give deliver_at or deliver_after, not both")
     if after is not None:
-        return now_ms + after // timedelta(milliseconds=1)
+        if not isinstance(after, timedelta):
+            raise MetadataInvalid(f"deliver_after is {after!r}: it takes a datetime.timedelta")
+        return max(0, now_ms + after // timedelta(milliseconds=1))
     return 0 if at is None else _ms(at, "deliver_at")
 
 
 def _ms(moment: datetime, what: str) -> int:
-    if moment.tzinfo is None:
-        raise MetadataInvalid(f"{what} has no time zone: use django.utils.timezone")
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise MetadataInvalid(
+            f"{what} is {moment!r}: it takes a datetime with a time zone (django.utils.timezone)"
+        )
+    if moment.timestamp() < 0:
+        raise MetadataInvalid(f"{what} is {moment.isoformat()}: it takes a time after 1970")
     return int(moment.timestamp() * 1000)
+
+
+def _bytes(payload: bytes | str) -> bytes:
+    if isinstance(payload, str):
+        return payload.encode()
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        raise MetadataInvalid(f"payload is a {type(payload).__name__}: it takes bytes or text")
+    return bytes(payload)
+
+
+def _texts(properties: Mapping[str, str]) -> dict[str, str]:
+    for name, value in properties.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise MetadataInvalid(f"properties has {name!r}: {value!r}; names and values are texts")
+    return dict(properties)

@@ -60,6 +60,8 @@ class Channel(SqlChannel):
             self._queue_ids[queue] = self._get_or_create(queue).id
             self.session.commit()
         message = self.message_cls
+        # With `=` the subquery runs once, before the delete. With IN the planner may run it for each row, and SKIP
+        # LOCKED then finds another one each time: the worker got several messages at once and ended, again and again.
         oldest = (
             select(message.id)
             .where(message.queue_id == self._queue_ids[queue], message.visible)
@@ -69,7 +71,7 @@ class Channel(SqlChannel):
         )
         try:
             payload = self.session.execute(
-                delete(message).where(message.id.in_(oldest.scalar_subquery())).returning(message.payload)
+                delete(message).where(message.id == oldest.scalar_subquery()).returning(message.payload)
             ).scalar_one_or_none()
             self.session.commit()
         except BaseException:

@@ -10,7 +10,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from broker.core.errors import BrokerError, ServiceNotReady, SubscriptionBusy, SubscriptionNotFound
+from broker.core.errors import (
+    BrokerError,
+    NotAllowed,
+    ServiceNotReady,
+    SubscriptionBusy,
+    SubscriptionNotFound,
+)
 from broker.core.position import EARLIEST
 from broker.core.subscription import SubscriptionType, check_name
 from broker.service.pull_reader import bounds
@@ -33,10 +39,14 @@ async def committed_offset(topic: Topic, name: str) -> int:
 async def commit_offset(topic: Topic, name: str, offset: int) -> int:
     """Keep that everything before `offset` is consumed; durable when this returns, with the offset kept.
 
-    An offset beyond the end counts as the end, one behind the group's own changes nothing. Raises SubscriptionBusy
-    while consumers are attached to the subscription of that name, NotAllowed for a name that cannot be.
+    An offset behind the group's own changes nothing. Raises SubscriptionBusy while consumers are attached to the
+    subscription of that name, NotAllowed for an offset beyond the end, which another queue's would be, and for a name
+    that cannot be.
     """
     check_name(name)
+    low, end = bounds(topic)
+    if offset > end:
+        raise NotAllowed(f"offset {offset} is beyond the end of {topic.name}, {end}: is it another queue's?")
     subscription = await topic.find_or_create_subscription(name, SubscriptionType.EXCLUSIVE, EARLIEST, {})
     async with subscription.moves.idle():
         if subscription.consumers:
@@ -44,10 +54,8 @@ async def commit_offset(topic: Topic, name: str, offset: int) -> int:
                 f"subscription {name} of {topic.name} has {len(subscription.consumers)} consumers attached, which ack "
                 "for themselves; choose another group name"
             )
-        low, end = bounds(topic)
-        target = min(offset, end)
-        if target > max(low, await _offset_of(subscription)):
-            await _ack_before(topic, subscription, target)
+        if offset > max(low, await _offset_of(subscription)):
+            await _ack_before(topic, subscription, offset)
     return await _offset_of(subscription)
 
 

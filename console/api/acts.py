@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.urls import reverse
 
 from broker.service import acts
+from broker.service.act_kinds.parameters import STORABLE_TEXT, is_storable_text
 from console.access import Rights
 from console.api.access import api, body_of
 from console.api.problems import Problem
@@ -136,8 +137,8 @@ def _text(body: dict[str, Any], name: str, takes: set[str]) -> str:
             f"unknown member {min(unknown)!r}; this takes {', '.join(sorted(takes))}",
         )
     value = body.get(name) or ""
-    if not isinstance(value, str) or "\0" in value or len(value) > 4096:
-        raise Problem(422, "InvalidParameters", f"{name} takes text of at most 4096 characters, without NUL")
+    if not is_storable_text(value):
+        raise Problem(422, "InvalidParameters", f"{name} takes {STORABLE_TEXT}")
     return value
 
 

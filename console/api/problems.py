@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import JsonResponse
+from django.http import HttpRequest, JsonResponse
 
-__all__ = ["Problem"]
+__all__ = ["Problem", "no_such_address"]
 
 
 class Problem(Exception):
@@ -40,6 +40,13 @@ class Problem(Exception):
         return JsonResponse(
             self._body, status=self.status, content_type="application/problem+json", headers=self._headers
         )
+
+
+def no_such_address(request: HttpRequest) -> JsonResponse:
+    """What no address of the API matches, ids and names that cannot be among it."""
+    return Problem(
+        404, "NotFound", f"there is no {request.path}; openapi.json lists the addresses"
+    ).response()
 
 
 _TITLES = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import path, re_path
 
 import console.addresses  # noqa: F401 - registers how names are written in addresses
 from console.api.acts import act, act_apply, act_undo, acts_view
 from console.api.openapi import openapi
+from console.api.problems import no_such_address
 from console.api.reads import analysed, examined, peeked
 
 app_name = "api"
@@ -20,4 +21,5 @@ urlpatterns = [
     path("topics/<topic:topic>/examine", examined, name="examine"),
     path("topics/<topic:topic>/subscriptions/<name:name>/peek", peeked, name="peek"),
     path("topics/<topic:topic>/subscriptions/<name:name>/backlog", analysed, name="backlog"),
+    re_path("", no_such_address),
 ]

@@ -14,11 +14,20 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from broker.core.errors import BrokerError
 
-__all__ = ["ActInvalid", "NoParameters", "Rule", "json_schema", "read_parameters"]
+__all__ = [
+    "STORABLE_TEXT",
+    "ActInvalid",
+    "NoParameters",
+    "Rule",
+    "is_storable_text",
+    "json_schema",
+    "read_parameters",
+]
 
 P = TypeVar("P")
 
 _MOST_TEXT = 4096  # characters
+STORABLE_TEXT = f"text of at most {_MOST_TEXT} characters, without NUL and in UTF-8"
 
 
 class ActInvalid(BrokerError):
@@ -128,13 +137,24 @@ def _checked(field: _Field, value: Any) -> Any:
         if not isinstance(value, bool):
             raise ActInvalid(f"{name} is {value!r}: it takes true or false")
     elif field.type_ is str:
-        if not isinstance(value, str) or "\0" in value or len(value) > _MOST_TEXT:
-            raise ActInvalid(
-                f"{name} is {_short(value)}: it takes text of at most {_MOST_TEXT} characters, without NUL"
-            )
-    elif not isinstance(value, Mapping) or not all(isinstance(each, str) for each in value.values()):
+        if not is_storable_text(value):
+            raise ActInvalid(f"{name} is {_short(value)}: it takes {STORABLE_TEXT}")
+    elif not isinstance(value, Mapping) or not all(
+        is_storable_text(text) for pair in value.items() for text in pair
+    ):
         raise ActInvalid(f"{name} is {_short(value)}: it takes an object of texts")
     return value
+
+
+def is_storable_text(value: object) -> bool:
+    """Whether PostgreSQL can keep it: no NUL, and nothing that is not UTF-8, such as half of a surrogate pair."""
+    if not isinstance(value, str) or "\0" in value or len(value) > _MOST_TEXT:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _range(rule: Rule) -> str:

@@ -58,6 +58,15 @@ def test_plan_apply_undo(operator: Client, broker: FakeActs) -> None:
     assert (undo.status_code, undo["Location"], undo.json()["undo_of"]) == (201, "/api/v1/acts/2", 1)
 
 
+@pytest.mark.parametrize(
+    "address", ["acts/-1", "nosuch", "", "topics/persistent/public/default/%00/subscriptions/s/peek"]
+)
+def test_an_address_that_is_none_is_a_problem_too(address: str, operator: Client) -> None:
+    answer = operator.get(f"/api/v1/{address}")
+    assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
+    assert answer.json()["code"] == "NotFound"
+
+
 def test_an_act_that_nobody_answered_is_202_and_has_an_address(operator: Client, broker: FakeActs) -> None:
     broker.answers = False
     answer = post(operator, "/api/v1/acts", CLEAR)
@@ -103,6 +112,9 @@ def test_a_refusal_is_a_problem_with_code_and_act(
         (b"{}", 422, "InvalidParameters"),
         (b'{"kind": 1, "topic": "a"}', 422, "InvalidParameters"),
         (b'{"kind": "clear", "topic": "a\\u0000", "subscription": "s"}', 422, "InvalidParameters"),
+        (b'{"kind": "clear", "topic": "\\ud800", "subscription": "s"}', 422, "InvalidParameters"),
+        (b'{"kind": "clear", "topic": "a", "subscription": "\\ud800"}', 422, "InvalidParameters"),
+        (b'{"kind": "clear", "topic": "a", "subscription": "s", "reason": "\\ud800"}', 422, "InvalidParameters"),
         (b'{"kind": "clear", "topic": "a//b", "subscription": "s"}', 422, "InvalidParameters"),
         (b'{"kind": "explode", "topic": "a", "subscription": "s"}', 422, "InvalidParameters"),
         (b'{"kind": "undo", "topic": "a", "subscription": "s"}', 422, "InvalidParameters"),

@@ -102,6 +102,10 @@ def test_delayed_messages_have_their_time() -> None:
         ({"topic": "non-persistent://public/default/t", "payload": b""}, InvalidTopicName),
         ({"topic": "t", "payload": b"x" * (5 * 2**20 + 1)}, MessageTooLarge),
         ({"topic": "t", "payload": b"", "deliver_at": datetime(2040, 1, 1)}, MetadataInvalid),  # noqa: DTZ001
+        ({"topic": "t", "payload": b"", "event_time": datetime(1960, 1, 1, tzinfo=UTC)}, MetadataInvalid),
+        ({"topic": "t", "payload": b"", "deliver_after": 5}, MetadataInvalid),
+        ({"topic": "t", "payload": b"", "properties": {"a": 1}}, MetadataInvalid),
+        ({"topic": "t", "payload": None}, MetadataInvalid),
         (
             {
                 "topic": "t",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from broker.core.entry import FLAG_BATCH, FLAG_MARKER, StoredEntry
-from broker.core.errors import SubscriptionBusy, SubscriptionNotFound, TopicNotFound
+from broker.core.errors import NotAllowed, SubscriptionBusy, SubscriptionNotFound, TopicNotFound
 from broker.core.topic_name import TopicName
 from broker.service import pull_reader
 from broker.service.pull_values import HeldPull, PullAnswer, PullAsk, PullStatus
@@ -348,7 +348,10 @@ async def test_a_group_commits_its_offset_and_it_survives(broker_url: str) -> No
         assert run.subscription(subscription="g").cursor.backlog_messages == 1
     async with running(broker_url) as run:
         assert await run.broker.committed_offset(TOPIC, 0, "g") == 4
-        assert await run.broker.commit_offset(TOPIC, 0, "g", 99) == 5
+        with pytest.raises(NotAllowed, match="beyond the end"):
+            await run.broker.commit_offset(TOPIC, 0, "g", 6)
+        assert await run.broker.committed_offset(TOPIC, 0, "g") == 4
+        assert await run.broker.commit_offset(TOPIC, 0, "g", 5) == 5
         assert run.subscription(subscription="g").cursor.backlog_messages == 0
 
 

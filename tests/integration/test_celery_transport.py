@@ -1,0 +1,38 @@
+"""Celery's queue in PostgreSQL: each message is taken once, one at a time, whatever plan the server chooses."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from kombu import Connection
+
+from config.celery_transport import broker_url
+from config.environment import Environment
+
+# What a server without statistics may come to: the subquery run anew for each row of the outer table.
+PLAIN_LOOPS = " ".join(
+    f"-c enable_{each}=off"
+    for each in ("hashjoin", "mergejoin", "material", "hashagg", "indexscan", "bitmapscan", "sort")
+)
+
+
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # kombu's own models
+@pytest.mark.parametrize("options", ["", PLAIN_LOOPS])
+def test_messages_are_taken_one_by_one_and_in_order(database_url: str, options: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for setting in options.replace("-c ", "").split():
+            name, _, value = setting.partition("=")
+            connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {name} = {value}".encode())
+    with Connection(broker_url(Environment({"DATABASE_URL": database_url}))) as celery:
+        queue = celery.SimpleQueue("work")
+        for number in range(6):
+            queue.put({"number": number})
+        taken = []
+        for _ in range(6):
+            message = queue.get(timeout=5)
+            message.ack()
+            taken.append(message.payload["number"])
+        assert taken == list(range(6))
+        with pytest.raises(queue.Empty):
+            queue.get(block=False)
+        queue.close()
