@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.errors import BrokerError, InvalidAck, ServiceNotReady
 from broker.core.message_index import IndexMissing
@@ -21,12 +22,26 @@ __all__ = ["AckIntake"]
 log = logging.getLogger(__name__)
 
 
+class _Command(NamedTuple):
+    """What one ack command asks for. A named tuple: one is made for every ack."""
+
+    consumer: Consumer
+    acks: Sequence[AckRequest]
+    cumulative: bool
+    on_durable: DurableCallback | None
+    returns_permits: bool
+    cursor_version: int  # when it came
+
+
 class AckIntake:
     """Of one subscription; counts what is wrong with acks there."""
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
         self._batch_index_acks = subscription.topic.services.settings.batch_index_acks
+        self._late: deque[_Command] = deque()  # the first waits for counts, the others for it
+        self._settled = asyncio.Event()
+        self._settled.set()
 
     def ack(
         self,
@@ -84,21 +99,22 @@ class AckIntake:
             if on_durable is not None:
                 on_durable(None)
             return
-        missing = self._apply(consumer, acks, cumulative, on_durable, returns_permits)
-        if missing is not None:
-            task = asyncio.create_task(
-                self._ack_later(consumer, acks, cumulative, on_durable, returns_permits, missing)
-            )
-            subscription.topic.services.keep(task)
+        command = _Command(
+            consumer, acks, cumulative, on_durable, returns_permits, subscription.cursor.version
+        )
+        if self._late or self._apply(command) is not None:
+            self._late.append(command)
+            if len(self._late) == 1:
+                self._settled.clear()
+                subscription.topic.services.keep(asyncio.create_task(self._apply_late()))
 
-    def _apply(
-        self,
-        consumer: Consumer,
-        acks: Sequence[AckRequest],
-        cumulative: bool,
-        on_durable: DurableCallback | None,
-        returns_permits: bool,
-    ) -> IndexMissing | None:
+    async def settled(self) -> None:
+        """Wait until every ack that has come is applied: whoever attaches next must not get what they name."""
+        await self._settled.wait()
+
+    def _apply(self, command: _Command) -> IndexMissing | None:
+        """Do it; what is missing when the counts of some entry are not in memory. Then repeating it does no harm."""
+        consumer, acks, cumulative, on_durable, returns_permits, _ = command
         subscription = self._subscription
         cursor, dispatcher = subscription.cursor, subscription.dispatcher
         wrong: InvalidAck | None = None
@@ -147,35 +163,30 @@ class AckIntake:
             tell_end_of_topic(subscription)
         return None
 
-    async def _ack_later(
-        self,
-        consumer: Consumer,
-        acks: Sequence[AckRequest],
-        cumulative: bool,
-        on_durable: DurableCallback | None,
-        returns_permits: bool,
-        missing: IndexMissing,
-    ) -> None:
-        """Acks of entries whose counts are not in memory, such as those of an earlier connection."""
+    async def _apply_late(self) -> None:
+        """Acks of entries whose counts are not in memory, and all that came after them: acks keep their order."""
+        try:
+            while self._late:
+                await self._apply_with_counts(self._late[0])
+                self._late.popleft()
+        finally:
+            self._late.clear()
+            self._settled.set()
+
+    async def _apply_with_counts(self, command: _Command) -> None:
         subscription = self._subscription
-        version = subscription.cursor.version
-        while True:
-            try:
+        try:
+            while (missing := self._apply(command)) is not None:
                 await subscription.topic.reader.load_index(missing.ranges)
                 if (
-                    subscription.cursor.version != version
+                    subscription.cursor.version != command.cursor_version
                     or subscription.moves.is_moving
                     or subscription.is_deleted
                 ):
                     raise ServiceNotReady("the cursor was moved; what you hold is delivered again")
-            except BrokerError as error:
-                if on_durable is not None:
-                    on_durable(error)
-                return
-            again = self._apply(consumer, acks, cumulative, on_durable, returns_permits)
-            if again is None:
-                return
-            missing = again
+        except BrokerError as error:
+            if command.on_durable is not None:
+                command.on_durable(error)
 
 
 def _is_worth_a_line(count: int) -> bool:

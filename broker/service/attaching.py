@@ -74,6 +74,7 @@ class Attaching:
         topic = subscription.topic
         services = topic.services
         async with self._gate, subscription.moves.idle():
+            await subscription.acks_settled()
             if subscription.is_deleted:
                 raise ServiceNotReady(
                     f"subscription {subscription.name} has just been deleted; subscribe again"

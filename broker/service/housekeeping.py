@@ -83,8 +83,10 @@ class Housekeeping:
         now_ms = self._services.clock.now_ms()
         for topic in self._topics():
             subscriptions = list(topic.subscriptions.values())
-            slowest = min((each.cursor.mark_delete for each in subscriptions), default=LATEST)
-            topic.log.index.evict(slowest, INDEX_CHUNKS)
+            needed = [each.cursor.mark_delete for each in subscriptions]
+            if (cached := topic.log.oldest_cached()) is not None:
+                needed.append(cached)  # it is delivered from memory, and its acks must not wait for a read
+            topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
             for each in subscriptions:
                 if each.undo_until_ms and each.undo_until_ms <= now_ms:
                     each.undo_until_ms = 0

@@ -234,6 +234,10 @@ class Subscription:
             returns_permits=returns_permits,
         )
 
+    async def acks_settled(self) -> None:
+        """See `AckIntake.settled`."""
+        await self._acks.settled()
+
     def take_dirty(self) -> CursorFlush | None:
         """What the flusher has to store."""
         return None if self.is_deleted else self.cursor.take_dirty()

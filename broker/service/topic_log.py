@@ -176,6 +176,11 @@ class TopicLog:
         self.trimmed_through = dropped[-1].ledger_id
         return dropped
 
+    def oldest_cached(self) -> Position | None:
+        """About the oldest entry in memory: the first one cached of the oldest ledger that has some."""
+        ledger_id = min((each for each, entries in self.cached.items() if entries), default=None)
+        return None if ledger_id is None else Position(ledger_id, next(iter(self.cached[ledger_id])))
+
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
         """A new open ledger; the one before must be sealed."""
         self.segments[info.ledger_id] = segment_id

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Iterable
 
 import pytest
 
 from broker.core.position import Position
 from broker.core.subscription import SubscriptionType
+from broker.service.topic_reader import TopicReader
 from tests.support.broker_harness import BrokerRun, new_run, one_row, running
 
 
@@ -106,3 +109,33 @@ async def test_ids_and_append_times_go_on_where_they_were(broker_url: str) -> No
     assert one_row(
         broker_url, "SELECT count(DISTINCT ledger_id), max(cumulative_messages) FROM vela_entry"
     ) == (1, 5)
+
+
+async def test_acks_whose_counts_must_be_read_count_before_the_next_consumer_attaches(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(broker_url) as run:
+        producer = await run.producer()
+        await run.consumer()
+        positions = await producer.publish(20)
+    may_load = asyncio.Event()
+    load_index = TopicReader.load_index
+
+    async def when_allowed(self: TopicReader, ranges: Iterable[tuple[int, int, int]]) -> None:
+        await may_load.wait()
+        await load_index(self, ranges)
+
+    async with running(broker_url) as run:
+        first = await run.consumer()
+        monkeypatch.setattr(TopicReader, "load_index", when_allowed)
+        first.ack(positions[5])  # nothing of the log is in memory yet
+        first.ack(positions[7])
+        assert first.consumer is not None
+        first.consumer.detach()
+        attaching = asyncio.create_task(run.consumer(permits=100))
+        _, pending = await asyncio.wait((attaching,), timeout=0.2)
+        assert pending, "it attached before the acks were applied"
+        may_load.set()
+        second = await attaching
+        await second.has(18)
+        assert second.positions == [each for each in positions if each not in (positions[5], positions[7])]
