@@ -20,7 +20,7 @@ __all__ = ["ask"]
 PAYLOAD_BYTES = 100
 DUE_PER_S = 5000
 _FAR_MS = 24 * 3600 * 1000
-_PRELOAD_PER_S = 10_000  # at least
+_PRELOAD_PER_S = 20_000  # at least
 _WINDOW = 1000
 _CACHE_ENTRIES = 150_000  # more than the broker's tail cache holds of this size
 _MEMORY = Goal(at_most=100.0)
