@@ -74,6 +74,9 @@ def test_what_a_program_sends_again_after_its_restart_is_stored_once(
     client.close()
 
 
+SEND_TIMEOUT_MS = 3000  # a fenced producer's client gives a send up by its own clock, after 30 s by default
+
+
 def test_exclusive_access(vela: VelaProcess, client: pulsar.Client, topic: str) -> None:
     mode = pulsar.ProducerAccessMode
     owner = client.create_producer(topic, access_mode=mode.Exclusive)
@@ -83,7 +86,11 @@ def test_exclusive_access(vela: VelaProcess, client: pulsar.Client, topic: str) 
     other = connected(vela)
     waited: list[pulsar.Producer] = []
     thread = threading.Thread(
-        target=lambda: waited.append(other.create_producer(topic, access_mode=mode.WaitForExclusive))
+        target=lambda: waited.append(
+            other.create_producer(
+                topic, access_mode=mode.WaitForExclusive, send_timeout_millis=SEND_TIMEOUT_MS
+            )
+        )
     )
     thread.start()
     owner.send(b"1")
