@@ -2,6 +2,7 @@
 the ORM serves Django's admin, tests, migrations and tooling, never a message path.
 
 Times are milliseconds since the epoch in the columns the broker computes with (`…_ms`), `timestamptz` elsewhere.
+Over 400 lines, since Django wants an app's models in one place and each says what its rows are.
 """
 
 from __future__ import annotations

@@ -33,8 +33,7 @@ async def run_handlers(
         runners = [_Runner(each, url, executor, stopping) for each in handlers]
         tasks = [asyncio.create_task(runner.run(), name=runner.handler.name) for runner in runners]
         await stopping.wait()
-        for runner in runners:
-            await runner.finish(stop_timeout_s)
+        await asyncio.gather(*(runner.finish(stop_timeout_s) for runner in runners))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,4 +1,7 @@
-"""One topic in its owner's memory: its log, its producers, its subscriptions."""
+"""One topic in its owner's memory: its log, its producers, its subscriptions.
+
+Over 400 lines: what opens, closes and fences a topic must be read beside whom it lets in and lets go.
+"""
 
 from __future__ import annotations
 
