@@ -12,7 +12,7 @@ LISTS = {
     "server": ["--extra", "server"],
     "demo": ["--group", "demo"],
     "pipeline": ["--extra", "pipeline"],
-    "dev": ["--extra", "server", "--extra", "pipeline", "--group", "dev"],
+    "dev": ["--all-extras", "--group", "dev"],
 }
 
 
