@@ -28,9 +28,14 @@ class Row:
     statement: str
 
     @property
-    def is_ours(self) -> bool:
+    def is_brokers(self) -> bool:
         """Whether the broker has a part in it, which a test must show."""
         return self.side != "client"
+
+    @property
+    def is_clients(self) -> bool:
+        """Whether the client library has a part in it, which a test of its own must show."""
+        return self.side != "broker"
 
 
 def rows_in(page: str) -> dict[str, Row]:

@@ -7,6 +7,8 @@ tests = ["tests/unit/core/test_x.py::test_s1_4_delayed_message_is_held_on_shared
 file = "broker/service/x.py"
 find = \"""text that occurs exactly once in the file\"""
 replace = \"""what breaks it\"""
+
+Its file is called s1_4.toml, s1_4_<what>.toml, or, where it breaks the client's half, client_s1_4.toml.
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ from typing import Final
 
 from config.environment import PROJECT_DIR
 from tests.matrix.behaviour import Row
-from tests.matrix.collecting import find_tests, rows_of
+from tests.matrix.collecting import find_tests, is_client_test, rows_of
 
 __all__ = ["PATCHES_DIR", "BadPatch", "Change", "Patch", "apply", "faults", "parse", "read_patches"]
 
 PATCHES_DIR: Final = PROJECT_DIR / "tests" / "patches"
+_CLIENT: Final = "client_"
 
 
 class BadPatch(Exception):
@@ -47,6 +50,11 @@ class Patch:
     row: str
     tests: tuple[str, ...]
     changes: tuple[Change, ...]
+
+    @property
+    def is_clients(self) -> bool:
+        """It breaks the client library's half of its row."""
+        return self.name.startswith(_CLIENT)
 
     @property
     def needs_nothing(self) -> bool:
@@ -84,16 +92,19 @@ def read_patches(folder: Path = PATCHES_DIR) -> list[Patch]:
 def faults(patch: Patch, rows: Mapping[str, Row], root: Path = PROJECT_DIR) -> Iterator[str]:
     """What is wrong with a patch as the code is now."""
     row = rows.get(patch.row)
-    if row is None or not row.is_ours:
-        yield f"row {patch.row} is not one of the broker's in docs/reference/behaviour.md"
-    if not f"{patch.name}_".startswith(patch.row.lower().replace(".", "_") + "_"):
-        yield f"its name must begin with its row, {patch.row}"
+    side = "client" if patch.is_clients else "broker"
+    if row is None or not (row.is_clients if patch.is_clients else row.is_brokers):
+        yield f"row {patch.row} is not one of the {side}'s in docs/reference/behaviour.md"
+    if not f"{patch.name.removeprefix(_CLIENT)}_".startswith(patch.row.lower().replace(".", "_") + "_"):
+        yield f"its name must begin with its row, {patch.row}, or with client_ and its row"
     for test in patch.tests:
         path, _, inside = test.partition("::")
         if not (root / path).is_file() or inside not in find_tests((root / path).read_text(encoding="utf-8")):
             yield f"there is no test {test}"
         elif patch.row not in rows_of(inside.rpartition("::")[2]):
             yield f"{test} is not named by {patch.row}"
+        if is_client_test(test) != patch.is_clients:
+            yield f"{test} does not lie where the {side}'s tests do: the client's are in tests/*/client"
     try:
         apply(patch, _reader(root), lambda path, text: _check(path, text))
     except (BadPatch, SyntaxError, OSError) as error:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.matrix.__main__ import report
 from tests.matrix.behaviour import BadPage, Row, read_rows, rows_in
-from tests.matrix.collecting import find_tests, row_tests, rows_of
+from tests.matrix.collecting import find_tests, is_client_test, row_tests, rows_of
 from tests.matrix.results import FAILED, NOT_RUN, PASSED, SKIPPED, read_results, result_of
 
 ROWS = {
@@ -84,11 +84,22 @@ def test_results_out_of_junit(tmp_path: Path) -> None:
     assert list(found.values()) == [FAILED, PASSED, PASSED, SKIPPED, NOT_RUN]
 
 
+PATCHED = {("S1.1", "broker"), ("S1.2", "broker"), ("S2.1", "client")}
+CLIENTS = "tests/unit/client/test_c.py::test_three"
+
+
 def outcome(**tests: str) -> list[str]:
-    """What is wrong when rows S1.1 and S1.2 have one test each, with these results."""
-    known = {"S1.1": ["tests/a.py::test_one"], "S1.2": ["tests/a.py::test_two"]}
+    """What is wrong when every half of a row has one test, with these results; the client's test passes."""
+    known = {
+        "S1.1": ["tests/a.py::test_one"],
+        "S1.2": ["tests/a.py::test_two", CLIENTS],
+        "S2.1": [CLIENTS],
+    }
     results = {("tests.a", name): result for name, result in tests.items()}
-    return report(ROWS, known, results, {"S1.1": 1, "S1.2": 1}).wrong
+    results["tests.unit.client.test_c", "test_three"] = PASSED
+    answer = report(ROWS, known, results, PATCHED)
+    assert answer.awaited == []
+    return answer.wrong
 
 
 def test_everything_passed() -> None:
@@ -97,15 +108,38 @@ def test_everything_passed() -> None:
 
 @pytest.mark.parametrize("result", [FAILED, SKIPPED, NOT_RUN])
 def test_a_row_whose_only_test_did_not_pass(result: str) -> None:
-    assert outcome(test_one=PASSED, test_two=result)[-1] == "S1.2: no test passed"
+    assert outcome(test_one=PASSED, test_two=result)[-1] == "S1.2: broker: no test passed"
 
 
-def test_rows_without_test_or_patch_are_wrong_unless_the_clients() -> None:
-    answer = report(ROWS, {"S1.1": ["tests/a.py::test_one"]}, {("tests.a", "test_one"): PASSED}, {"S1.2": 1})
-    assert answer.wrong == ["S1.1: no patch", "S1.2: no test"]
+def test_halves_of_rows_without_test_or_patch_are_wrong_and_the_clients_are_awaited() -> None:
+    results = {("tests.a", "test_one"): PASSED}
+    answer = report(ROWS, {"S1.1": ["tests/a.py::test_one"]}, results, {("S1.2", "broker")})
+    assert answer.wrong == ["S1.1: broker: no patch", "S1.2: broker: no test"]
+    assert answer.awaited == ["S1.2: client: no test", "S2.1: client: no test", "S2.1: client: no patch"]
     assert [line.split()[0] for line in answer.lines if not line.startswith(" ")] == list(ROWS)
-    assert "SDK" in answer.lines[-1]
+    assert answer.lines[-1].split() == ["client", "NO", "PATCH"]
+
+
+def test_a_test_of_the_one_side_shows_nothing_of_the_other() -> None:
+    known = {"S1.1": [CLIENTS], "S1.2": [CLIENTS], "S2.1": ["tests/a.py::test_one"]}
+    results = {("tests.a", "test_one"): PASSED, ("tests.unit.client.test_c", "test_three"): PASSED}
+    answer = report(ROWS, known, results, PATCHED)
+    assert answer.wrong == ["S1.1: broker: no test", "S1.2: broker: no test"]
+    assert answer.awaited == ["S2.1: client: no test"]
+
+
+def test_a_failing_test_of_the_client_is_wrong() -> None:
+    results = {("tests.unit.client.test_c", "test_three"): FAILED}
+    answer = report({"S2.1": ROWS["S2.1"]}, {"S2.1": [CLIENTS]}, results, PATCHED)
+    assert answer.wrong == [f"S2.1: {CLIENTS}: {FAILED}"]
+
+
+def test_the_clients_tests_are_known_by_their_folder() -> None:
+    assert is_client_test(CLIENTS)
+    assert is_client_test("tests/integration/client/deeper/test_x.py::TestY::test_z")
+    assert not is_client_test("tests/unit/wire/client.py::test_x")
+    assert not is_client_test("tests/acceptance/test_client.py::test_x")
 
 
 def test_a_test_of_no_row_is_wrong() -> None:
-    assert report({}, {"S9.9": ["tests/a.py::test_s9_9_x"]}, {}, {}).wrong == ["S9.9 has tests and no row"]
+    assert report({}, {"S9.9": ["tests/a.py::test_s9_9_x"]}, {}, set()).wrong == ["S9.9 has tests and no row"]

@@ -65,7 +65,26 @@ def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, complaint: s
 
 
 def test_a_name_begins_with_the_row(tmp_path: Path) -> None:
-    assert found_in(tmp_path, GOOD, name="s1_40") == ["its name must begin with its row, S1.4"]
+    expected = ["its name must begin with its row, S1.4, or with client_ and its row"]
+    assert found_in(tmp_path, GOOD, name="s1_40") == expected
+
+
+def test_a_patch_of_the_clients_half_names_the_clients_tests(tmp_path: Path) -> None:
+    (tmp_path / "tests" / "unit" / "client").mkdir(parents=True)
+    (tmp_path / "tests" / "unit" / "client" / "test_y.py").write_text("def test_s2_1_size(): ...\n")
+    (tmp_path / "code.py").write_text("a = 1\n")
+    text = GOOD.replace("S1.4", "S2.1").replace(
+        "test_x.py::test_s1_4_held", "client/test_y.py::test_s2_1_size"
+    )
+    assert list(faults(parse("client_s2_1", text), ROWS, tmp_path)) == []
+    assert parse("client_s2_1", text).is_clients
+    assert "does not lie where the broker's tests do" in "".join(faults(parse("s2_1", text), ROWS, tmp_path))
+
+
+def test_a_patch_of_the_clients_half_is_of_a_row_of_the_clients(tmp_path: Path) -> None:
+    found = "\n".join(found_in(tmp_path, GOOD, name="client_s1_4"))
+    assert "row S1.4 is not one of the client's" in found
+    assert "does not lie where the client's tests do" in found
 
 
 def test_a_test_is_not_patched(tmp_path: Path) -> None:
