@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
 from broker.service.acts import described_kinds
+from console.api.openapi_parts import answer, operation, query
+from console.api.openapi_reads import SCHEMAS, reads
 
 __all__ = ["document", "openapi"]
 
@@ -33,14 +35,14 @@ def document() -> dict[str, Any]:
         },
         "servers": [{"url": "/api/v1"}],
         "security": [{"basic": []}, {"session": [], "csrf": []}],
-        "paths": {**_acts(), **_reads()},
+        "paths": {**_acts(), **reads()},
         "components": {
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
                 "session": {"type": "apiKey", "in": "cookie", "name": "sessionid"},
                 "csrf": {"type": "apiKey", "in": "header", "name": "X-CSRFToken"},
             },
-            "schemas": {"Act": _ACT, "Problem": _PROBLEM, "NewAct": _new_act(), "Message": _MESSAGE},
+            "schemas": {"Act": _ACT, "Problem": _PROBLEM, "NewAct": _new_act(), **SCHEMAS},
             "responses": {
                 "Problem": {
                     "description": "What went wrong.",
@@ -57,10 +59,10 @@ def _acts() -> dict[str, Any]:
     reason = {"type": "object", "properties": {"reason": {"type": "string"}}, "additionalProperties": False}
     return {
         "/acts": {
-            "get": _operation(
+            "get": operation(
                 "The log of acts, newest first, 50 at a time.",
                 {
-                    "200": _json(
+                    "200": answer(
                         "A page, and where the next one begins.",
                         {
                             "type": "object",
@@ -72,23 +74,23 @@ def _acts() -> dict[str, Any]:
                     )
                 },
                 parameters=[
-                    _query("q", "part of a topic, a subscription or a person", "string"),
-                    _query("kind", "only this kind", "string"),
-                    _query("state", "only in this state", "string"),
-                    _query("before", "the next_before of the page before", "integer"),
+                    query("q", "part of a topic, a subscription or a person", "string"),
+                    query("kind", "only this kind", "string"),
+                    query("state", "only in this state", "string"),
+                    query("before", "the next_before of the page before", "integer"),
                 ],
             ),
-            "post": _operation(
+            "post": operation(
                 "Plan an act: its exact effect, nothing is changed.",
                 {"201": _act("Planned."), "202": _act("Not answered yet: follow Location.")},
                 body={"$ref": "#/components/schemas/NewAct"},
             ),
         },
         "/acts/{act_id}": {
-            "get": _operation("An act as it is now.", {"200": _act("The act.")}, parameters=[_act_id()])
+            "get": operation("An act as it is now.", {"200": _act("The act.")}, parameters=[_act_id()])
         },
         "/acts/{act_id}/apply": {
-            "post": _operation(
+            "post": operation(
                 "Do what was planned. 409 when something else moved the cursor since: plan again.",
                 {"200": _act("Applied."), "202": _act("Under way or not answered yet: follow Location.")},
                 parameters=[_act_id()],
@@ -96,44 +98,10 @@ def _acts() -> dict[str, Any]:
             )
         },
         "/acts/{act_id}/undo": {
-            "post": _operation(
+            "post": operation(
                 "Plan taking back an applied act: an act of its own, to be applied.",
                 {"201": _act("Planned."), "202": _act("Not answered yet: follow Location.")},
                 parameters=[_act_id()],
-            )
-        },
-    }
-
-
-def _reads() -> dict[str, Any]:
-    topic = [_path(name) for name in ("domain", "tenant", "namespace", "local_name")]
-    base = "/topics/{domain}/{tenant}/{namespace}/{local_name}"
-    message = _json("A message.", {"$ref": "#/components/schemas/Message"})
-    messages = {"type": "array", "items": {"$ref": "#/components/schemas/Message"}}
-    return {
-        f"{base}/examine": {
-            "get": _operation(
-                "One message by its place in the topic.",
-                {"200": message},
-                parameters=[
-                    *topic,
-                    _query("from", "earliest or latest", "string"),
-                    _query("position", "1 is the first, or the last, message kept", "integer"),
-                ],
-            )
-        },
-        f"{base}/subscriptions/{{subscription}}/peek": {
-            "get": _operation(
-                "The next messages that a subscription has not acknowledged.",
-                {"200": _json("Messages.", {"type": "object", "properties": {"messages": messages}})},
-                parameters=[*topic, _path("subscription"), _query("limit", "1 to 100, else 20", "integer")],
-            )
-        },
-        f"{base}/subscriptions/{{subscription}}/backlog": {
-            "get": _operation(
-                "What a backlog is made of: at most 10,000 entries or 120 s of looking.",
-                {"200": _json("The analysis.", {"type": "object"})},
-                parameters=[*topic, _path("subscription"), _query("entries", "look at so many", "integer")],
             )
         },
     }
@@ -172,42 +140,12 @@ def _new_act() -> dict[str, Any]:
     return {"oneOf": kinds}
 
 
-def _operation(
-    summary: str,
-    responses: dict[str, Any],
-    *,
-    parameters: list[dict[str, Any]] | None = None,
-    body: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    operation: dict[str, Any] = {
-        "summary": summary,
-        "responses": {**responses, "default": {"$ref": "#/components/responses/Problem"}},
-    }
-    if parameters:
-        operation["parameters"] = parameters
-    if body:
-        operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
-    return operation
-
-
-def _json(description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
-
-
 def _act(description: str) -> dict[str, Any]:
-    return _json(description, {"$ref": "#/components/schemas/Act"})
+    return answer(description, {"$ref": "#/components/schemas/Act"})
 
 
 def _act_id() -> dict[str, Any]:
     return {"name": "act_id", "in": "path", "required": True, "schema": {"type": "integer"}}
-
-
-def _path(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-
-
-def _query(name: str, description: str, type_: str) -> dict[str, Any]:
-    return {"name": name, "in": "query", "description": description, "schema": {"type": type_}}
 
 
 _ACT: dict[str, Any] = {
@@ -255,25 +193,5 @@ _PROBLEM: dict[str, Any] = {
         "retriable": {"type": "boolean", "description": "the same may succeed later, or when planned again"},
         "act": {"type": "integer", "description": "the act that was refused"},
         "instance": {"type": "string", "description": "its address"},
-    },
-}
-_MESSAGE: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string"},
-        "ledger_id": {"type": "integer"},
-        "entry_id": {"type": "integer"},
-        "batch_index": {"type": "integer", "description": "-1: not in a batch"},
-        "batch_size": {"type": "integer"},
-        "append_ms": {"type": "integer"},
-        "publish_ms": {"type": "integer"},
-        "deliver_at_ms": {"type": "integer", "description": "0: at once"},
-        "size_bytes": {"type": "integer"},
-        "key": {"type": ["string", "null"]},
-        "properties": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}},
-        "producer": {"type": "string"},
-        "preview": {"type": "string", "description": "the first 200 characters, or hexadecimal"},
-        "is_text": {"type": "boolean"},
-        "trouble": {"type": "string", "description": "why it is not taken apart"},
     },
 }

@@ -8,12 +8,12 @@ from django.http import HttpRequest, HttpResponseBase, JsonResponse
 
 from console.access import Rights
 from console.api.access import api
+from console.api.found import found_subscription, found_topic
 from console.api.problems import Problem
+from console.api.query import choice, number
 from console.queries.analysis import ANALYSED_ENTRIES, ANALYSED_S, analyse
 from console.queries.backlog import next_messages
 from console.queries.examine import examine
-from console.queries.subscription import SubscriptionHead, subscription_head
-from console.queries.topic import topic_head
 
 __all__ = ["analysed", "examined", "peeked"]
 
@@ -23,21 +23,17 @@ PEEK_MOST = 100
 @api("GET", "HEAD", payloads=True)
 def peeked(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponseBase:
     """The next unacknowledged messages of a subscription."""
-    limit = _number(request, "limit", default=20, least=1, most=PEEK_MOST)
-    messages = next_messages(_subscription(topic, name), limit)
+    limit = number(request, "limit", default=20, least=1, most=PEEK_MOST)
+    messages = next_messages(found_subscription(topic, name), limit)
     return JsonResponse({"messages": [asdict(each) | {"id": each.message_id} for each in messages]})
 
 
 @api("GET", "HEAD", payloads=True)
 def examined(request: HttpRequest, rights: Rights, topic: str) -> HttpResponseBase:
     """One message of a topic by its place: 1 is the first from the earliest, or the last from the latest."""
-    head = topic_head(topic)
-    if head is None:
-        raise Problem(404, "TopicNotFound", f"there is no topic {topic}")
-    origin = request.GET.get("from", "earliest")
-    if origin not in ("earliest", "latest"):
-        raise Problem(400, "BadQuery", f"from is {origin!r}: use earliest or latest")
-    position = _number(request, "position", default=1, least=1, most=10**15)
+    head = found_topic(topic)
+    origin = choice(request, "from", ("earliest", "latest"))
+    position = number(request, "position", default=1, least=1, most=10**15)
     found = examine(head.id, position=position, from_end=origin == "latest")
     if found is None:
         raise Problem(404, "MessageNotFound", f"{topic} keeps fewer than {position} messages")
@@ -47,21 +43,5 @@ def examined(request: HttpRequest, rights: Rights, topic: str) -> HttpResponseBa
 @api("GET", "HEAD", payloads=True)
 def analysed(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponseBase:
     """What the backlog is made of, as far as it is looked at."""
-    most = _number(request, "entries", default=ANALYSED_ENTRIES, least=1, most=ANALYSED_ENTRIES)
-    return JsonResponse(asdict(analyse(_subscription(topic, name), entries=most, seconds=ANALYSED_S)))
-
-
-def _subscription(topic: str, name: str) -> SubscriptionHead:
-    head = subscription_head(topic, name)
-    if head is None:
-        raise Problem(404, "SubscriptionNotFound", f"there is no subscription {name} on {topic}")
-    return head
-
-
-def _number(request: HttpRequest, name: str, *, default: int, least: int, most: int) -> int:
-    text = request.GET.get(name, "")
-    if not text:
-        return default
-    if not (text.isascii() and text.isdecimal()) or len(text) > 18 or not least <= int(text) <= most:
-        raise Problem(400, "BadQuery", f"{name} is {text!r}: it takes a number from {least} to {most}")
-    return int(text)
+    most = number(request, "entries", default=ANALYSED_ENTRIES, least=1, most=ANALYSED_ENTRIES)
+    return JsonResponse(asdict(analyse(found_subscription(topic, name), entries=most, seconds=ANALYSED_S)))

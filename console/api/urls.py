@@ -9,6 +9,7 @@ from console.api.acts import act, act_apply, act_undo, acts_view
 from console.api.openapi import openapi
 from console.api.problems import no_such_address
 from console.api.reads import analysed, examined, peeked
+from console.api.topics import stats, subscription, subscriptions, topic, topic_stats, topics
 
 app_name = "api"
 
@@ -18,6 +19,12 @@ urlpatterns = [
     path("acts/<int:act_id>", act, name="act"),
     path("acts/<int:act_id>/apply", act_apply, name="act_apply"),
     path("acts/<int:act_id>/undo", act_undo, name="act_undo"),
+    path("stats", stats, name="stats"),
+    path("topics", topics, name="topics"),
+    path("topics/<topic:topic>", topic, name="topic"),
+    path("topics/<topic:topic>/stats", topic_stats, name="topic_stats"),
+    path("topics/<topic:topic>/subscriptions", subscriptions, name="subscriptions"),
+    path("topics/<topic:topic>/subscriptions/<name:name>", subscription, name="subscription"),
     path("topics/<topic:topic>/examine", examined, name="examine"),
     path("topics/<topic:topic>/subscriptions/<name:name>/peek", peeked, name="peek"),
     path("topics/<topic:topic>/subscriptions/<name:name>/backlog", analysed, name="backlog"),

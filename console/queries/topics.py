@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from console.queries.database import fetch
 
-__all__ = ["ORDERS", "PAGE_ROWS", "TopicPage", "TopicRow", "TopicsAsked", "namespaces", "topics"]
+__all__ = [
+    "ORDERS",
+    "PAGE_ROWS",
+    "TopicPage",
+    "TopicRow",
+    "TopicsAsked",
+    "namespaces",
+    "topic_rows",
+    "topics",
+]
 
 PAGE_ROWS = 50
 ORDERS = ("name", "backlog", "rate", "last")
@@ -22,6 +32,7 @@ class TopicsAsked:
     order: str = "name"  # one of ORDERS
     after_name: str = ""  # last name of the page before, "" = first page
     after_value: float = 0.0  # what the last row of the page before was sorted by
+    limit: int = PAGE_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +89,21 @@ def topics(asked: TopicsAsked) -> TopicPage:
             "only_backlog": asked.only_backlog,
             "after_name": asked.after_name,
             "after_value": asked.after_value,
-            "limit": PAGE_ROWS + 1,
+            "limit": asked.limit + 1,
         },
     )
-    shown = keys[:PAGE_ROWS]
-    numbers = {
-        row.id: row for row in fetch(TopicRow, "topics", "numbers", {"ids": [key.id for key in shown]})
-    }
+    shown = keys[: asked.limit]
+    numbers = {row.id: row for row in topic_rows([key.id for key in shown])}
     return TopicPage(
         rows=tuple(numbers[key.id] for key in shown if key.id in numbers),
-        next_name=shown[-1].name if len(keys) > PAGE_ROWS else None,
+        next_name=shown[-1].name if len(keys) > asked.limit else None,
         next_value=shown[-1].value if shown else 0.0,
     )
+
+
+def topic_rows(ids: Sequence[int]) -> list[TopicRow]:
+    """The numbers of these topics, in no order. One query."""
+    return fetch(TopicRow, "topics", "numbers", {"ids": list(ids)})
 
 
 def namespaces() -> tuple[str, ...]:

@@ -1,0 +1,181 @@
+"""Numbers of topics and subscriptions for programs. They are the owners' last word, None where one never spoke."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from console.queries.database import fetch, fetch_entries, fetch_one
+from console.queries.log import EntryAt, by_place
+
+__all__ = [
+    "BookmarkRow",
+    "CursorRow",
+    "SubscriptionSums",
+    "TopicFacts",
+    "Totals",
+    "bookmarks",
+    "cursors",
+    "oldest_unacked_ms",
+    "subscription_sums",
+    "topic_facts",
+    "totals",
+]
+
+BOOKMARKS = 500
+OLDEST_OF = 5000  # cursors whose oldest message is looked up at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """What a topic is; its numbers are a `TopicRow`."""
+
+    id: int
+    name: str
+    partitions: int  # 0 = holds messages itself
+    partition: int  # -1 = not one
+    parent: str | None
+    created_at: datetime
+    terminated_at: datetime | None
+    namespace_policies: dict[str, Any]  # only what is set, here and below
+    policies: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookmarkRow:
+    """One named place of a topic."""
+
+    name: str
+    id: str  # ledger:entry
+    until: datetime | None  # None = until it is deleted
+    who: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorRow:
+    """One subscription of a topic that holds messages itself."""
+
+    id: int
+    name: str
+    topic: str
+    partition: int  # -1 = the topic is none
+    type: str
+    paused: bool
+    mark_delete: str  # ledger:entry
+    acked_messages: int  # cumulative over the topic
+    version: int  # counts acts
+    backlog_messages: int | None
+    backlog_bytes: int | None
+    consumers: int | None
+    unacked_messages: int | None
+    permits: int | None  # None = no consumer
+    replay_entries: int | None
+    message_rate_out: float | None  # per second, here and below
+    message_rate_acked: float | None
+    messages_redelivered: int | None
+    updated_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionSums:
+    """One subscription name of a topic, summed over its partitions."""
+
+    name: str
+    type: str
+    paused: bool  # on at least one partition
+    cursors: int  # one, or as many as partitions have it
+    acked_messages: int
+    backlog_messages: int | None
+    backlog_bytes: int | None
+    consumers: int | None
+    unacked_messages: int | None
+    permits: int | None
+    replay_entries: int | None
+    message_rate_out: float | None
+    message_rate_acked: float | None
+    messages_redelivered: int | None
+    updated_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Of everything together."""
+
+    topics: int  # a partitioned one counts once
+    producers: int
+    message_rate_in: float
+    byte_rate_in: float
+    stored_bytes: int
+    consumers: int
+    backlog_messages: int
+    unacked_messages: int
+    message_rate_out: float
+    message_rate_acked: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FirstUnacked:
+    name: str
+    partition: int
+    ledger_id: int
+    entry_id: int
+    segment_id: int
+
+
+def topic_facts(name: str) -> TopicFacts | None:
+    """By full name. One query."""
+    return fetch_one(TopicFacts, "numbers", "topic", {"name": name})
+
+
+def bookmarks(topic_id: int) -> list[BookmarkRow]:
+    """At most 500, by name. One query."""
+    return fetch(BookmarkRow, "numbers", "bookmarks", {"topic_id": topic_id, "limit": BOOKMARKS})
+
+
+def cursors(topic_id: int, *, after: str, after_partition: int, limit: int) -> list[CursorRow]:
+    """A page, by name and partition. One query."""
+    return fetch(
+        CursorRow,
+        "numbers",
+        "cursors",
+        {"topic_id": topic_id, "after": after, "after_partition": after_partition, "limit": limit},
+    )
+
+
+def subscription_sums(topic_id: int, *, after: str, limit: int) -> list[SubscriptionSums]:
+    """A page, by name. One query."""
+    return fetch(
+        SubscriptionSums,
+        "numbers",
+        "subscriptions",
+        {"topic_id": topic_id, "after": after, "limit": limit},
+    )
+
+
+def totals() -> Totals:
+    """One query; its cost grows with the number of topics and subscriptions."""
+    return fetch(Totals, "numbers", "totals", {})[0]
+
+
+def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:
+    """When the oldest unacked entry was stored, by subscription and partition; those without one are left out.
+
+    Two queries. Of more than 5,000 cursors at once the rest is left out too.
+    """
+    first = fetch(
+        _FirstUnacked,
+        "numbers",
+        "first_unacked",
+        {"topic_id": topic_id, "names": list(names), "limit": OLDEST_OF},
+    )
+    places = {(row.ledger_id, row.entry_id) for row in first}
+    stored = fetch_entries(EntryAt, "at", {row.segment_id for row in first}, by_place(places))
+    append_ms = {entry.place: entry.append_ms for entry in stored}
+    return {
+        (row.name, row.partition): append_ms[place]
+        for row in first
+        if (place := (row.ledger_id, row.entry_id)) in append_ms
+    }

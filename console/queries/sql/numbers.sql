@@ -1,0 +1,81 @@
+-- Numbers of topics and subscriptions for programs: what the pages show, without a page around it.
+
+-- name: topic
+SELECT t.id, t.name, t.partitions, t.partition, p.name AS parent, t.created_at, t.terminated_at,
+       n.policies AS namespace_policies, coalesce(p.policies, t.policies) AS policies
+FROM vela_topic t
+JOIN vela_namespace n ON n.id = t.namespace_id
+LEFT JOIN vela_topic p ON p.id = t.parent_id
+WHERE t.name = %(name)s
+
+-- name: bookmarks
+SELECT name, ledger_id || ':' || entry_id AS id, until, who, created_at
+FROM vela_bookmark WHERE topic_id = %(topic_id)s ORDER BY name LIMIT %(limit)s
+
+-- name: cursors
+-- One row a cursor: a subscription of the topic, or of one of its partitions.
+SELECT s.id, s.name, t.name AS topic, t.partition, s.type, s.paused, c.mark_delete_ledger || ':' || c.mark_delete_entry AS
+       mark_delete, c.acked_messages, c.version, u.backlog_messages, u.backlog_bytes, u.consumers, u.unacked_messages,
+       p.permits, u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms
+FROM vela_topic t
+JOIN vela_subscription s ON s.topic_id = t.id
+JOIN vela_cursor c ON c.subscription_id = s.id
+LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id
+LEFT JOIN LATERAL (
+    SELECT sum(permits)::bigint AS permits FROM vela_consumer_session WHERE subscription_id = s.id
+) p ON true
+WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND (s.name, t.partition) > (%(after)s, %(after_partition)s)
+ORDER BY s.name, t.partition LIMIT %(limit)s
+
+-- name: subscriptions
+-- The same summed over partitions, one row a name. A sum over rows of which the owner reported none stays unknown.
+SELECT s.name, max(s.type) AS type, bool_or(s.paused) AS paused, count(*) AS cursors,
+       sum(c.acked_messages)::bigint AS acked_messages, sum(u.backlog_messages)::bigint AS backlog_messages,
+       sum(u.backlog_bytes)::bigint AS backlog_bytes, sum(u.consumers)::bigint AS consumers,
+       sum(u.unacked_messages)::bigint AS unacked_messages, sum(p.permits)::bigint AS permits,
+       sum(u.replay_entries)::bigint AS replay_entries, sum(u.message_rate_out) AS message_rate_out,
+       sum(u.message_rate_acked) AS message_rate_acked, sum(u.messages_redelivered)::bigint AS messages_redelivered,
+       max(u.updated_ms) AS updated_ms
+FROM vela_topic t
+JOIN vela_subscription s ON s.topic_id = t.id
+JOIN vela_cursor c ON c.subscription_id = s.id
+LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id
+LEFT JOIN LATERAL (
+    SELECT sum(permits)::bigint AS permits FROM vela_consumer_session WHERE subscription_id = s.id
+) p ON true
+WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND s.name > %(after)s
+GROUP BY s.name ORDER BY s.name LIMIT %(limit)s
+
+-- name: first_unacked
+-- The entry after a mark-delete position is the oldest that is not acked. In an open ledger it may not be stored yet.
+SELECT s.name, t.partition, f.ledger_id, f.entry_id, f.segment_id
+FROM vela_topic t
+JOIN vela_subscription s ON s.topic_id = t.id
+JOIN vela_cursor c ON c.subscription_id = s.id
+CROSS JOIN LATERAL (
+    SELECT l.id AS ledger_id, l.segment_id, n.entry_id
+    FROM vela_ledger l
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN l.id = c.mark_delete_ledger THEN c.mark_delete_entry + 1 ELSE 0 END AS entry_id
+    ) n
+    WHERE l.topic_id = t.id AND l.id >= c.mark_delete_ledger AND (l.state = 'open' OR n.entry_id < l.entries)
+    ORDER BY l.id LIMIT 1
+) f
+WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND s.name = ANY(%(names)s) AND f.segment_id IS NOT NULL
+LIMIT %(limit)s
+
+-- name: totals
+SELECT (SELECT count(*) FROM vela_topic WHERE parent_id IS NULL) AS topics, t.producers, t.message_rate_in, t.byte_rate_in,
+       t.stored_bytes, s.consumers, s.backlog_messages, s.unacked_messages, s.message_rate_out, s.message_rate_acked
+FROM (
+    SELECT coalesce(sum(producers), 0)::bigint AS producers, coalesce(sum(message_rate_in), 0) AS message_rate_in,
+           coalesce(sum(byte_rate_in), 0) AS byte_rate_in, coalesce(sum(stored_bytes), 0)::bigint AS stored_bytes
+    FROM vela_topic_summary
+) t
+CROSS JOIN (
+    SELECT coalesce(sum(consumers), 0)::bigint AS consumers, coalesce(sum(backlog_messages), 0)::bigint AS backlog_messages,
+           coalesce(sum(unacked_messages), 0)::bigint AS unacked_messages,
+           coalesce(sum(message_rate_out), 0) AS message_rate_out,
+           coalesce(sum(message_rate_acked), 0) AS message_rate_acked
+    FROM vela_subscription_summary
+) s

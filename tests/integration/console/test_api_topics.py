@@ -1,0 +1,253 @@
+"""`/api/v1`: topics, subscriptions and their numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from broker.models import Bookmark, Cursor, Subscription, SubscriptionSummary, Topic
+from tests.integration.console.shop import Shop, make_topic
+
+TOPICS = "/api/v1/topics"
+ORDERS = f"{TOPICS}/persistent/public/default/orders"
+
+
+def subscribe(topic: Topic, name: str, *, backlog: int | None = None, acked: int = 0) -> Subscription:
+    """A subscription at the beginning, and its summary when a backlog is given."""
+    made = Subscription.objects.create(topic=topic, name=name, type="Shared")
+    Cursor.objects.create(
+        subscription=made,
+        mark_delete_ledger=1,
+        mark_delete_entry=-1,
+        acked_messages=acked,
+        acked_entries=0,
+        acked_bytes=0,
+    )
+    if backlog is not None:
+        SubscriptionSummary.objects.create(
+            subscription=made,
+            backlog_messages=backlog,
+            backlog_bytes=backlog * 10,
+            read_ledger=1,
+            read_entry=0,
+            consumers=1,
+            unacked_messages=1,
+            replay_entries=0,
+            message_rate_out=1.5,
+            message_rate_acked=1.0,
+            messages_redelivered=2,
+            updated_ms=7,
+        )
+    return made
+
+
+@pytest.fixture
+def partitioned(db: None) -> Topic:
+    """`dates` with two partitions; `slow` on both, `new` on one of them and never reported."""
+    parent = make_topic("persistent://shop/eu/dates")
+    parent.partitions = 2
+    parent.save()
+    for number in range(2):
+        child = make_topic(f"{parent.name}-partition-{number}", backlog=4, rate=2.0, parent=parent)
+        child.partition = number
+        child.save()
+        subscribe(child, "slow", backlog=4 + number)
+    subscribe(child, "new")
+    return parent
+
+
+def test_the_list_has_what_the_page_shows(looker: Client, shop: Shop, partitioned: Topic) -> None:
+    body = looker.get(TOPICS).json()
+    assert body["next_after"] is None
+    orders, dates = body["topics"]
+    assert (orders["name"], orders["backlog_messages"], orders["subscriptions"]) == (shop.topic.name, 14, 1)
+    assert (dates["partitions"], dates["backlog_messages"], dates["message_rate_in"]) == (2, 8, 4.0)
+    assert "id" not in orders
+    assert [row["name"] for row in looker.get(f"{TOPICS}?q=ord").json()["topics"]] == [shop.topic.name]
+    assert [row["name"] for row in looker.get(f"{TOPICS}?namespace=shop/eu").json()["topics"]] == [
+        dates["name"]
+    ]
+
+
+@pytest.mark.parametrize("order", ["name", "backlog", "rate", "last"])
+def test_pages_follow_each_other_without_gap_or_double(order: str, looker: Client, db: None) -> None:
+    names = [f"persistent://public/default/t{number:02}" for number in range(23)]
+    for number, name in enumerate(names):
+        make_topic(name, backlog=None if number % 9 == 0 else number % 4, rate=number % 3)
+    found: list[str] = []
+    following: str | None = ""
+    while following is not None:
+        body = looker.get(f"{TOPICS}?sort={order}&limit=5&after={following}").json()
+        assert len(body["topics"]) <= 5
+        found += [row["name"] for row in body["topics"]]
+        following = body["next_after"]
+    assert sorted(found) == names
+
+
+def test_one_topic(looker: Client, shop: Shop) -> None:
+    Bookmark.objects.create(topic=shop.topic, name="launch", ledger_id=1, entry_id=2, who="ada")
+    body = looker.get(ORDERS).json()
+    assert (body["name"], body["partitions"], body["parent"], body["terminated_at"]) == (
+        shop.topic.name, 0, None, None,
+    )  # fmt: skip
+    assert [(each["name"], each["address"]) for each in body["producing"]] == [("till", "10.0.0.8:4000")]
+    assert [(each["name"], each["id"], each["until"]) for each in body["bookmarks"]] == [
+        ("launch", "1:2", None)
+    ]
+    assert (body["partition_topics"], body["policies"], body["namespace_policies"]) == ([], {}, {})
+
+
+def test_a_partitioned_topic(looker: Client, partitioned: Topic) -> None:
+    body = looker.get(f"{TOPICS}/persistent/shop/eu/dates").json()
+    assert [(each["partition"], each["backlog_messages"]) for each in body["partition_topics"]] == [
+        (0, 4),
+        (1, 4),
+    ]
+    child = looker.get(f"{TOPICS}/persistent/shop/eu/dates-partition-1").json()
+    assert (child["parent"], child["partition"]) == (partitioned.name, 1)
+
+
+def test_the_backlog_is_exact_and_the_oldest_is_known(looker: Client, shop: Shop) -> None:
+    (row,) = looker.get(f"{ORDERS}/subscriptions").json()["subscriptions"]
+    assert (row["backlog_messages"], row["mark_delete"]) == (shop.backlog, f"{shop.sealed.pk}:4")
+    assert (row["permits"], row["unacked_messages"], row["paused"]) == (0, 1, False)
+    # Entries are a second apart, and the first is 90 s old; the sixth is the first that is not acked.
+    assert row["oldest_unacked_ms"] == shop.now_ms - 85_000
+
+
+@pytest.mark.parametrize("ledger", ["sealed", "open"])
+def test_a_cursor_at_the_end_has_no_oldest(ledger: str, looker: Client, shop: Shop) -> None:
+    end = shop.open if ledger == "open" else shop.sealed
+    Cursor.objects.filter(subscription=shop.billing).update(
+        mark_delete_ledger=end.pk, mark_delete_entry=5 if ledger == "open" else 9
+    )
+    (row,) = looker.get(f"{ORDERS}/subscriptions").json()["subscriptions"]
+    assert row["oldest_unacked_ms"] == (None if ledger == "open" else shop.now_ms - 80_000)
+
+
+def test_one_subscription(looker: Client, shop: Shop) -> None:
+    body = looker.get(f"{ORDERS}/subscriptions/billing").json()
+    assert (body["backlog_messages"], body["mark_delete"]) == (shop.backlog, f"{shop.sealed.pk}:4")
+    assert body["standing"]["badge"] == "draining"
+    assert [(each["name"], each["permits"], each["blocked"]) for each in body["connected"]] == [
+        ("clerk", 0, True)
+    ]
+    assert [(each["consumer_name"], each["redelivery_count"]) for each in body["pending"]] == [("clerk", 3)]
+    assert body["problems"] == {"messages that consumers threw away: CHECKSUM_MISMATCH": 4}
+
+
+def test_stats_of_a_topic(looker: Client, shop: Shop) -> None:
+    body = looker.get(f"{ORDERS}/stats").json()
+    assert body["topic"]["message_rate_in"] == 3.0
+    (row,) = body["subscriptions"]
+    assert (row["backlog_messages"], row["cursors"], row["message_rate_acked"]) == (shop.backlog, 1, 5.0)
+    assert row["standing"]["badge"] == "draining"
+
+
+def test_stats_of_a_partitioned_topic_are_sums(looker: Client, partitioned: Topic) -> None:
+    body = looker.get(f"{TOPICS}/persistent/shop/eu/dates/stats").json()
+    new, slow = body["subscriptions"]
+    assert (slow["backlog_messages"], slow["consumers"], slow["cursors"], slow["message_rate_out"]) == (
+        9,
+        2,
+        2,
+        3.0,
+    )
+    assert (new["backlog_messages"], new["consumers"], new["standing"]) == (None, None, None)
+
+
+def test_cursors_of_a_partitioned_topic_have_pages(looker: Client, partitioned: Topic) -> None:
+    address = f"{TOPICS}/persistent/shop/eu/dates/subscriptions"
+    found: list[tuple[str, int]] = []
+    following: str | None = ""
+    while following is not None:
+        body = looker.get(f"{address}?limit=1&after={following}").json()
+        found += [(row["name"], row["partition"]) for row in body["subscriptions"]]
+        following = body["next_after"]
+    assert found == [("new", 1), ("slow", 0), ("slow", 1)]
+
+
+def test_totals_say_whether_a_broker_runs(looker: Client, shop: Shop, partitioned: Topic) -> None:
+    body = looker.get("/api/v1/stats").json()
+    assert (body["topics"], body["backlog_messages"], body["message_rate_in"]) == (2, 21, 7.0)
+    assert (body["broker"]["is_running"], body["broker"]["host"], body["waiting_acts"]) == (True, "shop-1", 0)
+
+
+def test_what_did_not_change_is_not_sent_again(looker: Client, shop: Shop) -> None:
+    first = looker.get(f"{ORDERS}/stats")
+    again = looker.get(f"{ORDERS}/stats", headers={"if-none-match": first["ETag"]})
+    assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
+    SubscriptionSummary.objects.update(unacked_messages=99)
+    changed = looker.get(f"{ORDERS}/stats", headers={"if-none-match": first["ETag"]})
+    assert (changed.status_code, changed["ETag"] == first["ETag"]) == (200, False)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/api/v1/stats",
+        TOPICS,
+        ORDERS,
+        f"{ORDERS}/stats",
+        f"{ORDERS}/subscriptions",
+        f"{ORDERS}/subscriptions/billing",
+    ],
+)
+def test_everybody_who_logged_in_may_read_and_nobody_else(
+    address: str, looker: Client, nobody: Client, shop: Shop
+) -> None:
+    assert nobody.get(address).status_code == 401
+    assert looker.get(address).status_code == 200
+    assert looker.head(address).status_code == 200
+    assert looker.post(address).status_code == 405
+    assert "payload" not in looker.get(address).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "says"),
+    [
+        (f"{TOPICS}?limit=0", 400, "limit is '0': it takes a number from 1 to 500"),
+        (f"{TOPICS}?limit=501", 400, "limit"),
+        (f"{TOPICS}?sort=age", 400, "use name, backlog, rate or last"),
+        (f"{TOPICS}?backlog=1", 400, "backlog is '1': use false or true"),
+        (f"{TOPICS}?q=%00", 400, "NUL"),
+        (f"{TOPICS}?after=x", 400, "next_after"),
+        (f"{TOPICS}?after=WzFd", 400, "next_after"),
+        (f"{TOPICS}?after=WzAuMCwgIlx1MDAwMCJd", 400, "next_after"),
+        (f"{ORDERS}-not", 404, "there is no topic persistent://public/default/orders-not"),
+        (f"{ORDERS}-not/stats", 404, "there is no topic"),
+        (f"{ORDERS}-not/subscriptions/s", 404, "there is no topic"),
+        (f"{ORDERS}/subscriptions/nope", 404, "there is no subscription nope"),
+        (f"{TOPICS}/persistent/shop/eu/dates/subscriptions/slow", 404, "name persistent://shop/eu/dates-partition-0"),
+        (f"{TOPICS}/persistent/shop/eu/dates/subscriptions/slow/peek", 404, "dates-partition-0"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(
+    address: str, status: int, says: str, operator: Client, shop: Shop, partitioned: Topic
+) -> None:
+    answer = operator.get(address)
+    assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
+    assert says in answer.json()["detail"]
+
+
+def test_answers_are_as_described(looker: Client, shop: Shop, partitioned: Topic) -> None:
+    schemas = looker.get("/api/v1/openapi.json").json()["components"]["schemas"]
+
+    def check(value: dict[str, Any], schema: str) -> None:
+        assert set(value) == set(schemas[schema]["properties"]), schema
+
+    check(looker.get("/api/v1/stats").json(), "Totals")
+    check(looker.get(TOPICS).json()["topics"][0], "Topic")
+    check(looker.get(ORDERS).json(), "OneTopic")
+    check(looker.get(f"{ORDERS}/stats").json()["subscriptions"][0], "SubscriptionStats")
+    check(looker.get(f"{ORDERS}/subscriptions").json()["subscriptions"][0], "Cursor")
+    check(looker.get(f"{ORDERS}/subscriptions/billing").json(), "OneSubscription")
+
+
+def test_names_with_slashes_and_tildes(looker: Client, db: None) -> None:
+    topic = make_topic("persistent://public/default/a~b")
+    subscribe(topic, "x/y")
+    body = looker.get(f"{TOPICS}/persistent/public/default/a~7Eb/subscriptions/x~2Fy").json()
+    assert (body["topic_name"], body["name"]) == ("persistent://public/default/a~b", "x/y")
