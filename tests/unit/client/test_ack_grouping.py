@@ -1,0 +1,283 @@
+"""Acks gathered and sent together, against what a broker does with them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vela.core.ack_grouping import ALL_ACKED, AckGrouping, NoAckGrouping
+
+SIZES = (0, 1, 2, 3, 7, 0, 70)  # messages of the entries; 0 = not a batch
+
+
+def full(entry: int) -> int:
+    return (1 << max(SIZES[entry], 1)) - 1
+
+
+class Subscription:
+    """What the broker knows, as far as it was told."""
+
+    def __init__(self) -> None:
+        self.remaining = [full(entry) for entry in range(len(SIZES))]
+
+    def ack(self, grouping: AckGrouping) -> None:
+        taken = grouping.take()
+        if taken is None:
+            return
+        if taken.cumulative is not None:
+            _, through, kept = taken.cumulative
+            self.remaining[: through + (kept is None)] = [0] * (through + (kept is None))
+            if kept is not None:
+                self.remaining[through] &= kept
+        for _, entry, kept in taken.individual:
+            assert kept != 0, "an entry that is done is acked whole"
+            self.remaining[entry] &= kept or 0
+        positions = [ack[:2] for ack in taken.individual]
+        assert positions == sorted(set(positions))
+
+
+class Application:
+    """Acks messages that it holds; a model of what must be true of them."""
+
+    def __init__(self, batch_index_acks: bool) -> None:
+        self.batch_index_acks = batch_index_acks
+        self.grouping = AckGrouping(batch_index_acks=batch_index_acks)
+        self.broker = Subscription()
+        self.acked = [0] * len(
+            SIZES
+        )  # messages acked since they were shown; and for good where that is known
+        self.is_link_lost = False  # and with it what was sent last
+
+    def ack(self, entry: int, index: int) -> None:
+        size = SIZES[entry]
+        bit = 1 << (index % size) if size else 1
+        done = self.grouping.add(1, entry, index % size if size else -1, size)
+        self.acked[entry] |= bit
+        if done:
+            assert self.acked[entry] == full(entry)
+
+    def ack_cumulatively(self, entry: int, index: int) -> None:
+        size = SIZES[entry]
+        self.grouping.add_cumulative(1, entry, index % size if size else -1, size)
+        for before in range(entry):
+            self.acked[before] = full(before)
+        self.acked[entry] |= (1 << (index % size + 1)) - 1 if size else 1
+
+    def known_acked(self) -> list[int]:
+        """What counts: with batch index acks every message, without them whole entries."""
+        if self.batch_index_acks:
+            return self.acked
+        return [bits if bits == full(entry) else 0 for entry, bits in enumerate(self.acked)]
+
+    def send(self) -> None:
+        if not self.is_link_lost:
+            self.broker.ack(self.grouping)
+            assert len(self.grouping) == 0
+
+    def lose(self) -> None:
+        if not self.is_link_lost:
+            self.grouping.take()
+            self.is_link_lost = True
+
+    def reconnect(self) -> None:
+        self.grouping.attached()
+        for entry, remaining in enumerate(self.broker.remaining):
+            if not remaining:
+                continue
+            size = SIZES[entry]
+            if size:
+                self.grouping.delivered(1, entry, size, remaining if remaining != full(entry) else None)
+            pending = self.grouping.acked_messages(1, entry)
+            shown = remaining & ~(full(entry) if pending == ALL_ACKED else pending)
+            unacked = full(entry) & ~self.known_acked()[entry]
+            assert shown & unacked == unacked, "what is not acked is shown again"
+            assert self.is_link_lost or shown == unacked, "what is acked is not (S4.14)"
+            self.acked[entry] &= ~shown
+        self.is_link_lost = False
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["ack", "ack", "ack", "cumulative", "send", "lose", "reconnect"]),
+        st.integers(0, len(SIZES) - 1),
+        st.integers(0, 69),
+    ),
+    max_size=80,
+)
+
+
+@given(steps, st.booleans())
+def test_s4_4_s4_6_s4_7_s4_14_the_broker_learns_of_every_ack_and_of_nothing_else(
+    steps: list[tuple[str, int, int]], batch_index_acks: bool
+) -> None:
+    application = Application(batch_index_acks)
+    broker = application.broker
+    for step, entry, index in steps:
+        if step == "ack":
+            application.ack(entry, index)
+        elif step == "cumulative":
+            application.ack_cumulatively(entry, index)
+        elif step == "send":
+            application.send()
+        elif step == "lose":
+            application.lose()
+        else:
+            application.reconnect()
+        for number, acked in enumerate(application.known_acked()):
+            assert full(number) & ~broker.remaining[number] & ~acked == 0, "acked what nobody acked"
+    if application.is_link_lost:
+        application.reconnect()
+    application.send()
+    assert [
+        full(number) & ~remaining for number, remaining in enumerate(broker.remaining)
+    ] == application.known_acked()
+    assert application.grouping.take() is None
+
+
+@pytest.mark.parametrize("batch_index_acks", [True, False])
+def test_s0_26_only_the_last_message_of_a_batch_acks_its_entry(batch_index_acks: bool) -> None:
+    grouping = AckGrouping(batch_index_acks=batch_index_acks)
+    assert [grouping.add(5, 6, index, 10) for index in range(9)] == [False] * 9
+    taken = grouping.take()
+    assert (taken is None) is not batch_index_acks
+    assert grouping.add(5, 6, 9, 10)
+    assert grouping.take() == (None, [(5, 6, None)])
+
+
+def test_s4_7_a_cumulative_ack_inside_a_batch_acks_the_entry_before_it_once() -> None:
+    grouping = AckGrouping(batch_index_acks=False)
+    assert grouping.add_cumulative(5, 6, 3, 10) == (5, 5)
+    assert grouping.take() == ((5, 5, None), [])
+    assert grouping.add_cumulative(5, 6, 8, 10) is None
+    assert grouping.take() is None
+    assert grouping.add_cumulative(5, 6, 9, 10) == (5, 6)
+    assert grouping.take() == ((5, 6, None), [])
+
+
+def test_s4_6_a_cumulative_ack_inside_a_batch_leaves_what_follows() -> None:
+    grouping = AckGrouping()
+    grouping.add(5, 6, 4, 6)
+    assert grouping.add_cumulative(5, 6, 2, 6) == (5, 5)
+    assert grouping.take() == ((5, 6, 0b101000), [])
+
+
+def test_s4_7_a_batch_delivered_again_must_be_acked_anew() -> None:
+    grouping = AckGrouping(batch_index_acks=False)
+    for index in range(9):
+        grouping.add(5, 6, index, 10)
+    grouping.delivered(5, 6, 10, None)
+    assert not grouping.add(5, 6, 9, 10)
+    assert [grouping.add(5, 6, index, 10) for index in range(9)] == [False] * 8 + [True]
+
+
+def test_s4_6_messages_that_others_acked_are_not_waited_for() -> None:
+    grouping = AckGrouping(batch_index_acks=False)
+    grouping.delivered(5, 6, 10, 0b11)
+    assert not grouping.add(5, 6, 0, 10)
+    assert grouping.add(5, 6, 1, 10)
+
+
+def test_s4_9_a_thousand_ids_are_sent_at_once() -> None:
+    grouping = AckGrouping()
+    for entry in range(999):
+        grouping.add(1, entry)
+        assert not grouping.is_full
+    grouping.add(1, 998)
+    assert len(grouping) == 999
+    grouping.add(1, 999, 0, 2)
+    assert grouping.is_full
+    taken = grouping.take()
+    assert taken is not None
+    assert len(taken.individual) == 1000
+    grouping.add(1, 1)
+    assert len(grouping) == 1
+
+
+def test_s4_10_without_a_grouping_time_every_ack_is_sent_at_once() -> None:
+    grouping = AckGrouping(group_ms=0)
+    grouping.add(1, 2, 0, 2)
+    assert grouping.is_full
+    assert grouping.take() == (None, [(1, 2, 0b10)])
+    grouping.add(1, 2, 1, 2)
+    assert grouping.is_full
+    grouping.take()
+    grouping.add_cumulative(1, 7)
+    assert grouping.is_full
+
+
+def test_s4_11_acking_twice_is_one_id_and_the_last_message_removes_the_partial_ones() -> None:
+    grouping = AckGrouping()
+    for _ in range(2):
+        grouping.add(1, 9)
+        grouping.add(1, 4, 0, 2)
+    assert len(grouping) == 2
+    grouping.add(1, 4, 1, 2)
+    grouping.add(1, 4, 1, 2)
+    grouping.add(1, 2)
+    assert grouping.take() == (None, [(1, 2, None), (1, 4, None), (1, 9, None)])
+
+
+def test_s4_11_a_cumulative_ack_takes_the_place_of_what_it_covers() -> None:
+    grouping = AckGrouping()
+    grouping.add(1, 3)
+    grouping.add(1, 4, 0, 2)
+    grouping.add(1, 9)
+    grouping.add_cumulative(1, 5)
+    assert grouping.add_cumulative(1, 2) is None
+    grouping.add(1, 1)
+    assert grouping.take() == ((1, 5, None), [(1, 9, None)])
+
+
+def test_s4_14_what_is_gathered_is_a_duplicate_when_it_comes_again() -> None:
+    grouping = AckGrouping()
+    assert grouping.acked_messages(1, 1) == 0
+    grouping.add(1, 1)
+    grouping.add(1, 2, 1, 3)
+    grouping.add_cumulative(0, 7)
+    grouping.attached()
+    found = [
+        grouping.acked_messages(*position) for position in [(1, 1), (1, 2), (0, 7), (0, 3), (0, 8), (1, 3)]
+    ]
+    assert found == [ALL_ACKED, 0b010, ALL_ACKED, ALL_ACKED, 0, 0]
+    grouping.take()
+    assert grouping.acked_messages(1, 1) == 0
+
+
+def test_s4_8_on_topics_that_store_nothing_acks_change_nothing() -> None:
+    grouping = NoAckGrouping(group_ms=0)
+    grouping.add(1, 1)
+    grouping.add(1, 2, 0, 3)
+    grouping.add_cumulative(1, 9)
+    grouping.delivered(1, 2, 3, 0b11)
+    assert (len(grouping), grouping.is_full, grouping.take(), grouping.acked_messages(1, 1)) == (
+        0,
+        False,
+        None,
+        0,
+    )
+
+
+@pytest.mark.parametrize(("index", "size"), [(0, 0), (3, 3), (0, 1 << 21), (1 << 31, 5)])
+def test_an_id_that_no_message_has_is_refused_and_changes_nothing(index: int, size: int) -> None:
+    grouping = AckGrouping()
+    with pytest.raises(ValueError, match="batch of"):
+        grouping.add(1, 1, index, size)
+    with pytest.raises(ValueError, match="batch of"):
+        grouping.add_cumulative(1, 1, index, size)
+    assert grouping.take() is None
+
+
+def test_after_a_seek_nothing_of_before_is_sent() -> None:
+    grouping = AckGrouping(group_ms=0)
+    grouping.add(1, 1)
+    grouping.add_cumulative(1, 5, 0, 3)
+    grouping.clear()
+    assert (grouping.take(), grouping.is_full, grouping.acked_messages(1, 1)) == (None, False, 0)
+
+
+def test_nonsense_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="grouping"):
+        AckGrouping(group_ms=-1)
+    with pytest.raises(ValueError, match="grouping"):
+        AckGrouping(max_ids=0)

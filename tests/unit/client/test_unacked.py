@@ -1,0 +1,147 @@
+"""The ack timeout's trackers: never before the timeout, at most two ticks after it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vela.core.unacked import BackoffUnackedTracker, UnackedTracker, unacked_tracker
+from vela.wire.redelivery_backoff import RedeliveryBackoff
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add", "add", "remove", "through", "wait", "clear"]),
+        st.integers(0, 9),
+        st.integers(0, 1500),
+    ),
+    max_size=60,
+)
+
+
+def add(tracker: UnackedTracker, entry: int, now_ms: int, redeliveries: int = 0) -> None:
+    if tracker.next_tick_ms is None:
+        tracker.start(now_ms)
+    tracker.add((1, entry), redeliveries)
+
+
+def expiries(tracker: UnackedTracker, until_ms: int) -> dict[int, int]:
+    """Tick as its timer does; when each entry expired."""
+    found: dict[int, int] = {}
+    while tracker.next_tick_ms is not None and tracker.next_tick_ms <= until_ms:
+        now_ms = tracker.next_tick_ms
+        assert tracker.pop_expired(now_ms - 1) == []
+        expired = tracker.pop_expired(now_ms)
+        assert expired == sorted(expired)
+        found |= {entry: now_ms for _, entry in expired}
+    return found
+
+
+@given(steps, st.integers(1000, 3000), st.integers(100, 3000))
+def test_s4_21_s4_22_i22_what_is_not_acked_expires_in_its_window(
+    steps: list[tuple[str, int, int]], timeout_ms: int, tick_ms: int
+) -> None:
+    tracker = unacked_tracker(timeout_ms, tick_ms=tick_ms)
+    assert tracker is not None
+    tick_ms = min(tick_ms, timeout_ms)
+    taken: dict[int, int] = {}
+    now_ms = 1_700_000_000_000
+    for step, entry, wait_ms in steps:
+        now_ms += wait_ms
+        for expired, at_ms in expiries(tracker, now_ms).items():
+            assert timeout_ms < at_ms - taken.pop(expired) + 1 <= timeout_ms + 2 * tick_ms + 1
+        assert all(now_ms - since_ms <= timeout_ms + 2 * tick_ms for since_ms in taken.values())
+        if step == "add":
+            add(tracker, entry, now_ms)
+            taken.setdefault(entry, now_ms)
+        elif step == "remove":
+            tracker.remove((1, entry))
+            taken.pop(entry, None)
+        elif step == "through":
+            tracker.remove_through((1, entry))
+            taken = {known: since for known, since in taken.items() if known > entry}
+        elif step == "clear":
+            tracker.clear()
+            taken.clear()
+        assert len(tracker) == len(taken)
+    assert expiries(tracker, now_ms + 10_000).keys() == taken.keys()
+    assert (len(tracker), tracker.next_tick_ms) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "tick_ms", "slots"), [(1000, 100, 11), (1000, 1000, 2), (1500, 1000, 3), (1000, 5000, 2)]
+)
+def test_s4_21_the_wheel_has_a_slot_more_than_ticks_in_the_timeout(
+    timeout_ms: int, tick_ms: int, slots: int
+) -> None:
+    tracker = unacked_tracker(timeout_ms, tick_ms=tick_ms)
+    assert tracker is not None
+    assert tracker.slots == slots
+
+
+def test_s4_21_a_late_tick_makes_nothing_early() -> None:
+    tracker = UnackedTracker(timeout_ms=1000, tick_ms=100)
+    add(tracker, 1, 0)
+    add(tracker, 2, 640)  # the loop was busy, and is for 10 ms more
+    ticks = [650 + 100 * number for number in range(11)]
+    assert [tracker.pop_expired(now_ms) for now_ms in ticks] == [[]] * 10 + [[(1, 1), (1, 2)]]
+
+
+def test_s0_45_the_messages_of_an_entry_share_the_time_of_the_first() -> None:
+    tracker = UnackedTracker(timeout_ms=1000, tick_ms=100)
+    add(tracker, 1, 0)
+    expiries(tracker, 500)
+    add(tracker, 1, 500)
+    assert expiries(tracker, 2000) == {1: 1100}
+
+
+def test_s4_27_without_a_timeout_nothing_is_tracked_and_a_back_off_chooses_the_other_tracker() -> None:
+    backoff = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
+    assert unacked_tracker(0) is None
+    assert unacked_tracker(None, backoff=backoff) is None
+    assert type(unacked_tracker(1000)) is UnackedTracker
+    assert type(unacked_tracker(1000, backoff=backoff)) is BackoffUnackedTracker
+
+
+def test_s4_28_with_a_back_off_the_wait_after_the_timeout_grows() -> None:
+    backoff = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
+    waits = []
+    for count in range(5):
+        tracker = unacked_tracker(1000, tick_ms=100, backoff=backoff)
+        assert tracker is not None
+        add(tracker, 1, 0, count)
+        assert len(tracker) == 1
+        waits.append(expiries(tracker, 20_000)[1])
+        assert (len(tracker), tracker.next_tick_ms) == (0, None)
+    assert waits == [2100, 3100, 5100, 9100, 9100]
+
+
+def test_s4_22_s4_28_what_is_acked_while_it_waits_does_not_expire() -> None:
+    backoff = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
+    tracker = BackoffUnackedTracker(timeout_ms=1000, tick_ms=100, backoff=backoff)
+    for entry in range(4):
+        add(tracker, entry, 0)
+    expiries(tracker, 1500)
+    add(tracker, 3, 1500)  # another message of the same entry: it waits already
+    tracker.remove((1, 2))
+    tracker.remove_through((1, 1))
+    assert len(tracker) == 1
+    assert expiries(tracker, 5000) == {3: 2100}
+    add(tracker, 1, 6000)
+    tracker.clear()
+    assert expiries(tracker, 20_000) == {}
+
+
+@pytest.mark.parametrize("timeout_ms", [1, 999, -5])
+def test_s4_30_a_timeout_under_a_second_is_refused(timeout_ms: int) -> None:
+    with pytest.raises(ValueError, match="unacked_messages_timeout_ms"):
+        unacked_tracker(timeout_ms)
+
+
+def test_s4_30_a_tick_under_100_ms_is_refused_and_one_over_the_timeout_is_shortened() -> None:
+    with pytest.raises(ValueError, match="ack_timeout_tick_ms"):
+        unacked_tracker(1000, tick_ms=99)
+    tracker = unacked_tracker(1000, tick_ms=60_000)
+    assert tracker is not None
+    add(tracker, 1, 0)
+    assert tracker.next_tick_ms == 1000

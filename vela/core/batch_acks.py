@@ -1,0 +1,97 @@
+"""Which messages of a batch are unacked: an entry is acked when the last of its messages is (S0.26, S4.6, S4.7)."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+__all__ = ["MAX_BATCH_SIZE", "Batch", "BatchAcks", "Position"]
+
+Position: TypeAlias = tuple[int, int]
+"""Ledger and entry of one topic."""
+
+# More messages than an entry of 5 MiB can hold. A bit set is as long as the batch size an id claims, so an invented
+# id must not be able to ask for gigabytes.
+MAX_BATCH_SIZE: Final = 1 << 20
+
+
+class Batch:
+    """One batch of which some messages are acked here; bit i stands for message i."""
+
+    __slots__ = ("is_waiting", "previous_acked", "remaining", "size", "told")
+
+    def __init__(self, size: int, remaining: int) -> None:
+        self.size = size  # messages
+        self.remaining = remaining  # not acked yet
+        self.told = remaining  # what the broker has been told remains
+        self.is_waiting = False  # some acks are gathered and not sent
+        self.previous_acked = False  # a cumulative ack inside this batch has acked what lies before it
+
+    @property
+    def unsent(self) -> int:
+        """Messages acked here of which the broker was not told."""
+        return self.told & ~self.remaining
+
+
+class BatchAcks:
+    """The batches of one topic that are partly acked here.
+
+    Whole ids suffice, those that were written down and read back too: what is known of a batch is found by its
+    position, not carried by the ids. A batch is forgotten when it is wholly acked, and begun anew when it is
+    delivered again.
+    """
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open: dict[Position, Batch] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def get(self, position: Position) -> Batch | None:
+        """What is known of a batch, None when nothing of it is acked."""
+        return self._open.get(position)
+
+    def open(self, position: Position, size: int) -> Batch:
+        """Begin with a batch of which nothing was acked. Raises ValueError for a size that no batch has."""
+        if not 0 < size <= MAX_BATCH_SIZE:
+            raise ValueError(
+                f"the id names a message of a batch of {size}; acknowledge with ids as they were received"
+            )
+        batch = self._open[position] = Batch(size, (1 << size) - 1)
+        return batch
+
+    def delivered(self, position: Position, size: int, ack_set: int | None) -> None:
+        """The batch came (again): `ack_set` has the bits of what is to be processed, None = all.
+
+        What was acked and told to the broker counts no longer, the broker knows better; what it was not told does.
+        """
+        known = self._open.get(position)
+        if known is None and ack_set is None:
+            return
+        full = (1 << size) - 1
+        fresh = Batch(size, full if ack_set is None else full & ack_set)
+        if known is not None and known.is_waiting:
+            fresh.remaining &= ~known.unsent
+            fresh.is_waiting = True
+        if fresh.remaining == full:
+            self._open.pop(position, None)
+        else:
+            self._open[position] = fresh
+
+    def close(self, position: Position) -> None:
+        """The batch is acked, or of no interest any more. Safe to repeat."""
+        self._open.pop(position, None)
+
+    def close_through(self, position: Position) -> None:
+        """As `close`, for every batch up to this position."""
+        for known in [known for known in self._open if known <= position]:
+            del self._open[known]
+
+    def forget_settled(self) -> None:
+        """Forget those of which nothing waits to be sent: the link was lost, and they come again as the broker says."""
+        self._open = {position: batch for position, batch in self._open.items() if batch.is_waiting}
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._open.clear()
