@@ -1,0 +1,186 @@
+"""Vela's client: what a user installs. Names are those of Apache's Python client, so `import vela` replaces it.
+
+Every name is imported when it is first used: the broker, which needs `vela.wire` only, does not load the client.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from vela import errors as exceptions
+    from vela import schema
+    from vela.encryption.context import EncryptionContext, EncryptionKey
+    from vela.errors import (
+        AlreadyClosed,
+        AuthenticationError,
+        AuthorizationError,
+        BrokerMetadataError,
+        BrokerPersistenceError,
+        ChecksumError,
+        ConnectError,
+        ConsumerAssignError,
+        ConsumerBusy,
+        ConsumerNotFound,
+        ConsumerNotInitialized,
+        CryptoError,
+        CumulativeAcknowledgementNotAllowedError,
+        ErrorGettingAuthenticationData,
+        IncompatibleSchema,
+        Interrupted,
+        InvalidConfiguration,
+        InvalidMessage,
+        InvalidTopicName,
+        InvalidTxnStatusError,
+        InvalidUrl,
+        LookupError,  # noqa: A004 - the name that moves over
+        MemoryBufferIsFull,
+        MessageTooBig,
+        NotAllowedError,
+        NotConnected,
+        OperationNotSupported,
+        ProducerBlockedQuotaExceededError,
+        ProducerBlockedQuotaExceededException,
+        ProducerBusy,
+        ProducerFenced,
+        ProducerNotInitialized,
+        ProducerQueueIsFull,
+        PulsarException,
+        ReadError,
+        Result,
+        ServiceUnitNotReady,
+        SubscriptionNotFound,
+        Timeout,
+        TooManyLookupRequestException,
+        TopicNotFound,
+        TopicTerminated,
+        TransactionConflict,
+        TransactionCoordinatorNotFoundError,
+        TransactionNotFound,
+        UnknownError,
+        UnsupportedVersionError,
+        VelaError,
+    )
+    from vela.message import Message, MessageId
+    from vela.options import (
+        BatchingType,
+        CompressionType,
+        ConsumerBatchReceivePolicy,
+        ConsumerCryptoFailureAction,
+        ConsumerDeadLetterPolicy,
+        ConsumerKeySharedPolicy,
+        ConsumerType,
+        InitialPosition,
+        KeySharedMode,
+        PartitionsRoutingMode,
+        ProducerAccessMode,
+        RegexSubscriptionMode,
+    )
+    from vela.schema.primitive import BytesSchema
+    from vela.wire.redelivery_backoff import RedeliveryBackoff
+
+__all__ = [
+    "AlreadyClosed",
+    "AuthenticationError",
+    "AuthorizationError",
+    "BatchingType",
+    "BrokerMetadataError",
+    "BrokerPersistenceError",
+    "BytesSchema",
+    "ChecksumError",
+    "CompressionType",
+    "ConnectError",
+    "ConsumerAssignError",
+    "ConsumerBatchReceivePolicy",
+    "ConsumerBusy",
+    "ConsumerCryptoFailureAction",
+    "ConsumerDeadLetterPolicy",
+    "ConsumerKeySharedPolicy",
+    "ConsumerNotFound",
+    "ConsumerNotInitialized",
+    "ConsumerType",
+    "CryptoError",
+    "CumulativeAcknowledgementNotAllowedError",
+    "EncryptionContext",
+    "EncryptionKey",
+    "ErrorGettingAuthenticationData",
+    "IncompatibleSchema",
+    "InitialPosition",
+    "Interrupted",
+    "InvalidConfiguration",
+    "InvalidMessage",
+    "InvalidTopicName",
+    "InvalidTxnStatusError",
+    "InvalidUrl",
+    "KeySharedMode",
+    "LookupError",
+    "MemoryBufferIsFull",
+    "Message",
+    "MessageId",
+    "MessageTooBig",
+    "NotAllowedError",
+    "NotConnected",
+    "OperationNotSupported",
+    "PartitionsRoutingMode",
+    "ProducerAccessMode",
+    "ProducerBlockedQuotaExceededError",
+    "ProducerBlockedQuotaExceededException",
+    "ProducerBusy",
+    "ProducerFenced",
+    "ProducerNotInitialized",
+    "ProducerQueueIsFull",
+    "PulsarException",
+    "ReadError",
+    "RedeliveryBackoff",
+    "RegexSubscriptionMode",
+    "Result",
+    "ServiceUnitNotReady",
+    "SubscriptionNotFound",
+    "Timeout",
+    "TooManyLookupRequestException",
+    "TopicNotFound",
+    "TopicTerminated",
+    "TransactionConflict",
+    "TransactionCoordinatorNotFoundError",
+    "TransactionNotFound",
+    "UnknownError",
+    "UnsupportedVersionError",
+    "VelaError",
+    "__version__",
+    "exceptions",
+    "schema",
+]
+
+__version__: Final = "0.1.0"
+
+_MODULES: Final = {"exceptions": "vela.errors", "schema": "vela.schema"}
+_ELSEWHERE: Final = {
+    "BytesSchema": "vela.schema.primitive",
+    "EncryptionContext": "vela.encryption.context",
+    "EncryptionKey": "vela.encryption.context",
+    "Message": "vela.message",
+    "MessageId": "vela.message",
+    "RedeliveryBackoff": "vela.wire.redelivery_backoff",
+}
+
+
+if not TYPE_CHECKING:  # a type checker sees the imports above, and that there is nothing else
+
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'vela' has no attribute {name!r}")
+        value: Any
+        if name in _MODULES:
+            value = importlib.import_module(_MODULES[name])
+        elif name in _ELSEWHERE:
+            value = getattr(importlib.import_module(_ELSEWHERE[name]), name)
+        else:
+            options, errors = (importlib.import_module(module) for module in ("vela.options", "vela.errors"))
+            value = getattr(options if name in options.__all__ else errors, name)
+        globals()[name] = value  # found once, then an ordinary name of the module
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -51,6 +51,8 @@ class Message(NamedTuple):
     producer_name: str
     ordering_key: bytes | None
     key_b64: bool = False  # `key` is the base64 text of a binary key
+    null_value: bool = False  # sent as "no value": the payload is empty
+    schema_version: bytes = b""  # as the broker gave it to the producer, empty = none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +165,8 @@ def _single(metadata: MessageMetadata, payload: bytes) -> Message:
         metadata.producer_name,
         metadata.ordering_key if metadata.HasField("ordering_key") else None,
         metadata.partition_key_b64_encoded,
+        metadata.null_value,
+        metadata.schema_version,
     )
 
 
@@ -171,6 +175,7 @@ def _split_batch(metadata: MessageMetadata, payload: bytes) -> list[Message]:
     if batch_size < 1:
         raise BatchCorrupt(f"a batch of {batch_size} messages")
     publish_time_ms, producer_name = signed64(metadata.publish_time), metadata.producer_name
+    schema_version = metadata.schema_version
     messages: list[Message] = []
     offset = 0
     for index in range(batch_size):
@@ -197,6 +202,8 @@ def _split_batch(metadata: MessageMetadata, payload: bytes) -> list[Message]:
                 producer_name,
                 single.ordering_key if single.HasField("ordering_key") else None,
                 single.partition_key_b64_encoded,
+                single.null_value,
+                schema_version,
             )
         )
     if offset != len(payload):

@@ -1,0 +1,109 @@
+"""vela.message: what an application reads, and message ids that Apache's client understands."""
+
+from __future__ import annotations
+
+import itertools
+
+import pulsar
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vela.message import Message, MessageId, ReceivedEntry
+from vela.schema import StringSchema
+from vela.wire.entry import Message as Body
+from vela.wire.entry import decode_messages, encode_single
+
+_INT32 = st.integers(-1, (1 << 31) - 1)
+_INT64 = st.integers(-1, (1 << 63) - 1)
+
+
+def message(payload: bytes = b"payload", *, null_value: bool = False, schema_version: bytes = b"") -> Message:
+    """A message as a consumer makes it: the fourth of a batch of ten."""
+    body = Body(
+        payload, {"a": "1"}, "key", 5, 7, 3, 10, 42, "producer", b"order", False, null_value, schema_version
+    )
+    return Message(body, ReceivedEntry("persistent://public/default/t-partition-2", 11, 12, 2, 1, 10))
+
+
+@given(partition=_INT32, ledger=_INT64, entry=_INT64, batch_index=_INT32)
+def test_ids_are_written_as_apaches_client_writes_them(
+    partition: int, ledger: int, entry: int, batch_index: int
+) -> None:
+    ours = MessageId(partition, ledger, entry, batch_index)
+    theirs = pulsar.MessageId(partition, ledger, entry, batch_index)
+    assert ours.serialize() == theirs.serialize()
+    assert str(ours) == str(theirs)
+    again = MessageId.deserialize(theirs.serialize())
+    assert again == ours
+    assert hash(again) == hash(ours)
+
+
+def test_ends_of_a_topic_are_apaches() -> None:
+    assert MessageId.earliest.serialize() == pulsar.MessageId.earliest.serialize()
+    assert MessageId.latest.serialize() == pulsar.MessageId.latest.serialize()
+    assert MessageId.earliest < MessageId(-1, 0, 0) < MessageId.latest
+
+
+def test_ids_are_ordered_by_place() -> None:
+    ids = [
+        MessageId(0, 1, 9),
+        MessageId(0, 2, 0, 0),
+        MessageId(1, 2, 0, 0),
+        MessageId(0, 2, 0, 1),
+        MessageId(0, 2, 1),
+    ]
+    assert all(earlier < later for earlier, later in itertools.pairwise(ids))
+    assert ids[0] != ids[1]
+    assert ids[0] != "(1,9,0,-1)"
+
+
+def test_an_id_of_a_message_in_pieces_keeps_where_it_begins() -> None:
+    first = MessageId(-1, 3, 4)
+    again = MessageId.deserialize(MessageId(-1, 3, 9, first_chunk=first).serialize(), topic="t")
+    assert again.first_chunk() == first
+    assert again.topic_name() == "t"
+
+
+@pytest.mark.parametrize("data", [b"", b"\x08\x01", b"\xff\xff", b"\x08"])
+def test_bytes_that_are_no_id_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="not a message id"):
+        MessageId.deserialize(data)
+
+
+def test_a_message_tells_what_the_wire_said() -> None:
+    got = message()
+    assert (got.data(), got.value(), got.properties()) == (b"payload", b"payload", {"a": "1"})
+    assert (got.partition_key(), got.ordering_key()) == ("key", "order")
+    assert (got.event_timestamp(), got.publish_timestamp(), got.sequence_id()) == (5, 7, 42)
+    assert (got.topic_name(), got.producer_name(), got.redelivery_count()) == (
+        "persistent://public/default/t-partition-2",
+        "producer",
+        1,
+    )
+    assert str(got.message_id()) == "(11,12,2,3)"
+    assert got.message_id().batch_size() == 10
+    assert got.message_id().received() is got.entry
+    assert got.int_schema_version() == -1
+    assert message(schema_version=b"\0\0\0\0\0\0\0\x05").int_schema_version() == 5
+
+
+def test_a_value_goes_through_the_schema_and_a_null_value_does_not() -> None:
+    got = message("grün".encode())
+    got.entry.schema = StringSchema()
+    assert got.value() == "grün"
+    nothing = message(b"", null_value=True)
+    nothing.entry.schema = StringSchema()
+    assert nothing.has_null_value()
+    assert nothing.value() is None
+
+
+def test_a_message_has_no_room_for_more() -> None:
+    assert not hasattr(message(), "__dict__")
+    assert not hasattr(message().entry, "__dict__")
+
+
+def test_the_wire_reads_null_values_and_schema_versions() -> None:
+    plain = encode_single(producer_name="p", sequence_id=1, publish_time_ms=2, payload=b"x")
+    (body,) = decode_messages(plain, max_message_bytes=100)
+    assert (body.null_value, body.schema_version) == (False, b"")

@@ -1,0 +1,60 @@
+"""vela.options: the same names and numbers as Apache's client, and choices that cannot work are refused."""
+
+from __future__ import annotations
+
+import enum
+
+import _pulsar
+import pytest
+
+from vela import options
+from vela.options import (
+    ConsumerBatchReceivePolicy,
+    ConsumerDeadLetterPolicy,
+    ConsumerKeySharedPolicy,
+    KeySharedMode,
+)
+from vela.schema import SchemaType
+
+ENUMS = [getattr(options, name) for name in options.__all__ if issubclass(getattr(options, name), enum.Enum)]
+
+
+@pytest.mark.parametrize("ours", ENUMS, ids=lambda choice: choice.__name__)
+def test_members_and_numbers_are_apaches(ours: type[enum.IntEnum]) -> None:
+    theirs = getattr(_pulsar, ours.__name__).__members__
+    assert {member.name: int(member) for member in ours} == {
+        name: int(value) for name, value in theirs.items()
+    }
+
+
+def test_schema_types_have_apaches_numbers() -> None:
+    theirs = {name: int(value) for name, value in _pulsar.SchemaType.__members__.items()}
+    assert {kind.name: int(kind) for kind in SchemaType}.items() <= theirs.items()
+
+
+def test_sticky_needs_ranges_that_do_not_overlap() -> None:
+    policy = ConsumerKeySharedPolicy(KeySharedMode.Sticky, sticky_ranges=[(100, 65535), (0, 99)])
+    assert policy.sticky_ranges == ((100, 65535), (0, 99))
+    with pytest.raises(ValueError, match="sticky_ranges"):
+        ConsumerKeySharedPolicy(KeySharedMode.Sticky)
+    for bad in ([(0, 65536)], [(-1, 5)], [(5, 4)], [(0, 10), (10, 20)]):
+        with pytest.raises(ValueError, match="do not overlap"):
+            ConsumerKeySharedPolicy(KeySharedMode.Sticky, sticky_ranges=bad)
+
+
+def test_a_dead_letter_policy_needs_a_count() -> None:
+    policy = ConsumerDeadLetterPolicy(3)
+    assert (policy.max_redeliver_count, policy.dead_letter_topic, policy.initial_subscription_name) == (
+        3,
+        None,
+        None,
+    )
+    with pytest.raises(ValueError, match="at least 1"):
+        ConsumerDeadLetterPolicy(0)
+
+
+def test_batch_receive_needs_a_limit() -> None:
+    policy = ConsumerBatchReceivePolicy()
+    assert (policy.max_num_message, policy.max_num_bytes, policy.timeout_ms) == (-1, 10 * 1024 * 1024, 100)
+    with pytest.raises(ValueError, match="at least one"):
+        ConsumerBatchReceivePolicy(-1, -1, -1)

@@ -1,0 +1,85 @@
+"""What a received message was encrypted with, for an application that decrypts by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vela.options import CompressionType
+
+__all__ = ["EncryptionContext", "EncryptionKey"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncryptionKey:
+    """The data key, encrypted for one recipient."""
+
+    key: str  # the recipient key's name
+    value: bytes  # the data key, encrypted with the recipient's public key
+    metadata: dict[str, str]  # what the producer's key reader gave along
+
+
+class EncryptionContext:
+    """How a payload is encrypted. The methods are those of Apache's Python client."""
+
+    __slots__ = (
+        "_algorithm",
+        "_batch_size",
+        "_compression",
+        "_failed",
+        "_keys",
+        "_param",
+        "_uncompressed_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        keys: tuple[EncryptionKey, ...],
+        param: bytes,
+        algorithm: str,
+        compression: CompressionType,
+        uncompressed_bytes: int,
+        batch_size: int,
+        failed: bool,
+    ) -> None:
+        self._keys = keys
+        self._param = param
+        self._algorithm = algorithm
+        self._compression = compression
+        self._uncompressed_bytes = uncompressed_bytes
+        self._batch_size = batch_size
+        self._failed = failed
+
+    def keys(self) -> list[EncryptionKey]:
+        """One copy of the data key for each recipient."""
+        return list(self._keys)
+
+    def param(self) -> bytes:
+        """The initialisation vector."""
+        return self._param
+
+    def algorithm(self) -> str:
+        """The cipher's name as the producer wrote it; often empty."""
+        return self._algorithm
+
+    def compression_type(self) -> CompressionType:
+        """How the payload was compressed before it was encrypted."""
+        return self._compression
+
+    def uncompressed_message_size(self) -> int:
+        """Bytes of the payload before compression, 0 when it was not compressed."""
+        return self._uncompressed_bytes
+
+    def batch_size(self) -> int:
+        """Messages in the batch, -1 when it is not a batch."""
+        return self._batch_size
+
+    def is_decryption_failed(self) -> bool:
+        """Whether the payload handed over is still encrypted, for want of the right key."""
+        return self._failed
+
+    def __repr__(self) -> str:
+        names = ", ".join(key.key for key in self._keys)
+        return (
+            f"<EncryptionContext keys=[{names}] compression={self._compression.name} failed={self._failed}>"
+        )

@@ -1,0 +1,189 @@
+"""The choices that clients, producers and consumers are made with.
+
+Names, members and numbers are Apache's Python client's. The numbers are the protocol's too, where it has them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+__all__ = [
+    "BatchingType",
+    "CompressionType",
+    "ConsumerBatchReceivePolicy",
+    "ConsumerCryptoFailureAction",
+    "ConsumerDeadLetterPolicy",
+    "ConsumerKeySharedPolicy",
+    "ConsumerType",
+    "InitialPosition",
+    "KeySharedMode",
+    "PartitionsRoutingMode",
+    "ProducerAccessMode",
+    "RegexSubscriptionMode",
+]
+
+KEY_HASHES = 1 << 16  # the keys of a Key_Shared subscription are spread over 0 to 65,535
+
+
+class ConsumerType(enum.IntEnum):
+    """How the consumers of one subscription share its messages."""
+
+    Exclusive = 0  # one consumer, in order
+    Shared = 1  # any number, one message to any of them
+    Failover = 2  # one at a time, in order; another takes over
+    KeyShared = 3  # any number, one key to one of them, in order
+
+
+class InitialPosition(enum.IntEnum):
+    """Where a subscription that is made by subscribing begins."""
+
+    Latest = 0  # with what is published from now on
+    Earliest = 1  # with the oldest message that the topic keeps
+
+
+class CompressionType(enum.IntEnum):
+    """How a producer compresses payloads."""
+
+    NONE = 0
+    LZ4 = 1
+    ZLib = 2
+    ZSTD = 3
+    SNAPPY = 4
+
+
+class BatchingType(enum.IntEnum):
+    """Which messages go into one batch."""
+
+    Default = 0  # neighbours
+    KeyBased = 1  # those of one key, as Key_Shared subscriptions want it
+
+
+class PartitionsRoutingMode(enum.IntEnum):
+    """Which partition a message without a key goes to."""
+
+    UseSinglePartition = 0  # one, chosen at random when the producer is made
+    RoundRobinDistribution = 1  # all in turn
+    CustomPartition = 2  # what `message_router` says
+
+
+class ProducerAccessMode(enum.IntEnum):
+    """With whom a producer shares its topic."""
+
+    Shared = 0
+    Exclusive = 1  # alone, or ProducerBusy
+    WaitForExclusive = 2  # alone, once the others have gone
+    ExclusiveWithFencing = 3  # alone, the others are thrown out
+
+
+class KeySharedMode(enum.IntEnum):
+    """Who decides which keys a Key_Shared consumer gets."""
+
+    AutoSplit = 0  # the broker
+    Sticky = 1  # the consumer
+
+
+class RegexSubscriptionMode(enum.IntEnum):
+    """Which topics a pattern is held against."""
+
+    PersistentOnly = 0
+    NonPersistentOnly = 1
+    AllTopics = 2
+
+
+class ConsumerCryptoFailureAction(enum.IntEnum):
+    """What becomes of a message that the consumer cannot decrypt."""
+
+    FAIL = 0  # kept, not handed over, not acknowledged
+    DISCARD = 1  # acknowledged, not handed over
+    CONSUME = 2  # handed over encrypted
+
+
+class ConsumerKeySharedPolicy:
+    """How a Key_Shared consumer takes part in its subscription."""
+
+    __slots__ = ("allow_out_of_order_delivery", "key_shared_mode", "sticky_ranges")
+
+    key_shared_mode: KeySharedMode
+    allow_out_of_order_delivery: bool
+    sticky_ranges: tuple[tuple[int, int], ...]
+
+    def __init__(
+        self,
+        key_shared_mode: KeySharedMode = KeySharedMode.AutoSplit,
+        allow_out_of_order_delivery: bool = False,
+        sticky_ranges: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
+        """`sticky_ranges`: pairs of first and last hash, both included, from 0 to 65,535; wanted with Sticky.
+
+        Raises ValueError for Sticky without ranges, and for ranges out of bounds or overlapping.
+        """
+        if key_shared_mode == KeySharedMode.Sticky and not sticky_ranges:
+            raise ValueError("KeySharedMode.Sticky needs sticky_ranges, such as [(0, 32767)]")
+        ranges = tuple((int(first), int(last)) for first, last in sticky_ranges or ())
+        previous = -1
+        for first, last in sorted(ranges):
+            if not previous < first <= last < KEY_HASHES:
+                raise ValueError(
+                    f"sticky range ({first}, {last}): ranges lie within 0 to {KEY_HASHES - 1} and do not overlap"
+                )
+            previous = last
+        self.key_shared_mode = key_shared_mode
+        self.allow_out_of_order_delivery = allow_out_of_order_delivery
+        self.sticky_ranges = ranges
+
+
+class ConsumerDeadLetterPolicy:
+    """When a message has failed often enough to be put aside, and where it goes (semantics 3.9)."""
+
+    __slots__ = (
+        "dead_letter_topic",
+        "initial_subscription_name",
+        "max_redeliver_count",
+        "retry_letter_topic",
+    )
+
+    max_redeliver_count: int
+    dead_letter_topic: str | None
+    initial_subscription_name: str | None
+    retry_letter_topic: str | None
+
+    def __init__(
+        self,
+        max_redeliver_count: int,
+        dead_letter_topic: str | None = None,
+        initial_subscription_name: str | None = None,
+        *,
+        retry_letter_topic: str | None = None,
+    ) -> None:
+        """Topics left out are `<topic>-<subscription>-DLQ` and `<topic>-<subscription>-RETRY`.
+
+        `initial_subscription_name`: a subscription made together with the dead-letter topic, so that its messages are
+        kept. Raises ValueError for a `max_redeliver_count` below 1.
+        """
+        if max_redeliver_count is None or max_redeliver_count < 1:
+            raise ValueError("max_redeliver_count must be at least 1")
+        self.max_redeliver_count = max_redeliver_count
+        self.dead_letter_topic = dead_letter_topic or None
+        self.initial_subscription_name = initial_subscription_name or None
+        self.retry_letter_topic = retry_letter_topic or None
+
+
+class ConsumerBatchReceivePolicy:
+    """When `batch_receive()` returns: enough messages, enough bytes, or long enough waited, whatever comes first."""
+
+    __slots__ = ("max_num_bytes", "max_num_message", "timeout_ms")
+
+    max_num_message: int
+    max_num_bytes: int
+    timeout_ms: int
+
+    def __init__(
+        self, max_num_message: int = -1, max_num_bytes: int = 10 * 1024 * 1024, timeout_ms: int = 100
+    ) -> None:
+        """Each limit is off at 0 or less. Raises ValueError when all three are."""
+        if max_num_message <= 0 and max_num_bytes <= 0 and timeout_ms <= 0:
+            raise ValueError("at least one of max_num_message, max_num_bytes and timeout_ms must be positive")
+        self.max_num_message = max_num_message
+        self.max_num_bytes = max_num_bytes
+        self.timeout_ms = timeout_ms
