@@ -30,6 +30,7 @@ KINDS = {
     "redrive": "Redrive",
     "set_namespace_policies": "Set policies",
     "set_topic_policies": "Set policies",
+    "create_topic": "Create topic",
     "update_partitions": "Add partitions",
     "terminate": "Terminate topic",
     "truncate": "Truncate topic",
@@ -78,7 +79,7 @@ def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
     if kind in ("disconnect", "redeliver"):
         who = parameters.get("consumer") or f"consumer {parameters.get('consumer_key', '–')}"
         return f"disconnect {who}" if kind == "disconnect" else f"redeliver what {who} holds"
-    if kind in ("create_subscription", "create_bookmark", "delete_bookmark"):
+    if kind in ("create_topic", "create_subscription", "create_bookmark", "delete_bookmark"):
         return f"{KINDS[kind].lower()} {parameters.get('name', '–')}"
     if kind == "reset":
         return _reset(parameters)

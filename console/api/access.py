@@ -7,8 +7,6 @@ and a session needs the token.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import logging
 from collections.abc import Callable
@@ -16,9 +14,7 @@ from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec
 
 import psycopg
-from django.contrib.auth import authenticate
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import RequestDataTooBig
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -26,6 +22,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.views.decorators.csrf import csrf_exempt
 
 from console.access import Rights, rights_of
+from console.api.basic import ASK_FOR_BASIC, user_by_password
 from console.api.problems import Problem
 
 __all__ = ["api", "body_of"]
@@ -34,7 +31,6 @@ P = ParamSpec("P")
 log = logging.getLogger(__name__)
 
 _SAFE = ("GET", "HEAD")
-_ASK = {"WWW-Authenticate": 'Basic realm="Vela", charset="UTF-8"'}
 
 
 class _Csrf(CsrfViewMiddleware):
@@ -106,12 +102,14 @@ def body_of(request: HttpRequest) -> dict[str, Any]:
 def _rights(request: HttpRequest) -> Rights:
     header = request.headers.get("Authorization", "")
     if header:
-        rights = rights_of(_by_password(request, header))
+        rights = rights_of(user_by_password(request, header))
         if request.method not in _SAFE and request.content_type != "application/json":
             raise Problem(415, "NotJson", "send Content-Type: application/json")
         return rights
     if not request.user.is_authenticated:
-        raise Problem(401, "AuthenticationError", "log in, or send HTTP Basic credentials", headers=_ASK)
+        raise Problem(
+            401, "AuthenticationError", "log in, or send HTTP Basic credentials", headers=ASK_FOR_BASIC
+        )
     if request.method not in _SAFE:
         check = _Csrf(lambda _: HttpResponse())
         check.process_request(request)
@@ -122,19 +120,3 @@ def _rights(request: HttpRequest) -> Rights:
 def answered_by_api(_: HttpRequest) -> HttpResponse:
     """What the CSRF check is told that it protects: not exempt, unlike the view itself. Never called."""
     return HttpResponse()
-
-
-def _by_password(request: HttpRequest, header: str) -> AbstractBaseUser:
-    scheme, _, encoded = header.partition(" ")
-    try:
-        if scheme.lower() != "basic":
-            raise ValueError
-        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-        if "\0" in name:
-            raise ValueError
-    except (ValueError, binascii.Error) as error:
-        raise Problem(401, "AuthenticationError", "send HTTP Basic credentials", headers=_ASK) from error
-    user = authenticate(request, username=name, password=password)
-    if user is None:
-        raise Problem(401, "AuthenticationError", "no such user, or another password", headers=_ASK)
-    return user

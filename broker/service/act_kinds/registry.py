@@ -7,6 +7,7 @@ from typing import Any, Final
 from broker.service.act_kinds.base import ActKind
 from broker.service.act_kinds.bookmarks import CreateBookmark, DeleteBookmark
 from broker.service.act_kinds.consumers import Disconnect, Redeliver
+from broker.service.act_kinds.create_topic import CreateTopic
 from broker.service.act_kinds.expire import Expire
 from broker.service.act_kinds.logged import LOGGED
 from broker.service.act_kinds.parameters import ActInvalid
@@ -40,6 +41,7 @@ _ALL: Final[tuple[ActKind[Any], ...]] = (
     Redrive(),
     SetNamespacePolicies(),
     SetTopicPolicies(),
+    CreateTopic(),
     UpdatePartitions(),
     TerminateTopic(),
     TruncateTopic(),

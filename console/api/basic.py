@@ -1,0 +1,73 @@
+"""HTTP Basic: name and password with every request.
+
+Checking a password is made slow on purpose, half a second of a processor; a program that asks once a second would cost
+half of one. So one that was right is remembered for a minute, as a keyed digest together with the hash that it matched:
+a changed password, and a user who may not log in any more, are refused at once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import secrets
+import time
+from typing import Final
+
+from django.contrib.auth import authenticate, get_user_model
+from django.contrib.auth.models import AbstractBaseUser
+from django.http import HttpRequest
+
+from console.api.problems import Problem
+
+__all__ = ["ASK_FOR_BASIC", "user_by_password"]
+
+ASK_FOR_BASIC: Final = {"WWW-Authenticate": 'Basic realm="Vela", charset="UTF-8"'}
+REMEMBER_S: Final = 60.0
+_MOST_REMEMBERED: Final = 1000
+
+_key: Final = secrets.token_bytes(32)  # of this process
+_remembered: Final[dict[object, tuple[bytes, float]]] = {}  # user's key: digest, until (monotonic seconds)
+
+
+def user_by_password(request: HttpRequest, header: str) -> AbstractBaseUser:
+    """Whoever an Authorization header names. Raises Problem."""
+    name, password = _credentials(header)
+    known = get_user_model().objects.filter(**{get_user_model().USERNAME_FIELD: name}).first()
+    if known is not None and known.is_active and _is_remembered(known, password):
+        return known
+    user = authenticate(request, username=name, password=password)
+    if user is None:
+        raise Problem(401, "AuthenticationError", "no such user, or another password", headers=ASK_FOR_BASIC)
+    _remember(user, password)
+    return user
+
+
+def _credentials(header: str) -> tuple[str, str]:
+    scheme, _, encoded = header.partition(" ")
+    try:
+        if scheme.lower() != "basic":
+            raise ValueError
+        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+        if "\0" in name:
+            raise ValueError
+    except (ValueError, binascii.Error) as error:
+        raise Problem(
+            401, "AuthenticationError", "send HTTP Basic credentials", headers=ASK_FOR_BASIC
+        ) from error
+    return name, password
+
+
+def _is_remembered(user: AbstractBaseUser, password: str) -> bool:
+    digest, until = _remembered.get(user.pk, (b"", 0.0))
+    return time.monotonic() < until and hmac.compare_digest(digest, _digest(user, password))
+
+
+def _remember(user: AbstractBaseUser, password: str) -> None:
+    if len(_remembered) >= _MOST_REMEMBERED:
+        _remembered.clear()
+    _remembered[user.pk] = (_digest(user, password), time.monotonic() + REMEMBER_S)
+
+
+def _digest(user: AbstractBaseUser, password: str) -> bytes:
+    return hmac.digest(_key, f"{user.pk}\0{user.password}\0{password}".encode(), "sha256")

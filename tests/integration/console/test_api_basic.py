@@ -1,0 +1,100 @@
+"""HTTP Basic costs a password check once a minute, and forgets what is not true any more at once."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth import authenticate
+from django.contrib.auth.models import User
+from django.test import Client
+
+from console.api import basic
+
+STATS = "/api/v1/stats"
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The names whose password was checked in full."""
+    names: list[str] = []
+    def counted(request: Any, **credentials: Any) -> Any:
+        names.append(credentials["username"])
+        return authenticate(request, **credentials)
+
+    monkeypatch.setattr(basic, "authenticate", counted)
+    basic._remembered.clear()
+    yield names
+    basic._remembered.clear()
+
+
+@pytest.fixture
+def ada(db: None) -> User:
+    return User.objects.create_user("ada", password="first")
+
+
+def status(client: Client, password: str, name: str = "ada") -> int:
+    token = base64.b64encode(f"{name}:{password}".encode()).decode()
+    return client.get(STATS, headers={"authorization": f"Basic {token}"}).status_code
+
+
+def test_a_right_password_is_checked_once(nobody: Client, ada: User, checks: list[str]) -> None:
+    assert [status(nobody, "first") for _ in range(3)] == [200, 200, 200]
+    assert checks == ["ada"]
+
+
+def test_it_is_checked_again_after_a_minute(
+    nobody: Client, ada: User, checks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("console.api.basic.time.monotonic", lambda: now[0])
+    status(nobody, "first")
+    now[0] += basic.REMEMBER_S - 1
+    status(nobody, "first")
+    assert checks == ["ada"]
+    now[0] += 2
+    status(nobody, "first")
+    assert checks == ["ada", "ada"]
+
+
+def test_a_wrong_one_never_passes(nobody: Client, ada: User, checks: list[str]) -> None:
+    assert [status(nobody, each) for each in ("wrong", "first", "wrong", "", "first")] == [
+        401,
+        200,
+        401,
+        401,
+        200,
+    ]
+    assert checks == ["ada"] * 4
+
+
+def test_a_changed_password_counts_at_once(nobody: Client, ada: User, checks: list[str]) -> None:
+    assert status(nobody, "first") == 200
+    ada.set_password("second")
+    ada.save()
+    assert (status(nobody, "first"), status(nobody, "second")) == (401, 200)
+
+
+def test_who_may_not_log_in_any_more_is_refused_at_once(nobody: Client, ada: User, checks: list[str]) -> None:
+    assert status(nobody, "first") == 200
+    User.objects.filter(pk=ada.pk).update(is_active=False)
+    assert status(nobody, "first") == 401
+
+
+def test_one_persons_password_is_not_anothers(nobody: Client, ada: User, checks: list[str]) -> None:
+    User.objects.create_user("vera", password="other")
+    assert status(nobody, "first") == 200
+    assert (status(nobody, "first", "vera"), status(nobody, "other", "vera"), status(nobody, "x", "nobody")) == (
+        401, 200, 401,
+    )  # fmt: skip
+
+
+def test_only_so_many_are_remembered(
+    nobody: Client, ada: User, checks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(basic, "_MOST_REMEMBERED", 1)
+    User.objects.create_user("vera", password="other")
+    assert [status(nobody, "first"), status(nobody, "other", "vera"), status(nobody, "first")] == [200] * 3
+    assert len(basic._remembered) == 1
