@@ -1,14 +1,11 @@
-"""The codecs of Pulsar payloads, each bounded by the size its metadata declares.
-
-cramjam (lz4, zstd, snappy) is a dependency of the server, not of the SDK's base: imported when first used.
-"""
+"""The codecs of Pulsar payloads, each bounded by the size its metadata declares."""
 
 from __future__ import annotations
 
 import enum
-import importlib
 import zlib
-from typing import Any
+
+import cramjam
 
 from vela.wire.errors import CodecUnavailable, DecompressionFailed
 
@@ -26,24 +23,24 @@ class Compression(enum.IntEnum):
 
 
 def compress(codec: Compression, data: bytes) -> bytes:
-    """`data` compressed. Raises CodecUnavailable when the codec's library is not installed."""
+    """`data` compressed."""
     match codec:
         case Compression.NONE:
             return data
         case Compression.LZ4:
-            return bytes(_cramjam().lz4.compress_block(data, store_size=False))
+            return bytes(cramjam.lz4.compress_block(data, store_size=False))
         case Compression.ZLIB:
             return zlib.compress(data)
         case Compression.ZSTD:
-            return bytes(_cramjam().zstd.compress(data))
+            return bytes(cramjam.zstd.compress(data))
         case Compression.SNAPPY:
-            return bytes(_cramjam().snappy.compress_raw(data))
+            return bytes(cramjam.snappy.compress_raw(data))
 
 
 def decompress(codec: int, data: bytes, *, uncompressed_bytes: int) -> bytes:
     """`data` decompressed to exactly `uncompressed_bytes`, never allocating more than that and a little.
 
-    Raises CodecUnavailable (unknown codec, library missing), DecompressionFailed (damaged, or another size).
+    Raises CodecUnavailable (unknown codec), DecompressionFailed (damaged, or another size).
     """
     if codec == Compression.NONE:
         out = data
@@ -70,7 +67,6 @@ def _inflate(data: bytes, limit_bytes: int) -> bytes:
 
 
 def _decompress_into(codec: int, data: bytes, size_bytes: int) -> bytes:
-    cramjam = _cramjam()
     buffer = bytearray(size_bytes)
     try:
         if codec == Compression.LZ4:
@@ -82,12 +78,3 @@ def _decompress_into(codec: int, data: bytes, size_bytes: int) -> bytes:
     except cramjam.DecompressionError as error:
         raise DecompressionFailed(f"{Compression(codec).name.lower()}: {error}") from None
     return bytes(memoryview(buffer)[:written])
-
-
-def _cramjam() -> Any:
-    try:
-        return importlib.import_module("cramjam")
-    except ImportError:
-        raise CodecUnavailable(
-            "lz4, zstd and snappy need the package cramjam: install vela[server]"
-        ) from None

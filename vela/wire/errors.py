@@ -81,7 +81,7 @@ class DecompressionFailed(EntryCorrupt):
 
 
 class CodecUnavailable(DecompressionFailed):
-    """The payload is sound as far as known, but its codec is unknown or not installed here."""
+    """The payload is sound as far as known, but its codec is unknown here."""
 
 
 class UncompressedSizeExceeded(EntryCorrupt):

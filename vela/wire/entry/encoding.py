@@ -8,16 +8,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-import google_crc32c
-
-from vela.wire.checksum import MAGIC
-from vela.wire.compression import Compression, compress
+from vela.wire.compression import Compression
+from vela.wire.entry.sealing import compress_payload, seal
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata, SingleMessageMetadata
 
 __all__ = ["OutgoingMessage", "encode_batch", "encode_single"]
 
 _U32: Final = struct.Struct(">I")
-_HEAD: Final = struct.Struct(">2sI")
 
 _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -48,10 +45,7 @@ def encode_single(
     ordering_key: bytes | None = None,
     key_b64: bool = False,
 ) -> bytes:
-    """One message as an entry of its own. `key_b64`: `key` is the base64 text of a binary key.
-
-    Raises CodecUnavailable.
-    """
+    """One message as an entry of its own. `key_b64`: `key` is the base64 text of a binary key."""
     metadata = MessageMetadata(
         producer_name=producer_name, sequence_id=sequence_id, publish_time=publish_time_ms
     )
@@ -67,7 +61,7 @@ def encode_single(
         metadata.deliver_at_time = deliver_at_ms
     if ordering_key is not None:
         metadata.ordering_key = ordering_key
-    return _assemble(metadata, payload, compression)
+    return seal(metadata, compress_payload(metadata, payload, compression))
 
 
 def encode_batch(
@@ -82,7 +76,7 @@ def encode_batch(
     """The messages as one entry; they take the sequence ids from `sequence_id` on.
 
     `key` is the key of the whole entry, which Key_Shared routes by (key-based batching).
-    Raises ValueError for no messages, CodecUnavailable.
+    Raises ValueError for no messages.
     """
     if not messages:
         raise ValueError("a batch needs at least one message")
@@ -99,7 +93,7 @@ def encode_batch(
     for index, message in enumerate(messages):
         single = _single_metadata(message, sequence_id + index).SerializeToString()
         parts += (_U32.pack(len(single)), single, message.payload)
-    return _assemble(metadata, b"".join(parts), compression)
+    return seal(metadata, compress_payload(metadata, b"".join(parts), compression))
 
 
 def _single_metadata(message: OutgoingMessage, sequence_id: int) -> SingleMessageMetadata:
@@ -115,14 +109,3 @@ def _single_metadata(message: OutgoingMessage, sequence_id: int) -> SingleMessag
     if message.ordering_key is not None:
         single.ordering_key = message.ordering_key
     return single
-
-
-def _assemble(metadata: MessageMetadata, payload: bytes, compression: Compression) -> bytes:
-    if compression:
-        metadata.compression = compression
-        metadata.uncompressed_size = len(payload)
-        payload = compress(compression, payload)
-    serialized = metadata.SerializeToString()
-    head = _U32.pack(len(serialized)) + serialized
-    crc = google_crc32c.extend(google_crc32c.value(head), payload)
-    return b"".join((_HEAD.pack(MAGIC, crc), head, payload))

@@ -1,0 +1,97 @@
+"""Partitions: keys where Apache's clients put them, the rest in turn."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vela.core.batching import BatchLimits
+from vela.core.key_hash import HashingScheme, boost_hash, java_string_hash, key_hash, murmur3_32
+from vela.core.outgoing import Outgoing
+from vela.core.routing import RoundRobin, SinglePartition
+
+BY_APACHES_PYTHON_CLIENT = {
+    "a": 93,
+    "b": 3539,
+    "ab": 1347,
+    "abc": 321,
+    "abcd": 3473,
+    "abcde": 3069,
+    "abcdefgh": 303,
+    "abcdefghi": 493,
+    "order-123456789": 3746,
+    "key-1": 2633,
+    "é": 1842,
+    "日本語 key": 3353,
+}
+"""Where its version 3.13 puts a key on a topic of 4,093 partitions, as it was seen."""
+
+PLAIN = Outgoing(b"0123456789")
+
+
+@pytest.mark.parametrize(("key", "partition"), BY_APACHES_PYTHON_CLIENT.items())
+def test_the_default_hash_is_that_of_apaches_python_client(key: str, partition: int) -> None:
+    assert boost_hash(key) % 4093 == partition
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("", 0), ("a", 97), ("hello", 99162322), ("Pulsar", 1894207829 & 0x7FFFFFFF), ("polygenelubricants", 0)],
+)
+def test_javas_hash_is_javas(key: str, value: int) -> None:
+    if key == "Pulsar":
+        value = sum(ord(c) * 31 ** (len(key) - 1 - i) for i, c in enumerate(key)) & 0x7FFFFFFF
+    assert java_string_hash(key) == value
+
+
+def test_javas_hash_counts_a_character_outside_the_basic_plane_as_two() -> None:
+    assert java_string_hash("😀") == (31 * 0xD83D + 0xDE00) & 0x7FFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("", 0), ("test", 0xBA6BD213), ("Hello, world!", 0xC0363E43), ("a", 0x3C2569B2)]
+)
+def test_murmur_gives_its_published_values(key: str, value: int) -> None:
+    assert murmur3_32(key) == value & 0x7FFFFFFF
+
+
+@given(st.text(max_size=30), st.sampled_from(HashingScheme), st.integers(1, 100))
+def test_a_key_stays_where_it_is_under_either_routing(
+    key: str, scheme: HashingScheme, partitions: int
+) -> None:
+    hash_key = key_hash(scheme)
+    message = Outgoing(b"x", key=key)
+    expected = hash_key(key) % partitions
+    assert 0 <= hash_key(key) < 1 << 31
+    in_turn = RoundRobin(hash_key, seed=3, limits=BatchLimits(), delay_ms=10)
+    one = SinglePartition(hash_key, seed=4)
+    for now_ms in (0, 100):
+        assert in_turn.partition(message, partitions, now_ms) == expected
+        assert one.partition(message, partitions, now_ms) == expected
+
+
+def test_one_partition_is_chosen_once_and_stays_when_others_are_added() -> None:
+    router = SinglePartition(boost_hash, seed=14)
+    assert [router.partition(PLAIN, partitions, 0) for partitions in (4, 4, 8)] == [2, 2, 2]
+
+
+def test_without_batches_partitions_take_turns() -> None:
+    router = RoundRobin(boost_hash, seed=0, limits=None)
+    assert [router.partition(PLAIN, 3, 0) for _ in range(6)] == [1, 2, 0, 1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "steps_ms", "expected"),
+    [
+        (BatchLimits(max_messages=3), [0] * 7, [0, 0, 0, 1, 1, 1, 2]),
+        (BatchLimits(max_bytes=25), [0] * 5, [0, 0, 1, 1, 2]),
+        (BatchLimits(), [0, 9, 10, 19, 20], [0, 0, 1, 1, 2]),
+    ],
+    ids=["count", "bytes", "delay"],
+)
+def test_with_batches_a_partition_keeps_its_turn_until_the_batch_is_over(
+    limits: BatchLimits, steps_ms: list[int], expected: list[int]
+) -> None:
+    router = RoundRobin(boost_hash, seed=0, limits=limits, delay_ms=10)
+    assert [router.partition(PLAIN, 3, now_ms) for now_ms in steps_ms] == expected

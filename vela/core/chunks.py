@@ -1,0 +1,37 @@
+"""A message larger than the broker takes, cut into entries of its own (protocol 1.4)."""
+
+from __future__ import annotations
+
+from vela.wire.message_id import MessageId
+
+__all__ = ["ChunkedSend", "ChunkingImpossible", "split"]
+
+_ENCRYPTION_ROOM_BYTES = 512  # what keys, parameter and tag add to a chunk
+
+
+class ChunkingImpossible(ValueError):
+    """The metadata alone fills what the broker takes."""
+
+
+class ChunkedSend:
+    """What the chunks of one message share while they are on their way."""
+
+    __slots__ = ("chunks", "first", "uuid")
+
+    def __init__(self, uuid: str, chunks: int) -> None:
+        self.uuid = uuid
+        self.chunks = chunks
+        self.first: MessageId | None = None  # where the first chunk was stored, None = not yet
+
+
+def split(
+    payload: bytes, *, metadata_bytes: int, max_message_bytes: int, encrypted: bool = False
+) -> list[bytes]:
+    """The pieces of a payload, each small enough beside `metadata_bytes` of metadata. Raises ChunkingImpossible."""
+    room = max_message_bytes - metadata_bytes - (_ENCRYPTION_ROOM_BYTES if encrypted else 0)
+    if room <= 0:
+        raise ChunkingImpossible(
+            f"properties and keys of {metadata_bytes} bytes leave no room in messages of {max_message_bytes}"
+        )
+    view = memoryview(payload)
+    return [bytes(view[start : start + room]) for start in range(0, len(payload), room)]

@@ -1,0 +1,98 @@
+"""Hashes of message keys, the same numbers as Apache's clients: they decide which partition a key lives on."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["HashingScheme", "boost_hash", "java_string_hash", "key_hash", "murmur3_32"]
+
+_U32: Final = 0xFFFFFFFF
+_U64: Final = 0xFFFFFFFFFFFFFFFF
+_INT_MAX: Final = 0x7FFFFFFF
+
+
+class HashingScheme(enum.IntEnum):
+    """How a key becomes a number. Names and numbers are those of Apache's C++ client."""
+
+    Murmur3_32Hash = 0
+    BoostHash = 1  # what its C++ and Python clients use unless told otherwise
+    JavaStringHash = 2  # what its Java and Go clients use
+
+
+def key_hash(scheme: HashingScheme) -> Callable[[str], int]:
+    """The function from a key to 0 … 2^31 - 1."""
+    return _FUNCTIONS[scheme]
+
+
+def java_string_hash(key: str) -> int:
+    """Java's String.hashCode without its sign: over UTF-16 units."""
+    value = 0
+    for unit in memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"):
+        value = (31 * value + unit) & _U32
+    return value & _INT_MAX
+
+
+def murmur3_32(key: str) -> int:
+    """Murmur3 32 bit with seed 0, without its sign, over UTF-8."""
+    data = key.encode()
+    value = 0
+    whole = len(data) & ~3
+    for start in range(0, whole, 4):
+        value ^= _murmur_mix(int.from_bytes(data[start : start + 4], "little"))
+        value = ((value << 13 | value >> 19) & _U32) * 5 + 0xE6546B64 & _U32
+    if whole < len(data):
+        value ^= _murmur_mix(int.from_bytes(data[whole:], "little"))
+    value ^= len(data)
+    value = (value ^ value >> 16) * 0x85EBCA6B & _U32
+    value = (value ^ value >> 13) * 0xC2B2AE35 & _U32
+    return (value ^ value >> 16) & _INT_MAX
+
+
+def _murmur_mix(word: int) -> int:
+    word = word * 0xCC9E2D51 & _U32
+    return (word << 15 | word >> 17) * 0x1B873593 & _U32
+
+
+def boost_hash(key: str) -> int:
+    """Boost's hash of a string (1.81 and later, 64 bits) as Apache's C++ client cuts it: its low 31 bits."""
+    data = key.encode()
+    length = len(data)
+    weight = _fold(_BOOST_Q)
+    value = weight ^ length
+    whole = length & ~7
+    for start in range(0, whole, 8):
+        weight = weight + _BOOST_Q & _U64
+        value ^= _fold(int.from_bytes(data[start : start + 8], "little") + weight & _U64)
+    weight = weight + _BOOST_Q & _U64
+    value ^= _fold(_boost_tail(data[whole:]) + weight & _U64)
+    return _fold(value + weight & _U64) & _INT_MAX
+
+
+def _boost_tail(rest: bytes) -> int:
+    """The last 0 to 7 bytes as one number; 1 to 3 of them overlap."""
+    size = len(rest)
+    if size >= 4:
+        high = int.from_bytes(rest[-4:], "little") << (size - 4) * 8
+        return high | int.from_bytes(rest[:4], "little")
+    if size == 0:
+        return 0
+    second, third = (size - 1) & 2, size >> 1
+    return rest[second] << second * 8 | rest[third] << third * 8 | rest[0]
+
+
+def _fold(value: int) -> int:
+    """The 128-bit product with a constant, its halves combined."""
+    product = value * _BOOST_K
+    return (product & _U64) ^ (product >> 64)
+
+
+_BOOST_Q: Final = 0x9E3779B97F4A7C15  # the golden ratio
+_BOOST_K: Final = 0xDF442D22CE4859B9  # its square, low half
+
+_FUNCTIONS: Final[dict[HashingScheme, Callable[[str], int]]] = {
+    HashingScheme.BoostHash: boost_hash,
+    HashingScheme.JavaStringHash: java_string_hash,
+    HashingScheme.Murmur3_32Hash: murmur3_32,
+}

@@ -1,0 +1,39 @@
+"""A message on its way out, as the application gave it and before anything is encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+__all__ = ["NO_PROPERTIES", "REPLICATE_NOWHERE", "Outgoing"]
+
+NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
+
+REPLICATE_NOWHERE: Final = ("__local__",)
+"""`replicate_to` of a message with disable_replication (protocol 2.4)."""
+
+
+class Outgoing(NamedTuple):
+    """One message. A named tuple: one is made for every message that is more than a payload."""
+
+    payload: bytes
+    properties: Mapping[str, str] = NO_PROPERTIES
+    key: str | None = None  # routes and compacts
+    key_b64: bool = False  # `key` is the base64 text of a binary key
+    ordering_key: bytes | None = None  # Key_Shared prefers it to the key
+    sequence_id: int | None = None  # None = the producer counts
+    event_time_ms: int = 0  # 0 = none
+    deliver_at_ms: int | None = None  # None = at once
+    replicate_to: tuple[str, ...] = ()  # () = as the namespace says
+    null_value: bool = False  # a tombstone; the payload is empty
+
+    def batches(self) -> bool:
+        """False: it has something that only an entry of its own can carry."""
+        return self.deliver_at_ms is None and not self.replicate_to
+
+    def sticky_key(self) -> bytes | None:
+        """What key-based batches gather by, as Key_Shared dispatches: ordering key, else key."""
+        if self.ordering_key is not None:
+            return self.ordering_key
+        return None if self.key is None else self.key.encode()

@@ -1,0 +1,40 @@
+"""The last steps to an entry: compression, encryption, checksum, in this order (protocol 1.4)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import google_crc32c
+
+from vela.wire.checksum import MAGIC
+from vela.wire.compression import Compression, compress
+from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
+
+__all__ = ["Encrypt", "MessageMetadata", "compress_payload", "seal"]
+
+Encrypt = Callable[[MessageMetadata, bytes], bytes]
+"""Gives the encrypted payload and writes keys, algorithm and parameter into the metadata."""
+
+_U32: Final = struct.Struct(">I")
+_HEAD: Final = struct.Struct(">2sI")
+
+
+def compress_payload(metadata: MessageMetadata, payload: bytes, codec: Compression) -> bytes:
+    """The payload compressed, and the metadata saying so."""
+    if not codec:
+        return payload
+    metadata.compression = codec
+    metadata.uncompressed_size = len(payload)
+    return compress(codec, payload)
+
+
+def seal(metadata: MessageMetadata, payload: bytes, encrypt: Encrypt | None = None) -> bytes:
+    """The entry of a payload that is compressed already. Raises what `encrypt` raises."""
+    if encrypt is not None:
+        payload = encrypt(metadata, payload)
+    serialized = metadata.SerializeToString()
+    head = _U32.pack(len(serialized)) + serialized
+    crc = google_crc32c.extend(google_crc32c.value(head), payload)
+    return b"".join((_HEAD.pack(MAGIC, crc), head, payload))
