@@ -2,7 +2,45 @@
 
 from __future__ import annotations
 
+from vela.schema.avro_schema import AvroSchema
 from vela.schema.base import Schema, SchemaInfo, SchemaType
+from vela.schema.fields import (
+    Array,
+    Boolean,
+    Bytes,
+    CustomEnum,
+    Double,
+    Field,
+    Float,
+    Integer,
+    Long,
+    Map,
+    Null,
+    String,
+)
+from vela.schema.json_schema import JsonSchema
 from vela.schema.primitive import BytesSchema, StringSchema
+from vela.schema.record import Record
 
-__all__ = ["BytesSchema", "Schema", "SchemaInfo", "SchemaType", "StringSchema"]
+__all__ = [
+    "Array",
+    "AvroSchema",
+    "Boolean",
+    "Bytes",
+    "BytesSchema",
+    "CustomEnum",
+    "Double",
+    "Field",
+    "Float",
+    "Integer",
+    "JsonSchema",
+    "Long",
+    "Map",
+    "Null",
+    "Record",
+    "Schema",
+    "SchemaInfo",
+    "SchemaType",
+    "String",
+    "StringSchema",
+]

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from vela.wire.binary.events import Schema as WireSchema
+
 if TYPE_CHECKING:
     from vela.message import Message
 
@@ -44,6 +46,24 @@ class SchemaInfo:
     schema_type: SchemaType
     definition: bytes = b""  # of JSON and Avro: the Avro definition as JSON text
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    def to_wire(self) -> WireSchema | None:
+        """As PRODUCER and SUBSCRIBE carry it; None for bytes, of which the broker is not told."""
+        if self.schema_type < 0:
+            return None
+        return WireSchema(
+            name=self.name, type=int(self.schema_type), data=self.definition, properties=self.properties
+        )
+
+    @classmethod
+    def from_wire(cls, schema: WireSchema) -> SchemaInfo:
+        """As GET_SCHEMA's answer brings it. Raises ValueError for a kind of schema that is not known here."""
+        return cls(
+            name=schema.name,
+            schema_type=SchemaType(schema.type),
+            definition=schema.data,
+            properties=schema.properties,
+        )
 
 
 class Schema(ABC, Generic[T]):

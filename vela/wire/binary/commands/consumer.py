@@ -7,7 +7,9 @@ from typing import Final
 
 from vela.wire import ack_set as ack_sets
 from vela.wire.binary.commands.connection import error_value, frame_of
+from vela.wire.binary.commands.schema import schema_body
 from vela.wire.binary.enums import InitialPosition, ServerError, SubType
+from vela.wire.binary.events import Schema
 from vela.wire.message_id import MessageId
 from vela.wire.pb import vela_pulsar_pb2 as pb
 from vela.wire.varint import UINT64_MASK
@@ -70,6 +72,7 @@ def subscribe(
     sticky_ranges: Sequence[tuple[int, int]] | None = None,
     allow_out_of_order: bool = False,
     properties: Mapping[str, str] = _NO_PROPERTIES,
+    schema: Schema | None = None,
 ) -> bytes:
     """SUBSCRIBE; `start` is for non-durable subscriptions, `sticky_ranges` (inclusive) make Key_Shared STICKY."""
     body = pb.CommandSubscribe(
@@ -90,6 +93,7 @@ def subscribe(
         if type is SubType.KEY_SHARED
         else None,
         metadata=[pb.KeyValue(key=key, value=value) for key, value in properties.items()],
+        schema=None if schema is None else schema_body(schema),
     )
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.SUBSCRIBE, subscribe=body))
 

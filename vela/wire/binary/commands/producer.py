@@ -35,8 +35,9 @@ def producer(
     initial_subscription: str | None = None,
     topic_epoch: int | None = None,
     schema: Schema | None = None,
+    encrypted: bool = False,
 ) -> bytes:
-    """PRODUCER: opens one."""
+    """PRODUCER: opens one. `encrypted`: it promises that every payload will be."""
     body = pb.CommandProducer(
         topic=topic,
         producer_id=producer_id,
@@ -49,6 +50,7 @@ def producer(
         initial_subscription_name=initial_subscription,
         topic_epoch=topic_epoch,
         schema=None if schema is None else schema_body(schema),
+        encrypted=True if encrypted else None,
     )
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.PRODUCER, producer=body))
 

@@ -1,0 +1,113 @@
+"""Records as Avro, read with the version of the schema that they were written with.
+
+Needs the extra `vela[avro]`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vela.errors import InvalidConfiguration
+from vela.schema.base import Schema, SchemaInfo, SchemaType
+from vela.schema.record import Record, RecordField, definition_of
+
+if TYPE_CHECKING:
+    from vela.message import Message
+
+__all__ = ["AvroSchema"]
+
+R = TypeVar("R")
+
+_logger = logging.getLogger(__name__)
+
+
+class AvroSchema(Schema[R]):
+    """Records of one class, or dictionaries, in Avro's binary form without a header.
+
+    The reader needs to know which definition a payload was written with: consumers fetch it once a version
+    (`wants_version`, `add_version`).
+    """
+
+    def __init__(
+        self, record_cls: type[R] | None, schema_definition: Mapping[str, Any] | None = None
+    ) -> None:
+        """`record_cls`: what values are. None: they are dictionaries, described by `schema_definition`.
+
+        Raises InvalidConfiguration when both are missing, or when fastavro is not installed.
+        """
+        try:
+            import fastavro
+        except ImportError:
+            raise InvalidConfiguration("AvroSchema needs fastavro: install vela[avro]") from None
+        self._field: RecordField | None = None
+        if record_cls is not None and issubclass(record_cls, Record):
+            self._field = RecordField(record_cls)
+            definition: Mapping[str, Any] = definition_of(record_cls)
+        elif schema_definition is not None:
+            definition = schema_definition
+        else:
+            raise InvalidConfiguration("AvroSchema needs a subclass of Record, or a schema_definition")
+        super().__init__(record_cls, SchemaType.AVRO, definition, "AVRO")
+        self._avro = fastavro
+        self._definition = definition
+        self._reader = fastavro.parse_schema(json.loads(json.dumps(definition)))
+        self._writers: dict[tuple[str, bytes], Any] = {}
+
+    def encode(self, obj: R) -> bytes:
+        """Raises TypeError for another class, ValueError for values that the definition does not allow."""
+        self._validate_object_type(obj)
+        plain = obj if self._field is None else self._field.to_plain(obj, avro=True)
+        if not isinstance(plain, Mapping):
+            raise TypeError(
+                f"with a definition of your own, values are dictionaries, not {type(obj).__name__}"
+            )
+        buffer = io.BytesIO()
+        self._avro.schemaless_writer(buffer, self._reader, plain)
+        return buffer.getvalue()
+
+    def decode(self, data: bytes) -> R:
+        """Reads what was written with this same definition."""
+        return self._decode(data, None)
+
+    def decode_message(self, msg: Message) -> R:
+        """Reads with the definition of the message's version; with its own when the broker did not know that one."""
+        return self._decode(
+            msg.data(), self._writers.get((_base_topic(msg.topic_name()), msg.schema_version()))
+        )
+
+    def wants_version(self, topic: str, version: bytes) -> bool:
+        """Whether messages of this version cannot be read before `add_version`."""
+        return bool(version) and (_base_topic(topic), version) not in self._writers
+
+    def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
+        """The definition of a version, as the broker has it; None: the broker has none, its own definition is used."""
+        writer = None
+        if info is not None and info.schema_type is SchemaType.AVRO:
+            definition = json.loads(info.definition)
+            # Avro resolves records of one name only; the producer's class may have another.
+            if isinstance(definition, dict) and definition.get("type") == "record":
+                definition["name"] = self._definition.get("name")
+                definition.pop("namespace", None)
+                if "namespace" in self._definition:
+                    definition["namespace"] = self._definition["namespace"]
+            writer = self._avro.parse_schema(definition)
+        else:
+            _logger.warning(
+                "%s has no Avro schema of version %s: reading with the consumer's own", topic, version.hex()
+            )
+        self._writers[(_base_topic(topic), version)] = writer
+
+    def _decode(self, data: bytes, writer: Any) -> R:
+        plain: Any = self._avro.schemaless_reader(io.BytesIO(data), writer or self._reader, self._reader)
+        value: R = plain if self._field is None else self._field.from_plain(plain)
+        return value
+
+
+def _base_topic(topic: str) -> str:
+    """The partitioned topic of a partition: versions are the whole topic's."""
+    base, marker, number = topic.rpartition("-partition-")
+    return base if marker and number.isdecimal() else topic
