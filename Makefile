@@ -14,9 +14,9 @@ help: ## what there is
 run: server ## start Vela: PostgreSQL, broker, console, worker, beat
 	exec $(RUN) -m config.run
 
-test: development ## run all tests; PYTEST="..." is handed on
+test: development ## run all tests, WORKERS=2 files at a time; PYTEST="..." is handed on
 	$(RUN) -m config.run.test_tools
-	$(RUN) -m pytest $(PYTEST)
+	$(RUN) -m pytest --numprocesses=$(or $(WORKERS),2) --dist=loadfile --no-loadscope-reorder $(PYTEST)
 
 demo: python ## give a running Vela's console something to show
 	$(PYTHON) config/run/bootstrap.py demo

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,13 +12,25 @@ from config.run.postgres import PostgresServer
 from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
 from tests.support.vela import VelaProcess, started_vela
 
-_said: list[str] = []
+_said: set[str] = set()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which old PostgreSQL the run was on."""
-    for line in _said:
+    for line in sorted(_said):
         terminalreporter.write_line(line)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of a parallel run hands on what it has to say."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["said"] = sorted(_said)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker has ended: what it had to say."""
+    _said.update(getattr(node, "workeroutput", {}).get("said", ()))
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +52,7 @@ def database_url(postgres: PostgresServer, request: pytest.FixtureRequest) -> It
 def postgres_15_url() -> Iterator[str]:
     """A really started server of the oldest version that Vela supports."""
     with postgres_15() as (url, what):
-        _said.append(f"oldest supported PostgreSQL: tested on {what}")
+        _said.add(f"oldest supported PostgreSQL: tested on {what}")
         yield url
 
 

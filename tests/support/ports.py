@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import random
 import socket
 
 __all__ = ["free_ports"]
 
+# Below what systems hand out to outgoing connections (Linux from 32768, others from 49152): a port from there may
+# be taken by any client between the probe and its use.
+_PORTS = range(10_000, 32_000)
+
+
+def _shuffled() -> list[int]:
+    """The ports this process tries, one after the other; workers of a parallel run have none in common."""
+    worker, workers = (
+        os.environ.get("PYTEST_XDIST_WORKER", "gw0"),
+        os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"),
+    )
+    mine = list(_PORTS[int(worker.removeprefix("gw")) :: int(workers)])
+    random.SystemRandom().shuffle(mine)
+    return mine
+
+
+_untried = _shuffled()
+
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on, all different. Another process may take one before it is used."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+    """Ports that nothing listens on, all different, and none that was given before."""
+    found: list[int] = []
+    while len(found) < count:
+        port = _untried.pop()
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+    return found
