@@ -19,7 +19,7 @@ from broker.core.message_index import (
     chunk_key,
     chunk_of,
 )
-from broker.core.position import LATEST, Position
+from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.position_set import BLOCK_ENTRIES
 
 _BYTES: Final = CHUNK_ENTRIES // 8
@@ -61,6 +61,14 @@ class AckChunks:
     def has(self, ledger_id: int, entry_id: int) -> bool:
         bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
         return bits is not None and bool(bits[(entry_id & CHUNK_MASK) >> 3] >> (entry_id & 7) & 1)
+
+    def highest(self) -> Position:
+        """The last wholly acked entry; EARLIEST when there is none."""
+        for key in sorted(self.bits, reverse=True):
+            if top := int.from_bytes(self.bits[key], "little").bit_length():
+                ledger_id, chunk = chunk_of(key)
+                return Position(ledger_id, (chunk << CHUNK_SHIFT) + top - 1)
+        return EARLIEST
 
     def block(self, ledger_id: int, entry_id: int) -> int:
         """The bits of the 1,024 entries around one (of position_set), bit i the i-th."""

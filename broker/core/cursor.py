@@ -22,7 +22,7 @@ from broker.core.cursor_undo import OverlayRecorder, merge_undo
 from broker.core.errors import InvalidAck
 from broker.core.ledger import LedgerMap
 from broker.core.message_index import IndexMissing, MessageIndex, Range, chunk_of
-from broker.core.position import LATEST, Position
+from broker.core.position import EARLIEST, LATEST, Position
 
 _NOTHING = AckResult(0, False)
 _ONE = AckResult(1, True)
@@ -41,6 +41,7 @@ class Cursor:
         self._overlay: OverlayRecorder | None = None
         self._acked: AckChunks
         self._mark_delete: Position
+        self._highest_acked: Position  # of the bitmaps; at or below mark-delete it says nothing
         self._messages: int
         self._entries: int
         self._bytes: int
@@ -70,6 +71,11 @@ class Cursor:
     def version(self) -> int:
         """Grows with every reset, move and undo, never with an ack."""
         return self._version
+
+    @property
+    def last_acked(self) -> Position:
+        """The last wholly acked entry, beyond which all are unacked; mark-delete when there are no holes."""
+        return max(self._mark_delete, self._highest_acked)
 
     @property
     def has_holes(self) -> bool:
@@ -164,7 +170,7 @@ class Cursor:
         if self._overlay is not None and position == self._overlay.passed_entry:
             self._overlay.ack(position, remaining, self._count_of(position))
         acked = self._acked
-        if acked.bits and acked.has(ledger_id, entry_id):
+        if acked.bits and position <= self._highest_acked and acked.has(ledger_id, entry_id):
             return _NOTHING
         counts = self._index.counts(ledger, entry_id)
         if counts is None:
@@ -260,6 +266,7 @@ class Cursor:
             messages = self._count_of(target)
             left = remaining & (1 << messages) - 1
         self._acked.clear()
+        self._highest_acked = EARLIEST
         self._mark_delete = mark_delete
         self._messages, self._bytes = through
         self._entries = self._ledgers.entries_through(mark_delete)
@@ -374,6 +381,7 @@ class Cursor:
             self._ledgers, self._index, snapshot, act_mark_delete, overlay, self._mark_delete, self._acked
         )
         old, self._acked = self._acked, merged.chunks
+        self._highest_acked = self._acked.highest()
         self._mark_delete = merged.mark_delete
         self._messages, self._entries, self._bytes = merged.totals
         self._version += 1
@@ -417,6 +425,7 @@ class Cursor:
 
     def _load(self, state: CursorState) -> None:
         self._acked = AckChunks(state.chunks)
+        self._highest_acked = self._acked.highest()
         self._mark_delete = state.mark_delete
         self._messages = state.acked_messages
         self._bytes = state.acked_bytes
@@ -462,8 +471,11 @@ class Cursor:
         ledger_id, entry_id = position
         old = self._mark_delete
         touches = old.entry_id + 1 == entry_id and old.ledger_id == ledger_id
-        if not touches and self._ledgers.next_after(old) != position:
+        # In another ledger than mark-delete only a first entry can be next: the others, holes, need no look.
+        if not touches and (entry_id or self._ledgers.next_after(old) != position):
             self._acked.add(ledger_id, entry_id)
+            if position > self._highest_acked:
+                self._highest_acked = position
             return
         if not self._acked:
             self._mark_delete = position

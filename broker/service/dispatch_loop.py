@@ -120,7 +120,7 @@ class DispatchLoop:
             else subscription.cursor.next_unacked
         )
         position = next_wanted(subscription.read_position)
-        has_holes = holds_back or subscription.cursor.has_holes
+        has_holes = holds_back or position <= subscription.cursor.last_acked
         size_bytes = flags = 0
         most = plan.max_entries
         if subscription.dispatch_limit is not None:

@@ -346,11 +346,13 @@ def test_a_hundred_thousand_holes_are_kept_and_close() -> None:
     assert sum(len(bits) for bits in flush.bitmaps.values()) <= 7 * 4096
     state = cursor.snapshot()
     again = Cursor(log.ledgers, log.index, state)
+    assert again.last_acked == cursor.last_acked == Position(1, entries - 2)
     assert again.totals == again.recount() == cursor.totals
     for entry_id in range(0, entries, 2):
         again.ack(Position(1, entry_id))
     assert (again.mark_delete, again.backlog_messages) == (Position(1, entries - 1), 0)
     assert again.snapshot().chunks == ()
+    assert again.last_acked == again.mark_delete
 
 
 def test_undo_defaults_to_nothing_recorded() -> None:

@@ -303,6 +303,7 @@ class CursorMachine(RuleBasedStateMachine):
             assert cursor.is_acked(position) == (mine == 0)
         holes = {Position(ledger, e) for ledger, a, b in cursor.holes() for e in range(a, b + 1)}
         assert holes == {p for p in self.log.sizes if self.whole(p) and p > first_open}
+        assert cursor.last_acked == max(holes, default=cursor.mark_delete)
 
 
 class SmallChunkMachine(CursorMachine):
