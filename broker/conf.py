@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -63,6 +63,7 @@ class BrokerSettings:
     entry_filters: tuple[str, ...]  # VELA_ENTRY_FILTERS: dotted paths, asked before each delivery
     interceptors: tuple[str, ...]  # VELA_INTERCEPTORS: dotted paths, told of each delivery
     filter_reschedule_ms: int  # VELA_FILTER_RESCHEDULE_MS: when a filter is asked about an entry again
+    counts_every_send: bool  # VELA_REDELIVERY_COUNT: every_send, not only what was asked for (explicit)
     refuse_old_clients: bool  # VELA_REFUSE_OLD_CLIENTS: at subscribe, where a topic holds batches
     lock_wait_s: float  # VELA_LOCK_WAIT_S: how long a second broker waits for the first to leave
 
@@ -127,6 +128,8 @@ class BrokerSettings:
             entry_filters=_listed(environment.get("VELA_ENTRY_FILTERS", "")),
             interceptors=_listed(environment.get("VELA_INTERCEPTORS", "")),
             filter_reschedule_ms=read.integer("VELA_FILTER_RESCHEDULE_MS", 1000, least=1),
+            counts_every_send=read.choice("VELA_REDELIVERY_COUNT", ("explicit", "every_send"))
+            == "every_send",
             refuse_old_clients=read.flag("VELA_REFUSE_OLD_CLIENTS", default=True),
             lock_wait_s=read.integer("VELA_LOCK_WAIT_S", 20, least=0),
         )
@@ -177,6 +180,13 @@ class _Reader:
         if raw in ("0", "false", "no", "off"):
             return False
         raise SettingInvalid(f"{name} is {raw!r}: it takes 1 or 0")
+
+    def choice(self, name: str, values: Sequence[str]) -> str:
+        """One of `values`, the first where nothing is said."""
+        value = self._environment.get(name, "").lower() or values[0]
+        if value not in values:
+            raise SettingInvalid(f"{name} is {value!r}: it takes {' or '.join(values)}")
+        return value
 
     def text(self, name: str, default: str, valid: Callable[[str], bool], shape: str) -> str:
         value = self._environment.get(name, "") or default

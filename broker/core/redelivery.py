@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Final
@@ -72,12 +73,14 @@ class ReplaySet(PositionSet):
 
 
 class RedeliveryCounts:
-    """How often redelivery of an entry was asked for (semantics 3.7); ints only."""
+    """How often redelivery of an entry was asked for, or it was sent again (semantics 3.7, 1.6); ints only."""
 
-    __slots__ = ("_counts",)
+    __slots__ = ("_counts", "_every_send")
 
-    def __init__(self) -> None:
+    def __init__(self, *, every_send: bool = False) -> None:
+        """`every_send`: what a lost consumer held counts too, as in Pulsar 2.5 to 2.10."""
         self._counts: dict[int, int] = {}
+        self._every_send = every_send
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -88,6 +91,17 @@ class RedeliveryCounts:
     def increment(self, position: Position) -> None:
         key = position[0] << _ENTRY_BITS | position[1]
         self._counts[key] = self._counts.get(key, 0) + 1
+
+    def returned(self, positions: Iterable[Position]) -> None:
+        """Whoever held these is gone, and they will be sent again without having been asked for."""
+        if self._every_send:
+            for position in positions:
+                self.increment(position)
+
+    def nobody_left(self) -> None:
+        """No consumer is connected, or the first one comes: counts of requests end, those of sends go on."""
+        if not self._every_send:
+            self._counts.clear()
 
     def discard(self, position: Position) -> None:
         if self._counts:

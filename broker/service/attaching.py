@@ -15,6 +15,7 @@ from broker.service.limits import require_consumer_room, unacked_limits
 if TYPE_CHECKING:
     from broker.core.dispatchers.base import Dispatcher
     from broker.core.key_shared import KeySharedPolicy
+    from broker.core.redelivery import RedeliveryCounts
     from broker.service.non_persistent_topic import NonPersistentTopic
     from broker.service.subscription import Subscription
     from broker.service.topic import Topic
@@ -30,8 +31,12 @@ def new_dispatcher(
     *,
     is_durable: bool,
     failover_delay_ms: int | None = None,
+    counts: RedeliveryCounts | None = None,
 ) -> Dispatcher:
-    """A dispatcher without consumers, as settings and policies want it; `failover_delay_ms` None = the setting."""
+    """A dispatcher without consumers, as settings and policies want it; `failover_delay_ms` None = the setting.
+
+    `counts`: what a subscription keeps of redeliveries whoever is connected; None where nothing comes again.
+    """
     settings = topic.services.settings
     return dispatcher_for(
         type_,
@@ -42,6 +47,7 @@ def new_dispatcher(
             max_unacked=unacked_limits(topic, is_durable=is_durable).per_subscription,
             ring_points=settings.key_shared_points if settings.key_shared_consistent_hashing else 0,
             key_shared=key_shared,
+            counts=counts,
         ),
     )
 

@@ -25,6 +25,7 @@ from broker.core.errors import (
 from broker.core.key_shared import AUTO_SPLIT, KeySharedPolicy
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
+from broker.core.redelivery import RedeliveryCounts
 from broker.core.subscription import SubscriptionType
 from broker.service.ack_intake import AckIntake
 from broker.service.active_consumer import ActiveConsumer
@@ -83,7 +84,8 @@ class Subscription:
         self.undo_act_id = 0  # that act
         self.is_paused = False  # by an operator: nothing is dispatched, acks go on
         self.is_deleted = False
-        self._dispatcher = new_dispatcher(topic, type_, AUTO_SPLIT, is_durable=self.is_durable)
+        self._counts = RedeliveryCounts(every_send=topic.services.settings.counts_every_send)
+        self._dispatcher = self._new_dispatcher(AUTO_SPLIT)
         self.dispatch_limit: DispatchLimit | None = None
         self._loop = DispatchLoop(self)
         self._acks = AckIntake(self)
@@ -129,8 +131,15 @@ class Subscription:
 
     def use_type(self, type_: SubscriptionType, key_shared: KeySharedPolicy) -> None:
         """Give entries out by another type from now on; nobody is connected."""
-        self._dispatcher = new_dispatcher(self.topic, type_, key_shared, is_durable=self.is_durable)
         self.type = type_
+        if type_.single_active:
+            self._counts.clear()  # there nothing is counted (semantics 3.7), nor acks taken off
+        self._dispatcher = self._new_dispatcher(key_shared)
+
+    def _new_dispatcher(self, key_shared: KeySharedPolicy) -> Dispatcher:
+        return new_dispatcher(
+            self.topic, self.type, key_shared, is_durable=self.is_durable, counts=self._counts
+        )
 
     def policies_changed(self) -> None:
         """What new limits let through goes out at once."""
@@ -209,8 +218,6 @@ class Subscription:
             clock, (self.topic.dispatch_rate, own), pump=self.pump, replaces=self.dispatch_limit
         )
         self.pump()
-
-    # -- acks ----------------------------------------------------------------------------------------------------
 
     # -- acks ----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from broker.core.dispatchers.key_shared import KeySharedDispatcher
 from broker.core.dispatchers.shared import SharedDispatcher
 from broker.core.dispatchers.single_active import SingleActiveDispatcher
 from broker.core.key_shared import AUTO_SPLIT, KeySharedPolicy
+from broker.core.redelivery import RedeliveryCounts
 from broker.core.subscription import SubscriptionType
 
 __all__ = ["DispatchOptions", "dispatcher_for"]
@@ -27,6 +28,7 @@ class DispatchOptions:
     max_read_entries: int = 100
     ring_points: int = DEFAULT_POINTS  # of one Key_Shared consumer; 0 = ranges that are halved
     key_shared: KeySharedPolicy = AUTO_SPLIT
+    counts: RedeliveryCounts | None = None  # Shared and Key_Shared go on with these
 
 
 def dispatcher_for(subscription_type: SubscriptionType, options: DispatchOptions | None = None) -> Dispatcher:
@@ -44,11 +46,14 @@ def dispatcher_for(subscription_type: SubscriptionType, options: DispatchOptions
                 max_read_entries=reads,
             )
         case SubscriptionType.SHARED:
-            return SharedDispatcher(max_unacked=options.max_unacked, max_read_entries=reads)
+            return SharedDispatcher(
+                max_unacked=options.max_unacked, max_read_entries=reads, counts=options.counts
+            )
         case SubscriptionType.KEY_SHARED:
             return KeySharedDispatcher(
                 policy=options.key_shared,
                 ring_points=options.ring_points,
                 max_unacked=options.max_unacked,
                 max_read_entries=reads,
+                counts=options.counts,
             )

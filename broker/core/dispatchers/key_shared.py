@@ -25,6 +25,7 @@ from broker.core.errors import SubscriptionBusy
 from broker.core.hash_slots import slot_of_position
 from broker.core.key_shared import AUTO_SPLIT, DrainingSlot, KeySharedPolicy, OwnedRanges
 from broker.core.position import Position
+from broker.core.redelivery import RedeliveryCounts
 from broker.core.subscription import SubscriptionType
 
 __all__ = ["KeySharedDispatcher"]
@@ -46,6 +47,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         max_read_entries: int = 100,
         look_ahead: int = LOOK_AHEAD_PER_CONSUMER,
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
+        counts: RedeliveryCounts | None = None,
     ) -> None:
         """`ring_points` of one consumer; 0 = AUTO_SPLIT by halving ranges instead of a ring."""
         super().__init__(
@@ -53,6 +55,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
             max_read_entries=max_read_entries,
             look_ahead=look_ahead,
             max_look_ahead=max_look_ahead,
+            counts=counts,
         )
         self.policy = policy
         self._selector: SlotSelector

@@ -45,14 +45,16 @@ class MultipleActiveDispatcher(ABC):
         max_read_entries: int = 100,
         look_ahead: int = LOOK_AHEAD_PER_CONSUMER,
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
+        counts: RedeliveryCounts | None = None,
     ) -> None:
+        """`counts` may be those of another dispatcher of the same subscription, which gave way to this one."""
         self.max_unacked = max_unacked
         self._look_ahead = look_ahead
         self._max_look_ahead = max_look_ahead
         self._unacked = 0
         self._blocked = False
         self._replay = ReplayQueues()
-        self._counts = RedeliveryCounts()
+        self._counts = counts if counts is not None else RedeliveryCounts()
         self._chunks: dict[
             str, DispatchConsumer
         ] = {}  # uuid of a message not sent whole → who gets its chunks
@@ -144,6 +146,7 @@ class MultipleActiveDispatcher(ABC):
             del self._chunks[uuid]
         for position in held:
             self._released(position)
+        self._counts.returned(held)
         self._leave(consumer)
         if not self.consumers:
             self._forget_all()
@@ -322,7 +325,7 @@ class MultipleActiveDispatcher(ABC):
         self._plan = None
         self._reading = set()
         self._replay.clear()
-        self._counts.clear()
+        self._counts.nobody_left()
         self._chunks.clear()
         self._unacked = 0
         self._blocked = False

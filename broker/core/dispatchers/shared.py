@@ -14,6 +14,7 @@ from broker.core.dispatchers.multiple_active import (
 )
 from broker.core.dispatchers.replay_queues import ANYBODY
 from broker.core.position import Position
+from broker.core.redelivery import RedeliveryCounts
 from broker.core.subscription import SubscriptionType
 
 __all__ = ["SharedDispatcher"]
@@ -44,12 +45,14 @@ class SharedDispatcher(MultipleActiveDispatcher):
         max_read_entries: int = 100,
         look_ahead: int = LOOK_AHEAD_PER_CONSUMER,
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
+        counts: RedeliveryCounts | None = None,
     ) -> None:
         super().__init__(
             max_unacked=max_unacked,
             max_read_entries=max_read_entries,
             look_ahead=look_ahead,
             max_look_ahead=max_look_ahead,
+            counts=counts,
         )
         self._levels: list[_Level] = []
         self._consumers: list[DispatchConsumer] = []
