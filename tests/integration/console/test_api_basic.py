@@ -20,6 +20,7 @@ STATS = "/api/v1/stats"
 def checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The names whose password was checked in full."""
     names: list[str] = []
+
     def counted(request: Any, **credentials: Any) -> Any:
         names.append(credentials["username"])
         return authenticate(request, **credentials)

@@ -6,6 +6,7 @@ import pytest
 
 from broker.core.dispatchers.base import DispatchConsumer, ReadEntry, ReadKind, ReadPlan
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
+from broker.core.dispatchers.multiple_active import LOOK_AHEAD_PER_CONSUMER, LOOK_AHEAD_PER_SUBSCRIPTION
 from broker.core.errors import ConsumerAssignFailed, SubscriptionBusy
 from broker.core.hash_slots import SlotRange
 from broker.core.key_shared import KeySharedPolicy
@@ -25,10 +26,18 @@ def consumer(key: int, permits: int = 0, *ranges: tuple[int, int], max_unacked: 
     return made
 
 
-def sticky(*consumers: DispatchConsumer, out_of_order: bool = False, **limits: int) -> KeySharedDispatcher:
+def sticky(
+    *consumers: DispatchConsumer,
+    out_of_order: bool = False,
+    max_unacked: int = 0,
+    look_ahead: int = LOOK_AHEAD_PER_CONSUMER,
+    max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
+) -> KeySharedDispatcher:
     dispatcher = KeySharedDispatcher(
         policy=KeySharedPolicy(sticky=True, ranges=(SlotRange(0, 0),), allow_out_of_order=out_of_order),
-        **limits,
+        max_unacked=max_unacked,
+        look_ahead=look_ahead,
+        max_look_ahead=max_look_ahead,
     )
     for each in consumers:
         dispatcher.attach(each, KEY_SHARED)
