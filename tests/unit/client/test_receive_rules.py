@@ -1,0 +1,126 @@
+"""Small rules of receiving: who waits, what may be called, where to begin, when a batch is full, zero queues."""
+
+from __future__ import annotations
+
+import pytest
+
+from vela.core.batch_receiving import BatchMeasure
+from vela.core.consumer_state import ConsumerState
+from vela.core.pending_receives import PendingReceives
+from vela.core.start_position import StartPosition
+from vela.core.zero_queue import ZeroQueueBalance
+
+
+class Waiter:
+    def __init__(self) -> None:
+        self.is_done = False
+
+    def done(self) -> bool:
+        return self.is_done
+
+
+def test_s0_21_waiting_receives_are_served_in_the_order_of_their_calls() -> None:
+    pending: PendingReceives[Waiter] = PendingReceives()
+    waiters = [Waiter() for _ in range(3)]
+    for waiter in waiters:
+        pending.add(waiter)
+    assert len(pending) == 3
+    assert [pending.next(), pending.next(), pending.next()] == waiters
+    assert pending.next() is None
+    assert not pending
+
+
+def test_s0_24_who_has_gone_is_passed_over() -> None:
+    pending: PendingReceives[Waiter] = PendingReceives()
+    waiters = [Waiter() for _ in range(4)]
+    for waiter in waiters:
+        pending.add(waiter)
+    waiters[0].is_done = waiters[2].is_done = True
+    assert len(pending) == 2
+    assert pending.next() is waiters[1]
+    assert pending.take_all() == [waiters[3]]
+    assert pending.next() is None
+
+
+@pytest.mark.parametrize(
+    ("state", "receives", "over"),
+    [
+        (ConsumerState.UNINITIALIZED, False, False),
+        (ConsumerState.CONNECTING, True, False),
+        (ConsumerState.READY, True, False),
+        (ConsumerState.CLOSING, False, True),
+        (ConsumerState.CLOSED, False, True),
+        (ConsumerState.FAILED, False, False),
+    ],
+)
+def test_s0_33_which_states_receive(state: ConsumerState, receives: bool, over: bool) -> None:
+    assert (state.can_receive, state.is_over) == (receives, over)
+
+
+@pytest.mark.parametrize(
+    ("start", "inclusive", "kept"),
+    [(-1, False, []), (-1, True, [0, 1, 2, 3]), (1, False, [2, 3]), (1, True, [1, 2, 3])],
+)
+def test_a_start_inside_a_batch(start: int, inclusive: bool, kept: list[int]) -> None:
+    position = StartPosition(ledger_id=3, entry_id=5, batch_index=start, inclusive=inclusive)
+    assert [index for index in range(4) if not position.skips(3, 5, index)] == kept
+    assert not position.skips(3, 6, 0)
+    assert not position.skips(4, 5, 0)
+
+
+def test_a_start_at_a_single_message() -> None:
+    assert StartPosition(ledger_id=3, entry_id=5, batch_index=-1, inclusive=False).skips(3, 5, -1)
+    assert not StartPosition(ledger_id=3, entry_id=5, batch_index=-1, inclusive=True).skips(3, 5, -1)
+
+
+def test_a_batch_receive_takes_what_its_limits_allow() -> None:
+    measure = BatchMeasure(3, 100)
+    assert [measure.add(size) for size in (60, 40, 1)] == [True, True, False]
+    assert BatchMeasure(3, 100).add(500)  # a message larger than the limit goes alone
+    unlimited = BatchMeasure(-1, -1)
+    assert all(unlimited.add(1 << 20) for _ in range(100))
+    assert BatchMeasure(2, -1).is_enough(2, 0, 2, -1)
+    assert not BatchMeasure.is_enough(1, 99, 2, 100)
+    assert BatchMeasure.is_enough(1, 100, 2, 100)
+    assert not BatchMeasure.is_enough(10**6, 10**9, -1, -1)
+
+
+def test_s2_13_a_permit_left_over_is_used_by_the_next_receive() -> None:
+    balance = ZeroQueueBalance()
+    assert balance.grant_for(1) == 1
+    assert balance.grant_for(0) == 0  # cancelled
+    assert balance.grant_for(1) == 0
+    balance.spent(1)
+    assert balance.grant_for(1) == 1
+
+
+def test_s2_6_every_receive_that_waits_has_its_permit() -> None:
+    balance = ZeroQueueBalance()
+    assert [balance.grant_for(1), balance.grant_for(2), balance.grant_for(3)] == [1, 1, 1]
+    assert balance.outstanding == 3
+
+
+def test_s2_8_while_paused_nothing_is_granted() -> None:
+    balance = ZeroQueueBalance(paused=True)
+    assert balance.is_paused
+    assert balance.grant_for(2) == 0
+    balance.resume()
+    assert balance.grant_for(2) == 2
+    balance.pause()
+    balance.spent(2)
+    assert balance.grant_for(1) == 0
+
+
+def test_s2_16_a_new_connection_begins_without_permits() -> None:
+    balance = ZeroQueueBalance()
+    balance.grant_for(1)
+    balance.attached()
+    assert balance.grant_for(1) == 1
+
+
+def test_s0_19_a_discarded_batch_is_made_up_for() -> None:
+    balance = ZeroQueueBalance()
+    balance.grant_for(1)
+    balance.spent(10)
+    assert balance.grant_for(1) == 10
+    assert balance.outstanding == 1

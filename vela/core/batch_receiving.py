@@ -1,0 +1,32 @@
+"""When a batch receive has enough: so many messages, or so many bytes (S0 receiving; defaults of semantics 4)."""
+
+from __future__ import annotations
+
+__all__ = ["BatchMeasure"]
+
+
+class BatchMeasure:
+    """Counts what one batch receive may hand over. Limits of 0 or less are off."""
+
+    __slots__ = ("_max_bytes", "_max_messages", "messages", "size_bytes")
+
+    def __init__(self, max_messages: int, max_bytes: int) -> None:
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+        self.messages = 0
+        self.size_bytes = 0
+
+    def add(self, size_bytes: int) -> bool:
+        """Whether one more message of this size goes in; the first always does."""
+        if self.messages and (
+            (0 < self._max_messages <= self.messages) or 0 < self._max_bytes < self.size_bytes + size_bytes
+        ):
+            return False
+        self.messages += 1
+        self.size_bytes += size_bytes
+        return True
+
+    @staticmethod
+    def is_enough(messages: int, size_bytes: int, max_messages: int, max_bytes: int) -> bool:
+        """A queue of so many messages and bytes fills the batch: no need to wait any longer."""
+        return (0 < max_messages <= messages) or (0 < max_bytes <= size_bytes)

@@ -1,0 +1,28 @@
+"""The states of a consumer (semantics 1.5) and what may be called in each (S0.33)."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["ConsumerState"]
+
+
+class ConsumerState(enum.Enum):
+    """Where a consumer stands."""
+
+    UNINITIALIZED = "uninitialized"  # made, not subscribed yet
+    CONNECTING = "connecting"  # subscribing, or again after a lost link
+    READY = "ready"
+    CLOSING = "closing"
+    CLOSED = "closed"  # by the application, or because it cannot go on
+    FAILED = "failed"  # the broker refused it for good
+
+    @property
+    def can_receive(self) -> bool:
+        """A receive is served, at once or when messages come."""
+        return self in (ConsumerState.READY, ConsumerState.CONNECTING)
+
+    @property
+    def is_over(self) -> bool:
+        """Closing or closed: for good, at the application's wish."""
+        return self in (ConsumerState.CLOSING, ConsumerState.CLOSED)

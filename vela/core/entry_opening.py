@@ -1,0 +1,186 @@
+"""From the bytes of a delivery to its messages, or to the one reason why not (S0.11 to S0.20).
+
+The checks come in the receiver's order (protocol 1.4): checksum, metadata, sizes, decryption, decompression, batch.
+The first that fails decides, and says how many permits the delivery had cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from vela.wire.binary.enums import ValidationError
+from vela.wire.checksum import MAGIC, checksum_ok, with_checksum
+from vela.wire.compression import decompress
+from vela.wire.entry.batches import Message, split_batch
+from vela.wire.entry.decoding import single_message
+from vela.wire.entry.header import parse_metadata
+from vela.wire.errors import BatchCorrupt, DecompressionFailed, MetadataCorrupt, UncompressedSizeExceeded
+from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
+
+__all__ = ["Damaged", "Decrypt", "OpenedEntry", "Undecryptable", "join_chunks", "open_entry"]
+
+Decrypt = Callable[[MessageMetadata, bytes], bytes]
+"""Gives the payload decrypted; raises `Undecryptable` when it cannot."""
+
+_SMALLEST_GROUP_BYTES: Final = 6  # of a batch: size u32 and the two bytes of payload_size
+
+
+class OpenedEntry(NamedTuple):
+    """A delivery that is sound."""
+
+    metadata: MessageMetadata
+    messages: list[Message]  # in batch order; empty for a chunk
+    batch_size: int  # messages in the batch, compacted and acked ones too; 0 = not a batch
+    charged: int  # permits that the broker took for it
+    piece: bytes | None = None  # of a chunk: its payload, decrypted
+
+
+class Damaged(Exception):
+    """The entry is to be thrown away, once, with this reason."""
+
+    def __init__(
+        self,
+        reason: ValidationError,
+        charged: int,
+        text: str,
+        messages: list[Message] | None = None,
+        batch_size: int = 0,
+    ) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.charged = charged  # permits that the broker took for it, as far as can be read
+        self.messages: list[Message] = messages or []  # of a broken batch: what came before the damage
+        self.batch_size = batch_size
+
+
+class Undecryptable(Exception):
+    """No key, or a wrong one. The consumer's failure action says what becomes of the entry (S0.16)."""
+
+    metadata: MessageMetadata
+    payload: bytes  # still encrypted
+    charged: int  # permits that the broker took for it
+
+
+def open_entry(
+    block: bytes,
+    ack_set: int | None,
+    *,
+    max_message_bytes: int,
+    decrypt: Decrypt | None = None,
+) -> OpenedEntry:
+    """The messages of a delivery; those whose bit in `ack_set` is clear, and compacted ones, are left out.
+
+    Raises Damaged, or Undecryptable for an encrypted payload that `decrypt` (None: no keys) cannot read.
+    """
+    if block[:2] != MAGIC:
+        block = with_checksum(block)  # a producer that sends none is taken at its word (protocol 1.2)
+    elif not checksum_ok(block):
+        raise Damaged(
+            ValidationError.CHECKSUM_MISMATCH,
+            _claimed(block, ack_set),
+            "its checksum does not match its bytes",
+        )
+    try:
+        metadata, payload_offset = parse_metadata(block)
+    except MetadataCorrupt as error:
+        raise Damaged(ValidationError.CHECKSUM_MISMATCH, 1, str(error)) from None
+    payload = block[payload_offset:]
+    is_batch = metadata.HasField("num_messages_in_batch")  # present: even a 1 means batch framing (S0.20)
+    batch_size = metadata.num_messages_in_batch if is_batch else 0
+    charged = _charged(batch_size, ack_set)
+    is_chunk = metadata.num_chunks_from_msg > 1 and not is_batch
+    encrypted = len(metadata.encryption_keys) > 0
+    # What was compressed before it was cut may be larger than one message (`join_chunks` checks that), and an
+    # encrypted payload is a little larger than what is inside.
+    declared = 0 if is_chunk else metadata.uncompressed_size
+    if max(declared, 0 if encrypted else len(payload)) > max_message_bytes:
+        raise _too_large(max(declared, len(payload)), max_message_bytes, charged)
+    if encrypted:
+        payload = _decrypted(metadata, payload, decrypt, charged)
+        if len(payload) > max_message_bytes:
+            raise _too_large(len(payload), max_message_bytes, charged)
+    if is_chunk:
+        return OpenedEntry(metadata, [], 0, charged, payload)
+    if metadata.compression:
+        payload = _decompressed(metadata, payload, charged)
+    messages: list[Message] = []
+    if not is_batch:
+        try:
+            messages.append(single_message(metadata, payload))
+        except MetadataCorrupt as error:
+            raise Damaged(ValidationError.CHECKSUM_MISMATCH, charged, str(error)) from None
+        return OpenedEntry(metadata, messages, 0, charged)
+    try:
+        split_batch(metadata, payload, messages)
+    except BatchCorrupt as error:
+        raise Damaged(
+            ValidationError.BATCH_DESERIALIZE_ERROR,
+            charged,
+            str(error),
+            _wanted(messages, ack_set),
+            batch_size,
+        ) from None
+    return OpenedEntry(metadata, _wanted(messages, ack_set), batch_size, charged)
+
+
+def join_chunks(metadata: MessageMetadata, payload: bytes, *, max_joined_bytes: int) -> Message:
+    """The message whose chunks, joined, are `payload`. Raises Damaged, charging what the last chunk cost.
+
+    `metadata` is of its last chunk. Its declared size is bounded like that of a message that was not cut, but by
+    `max_joined_bytes`: the sum of the chunks is what the consumer was ready to hold.
+    """
+    if metadata.compression:
+        if metadata.uncompressed_size > max_joined_bytes:
+            raise _too_large(metadata.uncompressed_size, max_joined_bytes, 1)
+        payload = _decompressed(metadata, payload, 1)
+    try:
+        return single_message(metadata, payload)
+    except MetadataCorrupt as error:
+        raise Damaged(ValidationError.CHECKSUM_MISMATCH, 1, str(error)) from None
+
+
+def _wanted(messages: list[Message], ack_set: int | None) -> list[Message]:
+    if ack_set is None:
+        return messages
+    return [message for message in messages if ack_set >> message.batch_index & 1]
+
+
+def _charged(batch_size: int, ack_set: int | None) -> int:
+    """Permits of a delivery: its messages, without those that were acked before (semantics 3.5)."""
+    if batch_size <= 1:
+        return 1
+    return batch_size if ack_set is None else (ack_set & ((1 << batch_size) - 1)).bit_count()
+
+
+def _claimed(block: bytes, ack_set: int | None) -> int:
+    """As `_charged`, of bytes that are damaged: their count is believed as far as they have room for it."""
+    try:
+        metadata, payload_offset = parse_metadata(block)
+    except MetadataCorrupt:
+        return 1
+    batch_size = metadata.num_messages_in_batch
+    room_bytes = metadata.uncompressed_size if metadata.compression else len(block) - payload_offset
+    return _charged(batch_size, ack_set) if batch_size <= room_bytes // _SMALLEST_GROUP_BYTES else 1
+
+
+def _too_large(size_bytes: int, limit_bytes: int, charged: int) -> Damaged:
+    error = UncompressedSizeExceeded(f"a payload of {size_bytes} bytes, the limit is {limit_bytes}")
+    return Damaged(ValidationError.UNCOMPRESSED_SIZE_CORRUPTION, charged, str(error))
+
+
+def _decrypted(metadata: MessageMetadata, payload: bytes, decrypt: Decrypt | None, charged: int) -> bytes:
+    try:
+        if decrypt is None:
+            raise Undecryptable("it is encrypted, and this consumer has no crypto_key_reader")
+        return decrypt(metadata, payload)
+    except Undecryptable as error:
+        error.metadata, error.payload, error.charged = metadata, payload, charged
+        raise
+
+
+def _decompressed(metadata: MessageMetadata, payload: bytes, charged: int) -> bytes:
+    try:
+        return decompress(metadata.compression, payload, uncompressed_bytes=metadata.uncompressed_size)
+    except DecompressionFailed as error:
+        raise Damaged(ValidationError.DECOMPRESSION_ERROR, charged, str(error)) from None

@@ -1,0 +1,29 @@
+"""Where a consumer begins: messages before its start are passed over here (protocol 3.7, 3.10).
+
+The broker sends the whole entry that a start message id names; which of its messages come before the start is for the
+client to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["StartPosition"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPosition:
+    """A start message id, of a seek or of a subscription that is not durable."""
+
+    ledger_id: int
+    entry_id: int
+    batch_index: int  # -1 = the entry as a whole
+    inclusive: bool  # the message itself is wanted
+
+    def skips(self, ledger_id: int, entry_id: int, batch_index: int) -> bool:
+        """A message of the start's own entry lies before the start. Other entries are the broker's business."""
+        if ledger_id != self.ledger_id or entry_id != self.entry_id:
+            return False
+        if self.batch_index < 0 or batch_index < 0:
+            return not self.inclusive
+        return batch_index < self.batch_index or (batch_index == self.batch_index and not self.inclusive)
