@@ -1,7 +1,7 @@
 """From the payload of a batch to its messages.
 
 A producer's batches are mostly long runs of groups that differ in nothing but payload and sequence id. A run is cut by
-one `struct` in C: 0.55 us a message of 100 bytes, where parsing every SingleMessageMetadata takes 1.6.
+one `struct` in C: 0.45 us a message of 100 bytes, where parsing every SingleMessageMetadata takes 2.6.
 """
 
 from __future__ import annotations
