@@ -31,10 +31,11 @@ class FrameDecoder:
     copy), one spread over many is joined once when its last piece is there.
     """
 
-    __slots__ = ("_max_frame_bytes", "_missing", "_needed", "_parts", "_start")
+    __slots__ = ("_missing", "_needed", "_parts", "_start", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int) -> None:
-        self._max_frame_bytes = max_frame_bytes  # of totalSize, as announced
+        self.max_frame_bytes = max_frame_bytes
+        """Of totalSize, as announced. May be set while frames come; counts from the next frame on."""
         self._start = bytearray()  # sizes and command of a frame not yet complete
         self._needed = (
             _HEAD_BYTES  # bytes `_start` must reach; grows by the command's size once that is known
@@ -77,8 +78,8 @@ class FrameDecoder:
             self._continue(data, position, frames)
 
     def _check(self, total: int, command_bytes: int) -> None:
-        if total > self._max_frame_bytes:
-            raise FrameTooLarge(f"a frame of {total} bytes; the limit is {self._max_frame_bytes}")
+        if total > self.max_frame_bytes:
+            raise FrameTooLarge(f"a frame of {total} bytes; the limit is {self.max_frame_bytes}")
         if command_bytes + 4 > total:
             raise MalformedFrame(f"a command of {command_bytes} bytes in a frame of {total}")
 

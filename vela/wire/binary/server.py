@@ -12,9 +12,10 @@ from typing import Final
 
 from vela.wire.binary import commands
 from vela.wire.binary.commands import NO_REQUEST
-from vela.wire.binary.decoding import decode_event, parse_command
+from vela.wire.binary.decoding import decode_event
 from vela.wire.binary.enums import ServerError, SubType
 from vela.wire.binary.events import Connect, Event, Schema, Unsupported
+from vela.wire.binary.fields import parse_command
 from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, FrameDecoder
 from vela.wire.errors import LocalProtocolError, MalformedCommand, RemoteProtocolError, UnexpectedCommand
 from vela.wire.message_id import MessageId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vela.wire.binary.decoding import parse_command
+from vela.wire.binary.fields import parse_command
 from vela.wire.binary.frames import FrameDecoder
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 

@@ -43,13 +43,15 @@ def connect(
     protocol_version: int,
     auth_method: str | None = None,
     auth_data: bytes | None = None,
+    proxy_to_broker_url: str | None = None,
 ) -> bytes:
-    """CONNECT: the first frame of a client."""
+    """CONNECT: the first frame of a client; `proxy_to_broker_url` is the host:port a proxy is asked for."""
     body = pb.CommandConnect(
         client_version=client_version,
         protocol_version=protocol_version,
         auth_method_name=auth_method,
         auth_data=auth_data,
+        proxy_to_broker_url=proxy_to_broker_url,
         feature_flags=pb.FeatureFlags(supports_auth_refresh=True),
     )
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.CONNECT, connect=body))

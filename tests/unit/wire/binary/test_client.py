@@ -1,0 +1,412 @@
+"""The client engine: states, replies, what it refuses, and that it reads whatever the broker's builders write."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vela.wire.binary import commands, replies
+from vela.wire.binary.client import DEFAULT_MAX_MESSAGE_BYTES, ClientEngine, ConnectionState
+from vela.wire.binary.enums import ServerError, SubType
+from vela.wire.binary.events import Connect, Schema
+from vela.wire.binary.frames import FRAME_PADDING_BYTES, payload_frame_head, simple_frame
+from vela.wire.binary.reply_decoding import _NEVER_ASKED
+from vela.wire.binary.server import ServerEngine
+from vela.wire.errors import (
+    FrameTooLarge,
+    LocalProtocolError,
+    MalformedCommand,
+    RemoteProtocolError,
+    UnexpectedCommand,
+)
+from vela.wire.message_id import EARLIEST, MessageId
+from vela.wire.pb import vela_pulsar_pb2 as pb
+
+LIMIT = 1_000_000
+CONNECTED = commands.connected(server_version="Vela test", protocol_version=21, max_message_bytes=LIMIT)
+
+
+def connected_engine() -> ClientEngine:
+    engine = ClientEngine(client_version="Vela test")
+    engine.connect()
+    engine.receive(CONNECTED)
+    return engine
+
+
+def state_of(engine: ClientEngine) -> ConnectionState:
+    """A call, so that mypy does not take the state for what it was before."""
+    return engine.state
+
+
+def frame(command: pb.BaseCommand) -> bytes:
+    return simple_frame(command.SerializePartialToString())
+
+
+def test_the_two_engines_shake_hands() -> None:
+    server = ServerEngine(server_version="Vela 1", max_message_bytes=LIMIT)
+    client = ClientEngine(client_version="Vela test")
+    assert client.state is ConnectionState.START
+    (event,) = server.receive(
+        client.connect(auth_method="token", auth_data=b"t", proxy_to_broker_url="b:6650")
+    )
+    assert event == Connect(
+        client_version="Vela test",
+        protocol_version=21,
+        auth_method="token",
+        auth_data=b"t",
+        proxy_to_broker_url="b:6650",
+        supports_auth_refresh=True,
+    )
+    assert state_of(client) is ConnectionState.CONNECTING
+    server.send_connected()
+    (reply,) = client.receive(b"".join(server.data_to_send()))
+    assert reply == replies.Connected(server_version="Vela 1", protocol_version=21, max_message_bytes=LIMIT)
+    assert state_of(client) is ConnectionState.CONNECTED
+    assert (client.server_version, client.protocol_version, client.max_message_bytes) == ("Vela 1", 21, LIMIT)
+
+
+def test_credentials_are_asked_for_in_the_handshake_and_later() -> None:
+    server = ServerEngine(server_version="Vela 1", max_message_bytes=LIMIT)
+    client = ClientEngine(client_version="Vela test")
+    server.receive(client.connect(auth_method="token", auth_data=b"old"))
+    server.send_auth_challenge("token", b"again")
+    assert client.receive(b"".join(server.data_to_send())) == [
+        replies.AuthChallenge(auth_method="token", challenge=b"again")
+    ]
+    server.receive(client.auth_response("token", b"new"))
+    server.send_connected()
+    server.send_auth_challenge("token", b"")
+    assert client.receive(b"".join(server.data_to_send()))[1:] == [
+        replies.AuthChallenge(auth_method="token", challenge=b"")
+    ]
+
+
+def test_connect_is_said_once() -> None:
+    with pytest.raises(LocalProtocolError):
+        connected_engine().connect()
+
+
+@pytest.mark.parametrize("early", [commands.ping(), commands.success(1), CONNECTED])
+def test_a_broker_says_nothing_before_connect_is_sent(early: bytes) -> None:
+    with pytest.raises(UnexpectedCommand, match="start"):
+        ClientEngine(client_version="x").receive(early)
+
+
+@pytest.mark.parametrize("early", [commands.ping(), commands.success(1)])
+def test_until_connected_only_what_decides_about_it_may_come(early: bytes) -> None:
+    engine = ClientEngine(client_version="x")
+    engine.connect()
+    with pytest.raises(UnexpectedCommand, match="connecting"):
+        engine.receive(early)
+
+
+def test_a_second_connected_breaks_the_protocol() -> None:
+    engine = connected_engine()
+    with pytest.raises(UnexpectedCommand, match="CONNECTED must not"):
+        engine.receive(CONNECTED)
+    with pytest.raises(LocalProtocolError):
+        engine.receive(commands.ping())
+
+
+def test_a_refused_connection_takes_nothing_more() -> None:
+    engine = ClientEngine(client_version="x")
+    engine.connect()
+    refused = commands.error(commands.NO_REQUEST, ServerError.AUTHENTICATION_ERROR, "no")
+    assert engine.receive(refused) == [replies.Refusal(-1, ServerError.AUTHENTICATION_ERROR, "no")]
+    assert engine.state is ConnectionState.FAILED
+
+
+def test_a_refused_request_leaves_the_connection_alone() -> None:
+    engine = connected_engine()
+    refused = commands.error(7, ServerError.CONSUMER_BUSY, "no")
+    assert engine.receive(refused) == [replies.Refusal(7, ServerError.CONSUMER_BUSY, "no")]
+    assert engine.state is ConnectionState.CONNECTED
+
+
+def test_the_brokers_limit_counts_once_it_is_known() -> None:
+    engine = ClientEngine(client_version="x")
+    engine.connect()
+    assert engine.max_message_bytes == DEFAULT_MAX_MESSAGE_BYTES
+    engine.receive(CONNECTED)
+    at_the_limit = LIMIT + FRAME_PADDING_BYTES
+    engine.receive(at_the_limit.to_bytes(4, "big") + bytes(4))
+    with pytest.raises(FrameTooLarge):
+        connected_engine().receive((at_the_limit + 1).to_bytes(4, "big") + bytes(4))
+
+
+EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
+    (commands.ping(), replies.Ping()),
+    (commands.pong(), replies.Pong()),
+    (commands.success(1), replies.Success(1)),
+    (
+        commands.error(2, ServerError.PRODUCER_FENCED, "ä"),
+        replies.Refusal(2, ServerError.PRODUCER_FENCED, "ä"),
+    ),
+    (commands.partition_metadata_response(3, 0), replies.Partitions(request_id=3, partitions=0)),
+    (
+        commands.partition_metadata_failed(3, ServerError.TOPIC_NOT_FOUND, "no"),
+        replies.Refusal(3, ServerError.TOPIC_NOT_FOUND, "no"),
+    ),
+    (
+        commands.lookup_response(4, url="pulsar://b:1", proxy_through_service_url=True),
+        replies.Located(
+            request_id=4,
+            url="pulsar://b:1",
+            url_tls=None,
+            redirect=False,
+            authoritative=True,
+            proxy_through_service_url=True,
+        ),
+    ),
+    (
+        commands.lookup_response(4, url="pulsar://b:1", proxy_through_service_url=False, redirect=True),
+        replies.Located(
+            request_id=4,
+            url="pulsar://b:1",
+            url_tls=None,
+            redirect=True,
+            authoritative=True,
+            proxy_through_service_url=False,
+        ),
+    ),
+    (
+        commands.lookup_failed(4, ServerError.SERVICE_NOT_READY, "wait"),
+        replies.Refusal(4, ServerError.SERVICE_NOT_READY, "wait"),
+    ),
+    (
+        commands.topics_of_namespace(5, ["a", "b"]),
+        replies.TopicsOfNamespace(
+            request_id=5,
+            topics=["a", "b"],
+            topics_hash=commands.topics_hash(["a", "b"]),
+            changed=True,
+            filtered=False,
+        ),
+    ),
+    (
+        commands.producer_success(
+            6, name="p", last_sequence_id=9, schema_version=b"12345678", topic_epoch=3, ready=False
+        ),
+        replies.ProducerSuccess(
+            request_id=6,
+            name="p",
+            last_sequence_id=9,
+            schema_version=b"12345678",
+            topic_epoch=3,
+            ready=False,
+        ),
+    ),
+    (
+        commands.producer_success(6, name="p"),
+        replies.ProducerSuccess(
+            request_id=6, name="p", last_sequence_id=-1, schema_version=b"", topic_epoch=None, ready=True
+        ),
+    ),
+    (
+        commands.send_error(7, -1, ServerError.CHECKSUM_ERROR, "bad"),
+        replies.SendError(7, -1, ServerError.CHECKSUM_ERROR, "bad"),
+    ),
+    (commands.close_producer(7, request_id=commands.NO_REQUEST), replies.CloseProducer(producer_id=7)),
+    (commands.close_consumer(8, request_id=commands.NO_REQUEST), replies.CloseConsumer(consumer_id=8)),
+    (commands.ack_response(8, request_id=9), replies.AckResponse(8, 9)),
+    (
+        commands.ack_response(8, request_id=9, code=ServerError.METADATA_ERROR, message="no"),
+        replies.Refusal(9, ServerError.METADATA_ERROR, "no"),
+    ),
+    (
+        commands.active_consumer_change(8, is_active=True),
+        replies.ActiveConsumerChange(consumer_id=8, is_active=True),
+    ),
+    (commands.reached_end_of_topic(8), replies.EndOfTopic(consumer_id=8)),
+    (
+        commands.last_message_id(10, last=EARLIEST, mark_delete=MessageId(1, 2, 3)),
+        replies.LastMessageId(request_id=10, last=EARLIEST, mark_delete=MessageId(1, 2, 3)),
+    ),
+    (
+        commands.schema_response(
+            11, Schema(name="s", type=4, data=b"{}", properties={"a": "b"}), b"version1"
+        ),
+        replies.SchemaFound(
+            request_id=11,
+            schema=Schema(name="s", type=4, data=b"{}", properties={"a": "b"}),
+            version=b"version1",
+        ),
+    ),
+    (commands.schema_version(12, b"version1"), replies.SchemaVersion(request_id=12, version=b"version1")),
+    (
+        commands.schema_refused(13, ServerError.TOPIC_NOT_FOUND, "no", creating=False),
+        replies.Refusal(13, ServerError.TOPIC_NOT_FOUND, "no"),
+    ),
+    (
+        commands.schema_refused(13, ServerError.INCOMPATIBLE_SCHEMA, "no", creating=True),
+        replies.Refusal(13, ServerError.INCOMPATIBLE_SCHEMA, "no"),
+    ),
+    (
+        commands.consumer_stats_response(
+            14,
+            consumer_name="c",
+            type=SubType.KEY_SHARED,
+            address="a",
+            connected_since="now",
+            permits=5,
+            unacked_messages=6,
+            blocked=True,
+            backlog_entries=7,
+            message_rate_out=1.5,
+            bytes_rate_out=2.5,
+            redeliver_rate=3.5,
+        ),
+        replies.ConsumerStats(
+            request_id=14,
+            consumer_name="c",
+            type="Key_Shared",
+            address="a",
+            connected_since="now",
+            permits=5,
+            unacked_messages=6,
+            blocked=True,
+            backlog_entries=7,
+            message_rate_out=1.5,
+            bytes_rate_out=2.5,
+            redeliver_rate=3.5,
+        ),
+    ),
+    (
+        commands.consumer_stats_failed(14, ServerError.CONSUMER_NOT_FOUND, "no"),
+        replies.Refusal(14, ServerError.CONSUMER_NOT_FOUND, "no"),
+    ),
+    (
+        b"".join(commands.message_frame(8, -1, -2, 3, 4, 2**70, b"entry", 5)),
+        replies.Message(8, -1, -2, 3, -1, 4, 2**70, 5, b"entry"),
+    ),
+    (
+        b"".join(commands.message_frame(8, 1, 2, -1, 0, None, b"entry")),
+        replies.Message(8, 1, 2, -1, -1, 0, None, None, b"entry"),
+    ),
+    (
+        commands.send_receipt(7, -1, ledger_id=-1, entry_id=-1, highest_sequence_id=-1),
+        replies.Receipt(7, -1, -1, -1, -1),
+    ),
+    (commands.send_receipt(7, 8, ledger_id=9, entry_id=10), replies.Receipt(7, 8, None, 9, 10)),
+    (
+        frame(
+            pb.BaseCommand(
+                type=pb.BaseCommand.TOPIC_MIGRATED,
+                topicMigrated=pb.CommandTopicMigrated(
+                    resource_id=1, resource_type=pb.CommandTopicMigrated.Producer
+                ),
+            )
+        ),
+        replies.Unknown(name="TOPIC_MIGRATED"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "reply"), EVERY_REPLY)
+def test_what_the_brokers_builders_write_is_read(data: bytes, reply: replies.Reply) -> None:
+    assert connected_engine().receive(data) == [reply]
+
+
+@given(
+    st.lists(st.sampled_from(EVERY_REPLY), max_size=12),
+    st.lists(st.integers(1, 60), min_size=1, max_size=30),
+)
+def test_s0_2_replies_do_not_depend_on_how_the_bytes_are_cut(
+    said: list[tuple[bytes, replies.Reply]], sizes: list[int]
+) -> None:
+    stream = b"".join(data for data, _ in said)
+    engine = connected_engine()
+    heard: list[replies.Reply] = []
+    position = 0
+    for size in itertools.cycle(sizes):
+        if position >= len(stream):
+            break
+        heard += engine.receive(bytearray(stream[position : position + size]))
+        position += size
+    assert heard == [reply for _, reply in said]
+
+
+UINT32 = st.integers(0, 2**32 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(
+    st.integers(0, 2**64 - 1),
+    INT64,
+    INT64,
+    st.integers(-1, 2**31 - 1),
+    UINT32,
+    st.none() | st.integers(0, 2**200),
+    st.binary(min_size=1, max_size=50),
+    st.none() | UINT32,
+)
+def test_a_message_of_any_numbers_is_read_as_it_was_written(
+    consumer_id: int,
+    ledger_id: int,
+    entry_id: int,
+    partition: int,
+    redelivery_count: int,
+    ack_set: int | None,
+    entry: bytes,
+    epoch: int | None,
+) -> None:
+    written = commands.message_frame(
+        consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, entry, epoch
+    )
+    assert connected_engine().receive(b"".join(written)) == [
+        replies.Message(
+            consumer_id, ledger_id, entry_id, partition, -1, redelivery_count, ack_set, epoch, entry
+        )
+    ]
+
+
+@given(st.binary(max_size=300), st.lists(st.sampled_from(EVERY_REPLY), max_size=3))
+def test_garbage_raises_nothing_but_protocol_errors(
+    garbage: bytes, before: list[tuple[bytes, replies.Reply]]
+) -> None:
+    stream = b"".join(data for data, _ in before) + garbage
+    good = [reply for _, reply in before]
+    try:
+        heard: list[object] = list(connected_engine().receive(stream))
+    except RemoteProtocolError as error:
+        heard = list(error.events)
+    assert heard[: len(good)] == good
+
+
+@pytest.mark.parametrize(
+    "kind",
+    sorted(
+        set(pb.BaseCommand.Type.values())
+        - {pb.BaseCommand.PING, pb.BaseCommand.PONG, pb.BaseCommand.AUTH_CHALLENGE}
+        - set(_NEVER_ASKED)
+    ),
+)
+def test_a_command_without_its_required_fields_is_malformed_or_not_a_brokers(
+    kind: pb.BaseCommand.Type.ValueType,
+) -> None:
+    command = pb.BaseCommand(type=kind).SerializeToString()
+    data = payload_frame_head(command, 1) + b"x" if kind == pb.BaseCommand.MESSAGE else simple_frame(command)
+    engine = connected_engine()
+    with pytest.raises((MalformedCommand, UnexpectedCommand)):
+        engine.receive(data)
+    assert engine.state is ConnectionState.FAILED
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [commands.flow(1, 1), commands.subscribe("t", "s", type=SubType.SHARED, consumer_id=1, request_id=1)],
+)
+def test_a_clients_command_is_not_taken_from_a_broker(sent: bytes) -> None:
+    with pytest.raises(UnexpectedCommand, match="client's command"):
+        connected_engine().receive(sent)
+
+
+def test_an_error_code_of_a_newer_broker_is_unknown_error() -> None:
+    body = pb.CommandError(request_id=1, message="new").SerializePartialToString() + b"\x10\x7f"
+    command = b"\x08\x0e" + bytes([(14 << 3) | 2, len(body)]) + body
+    assert connected_engine().receive(simple_frame(command)) == [
+        replies.Refusal(1, ServerError.UNKNOWN_ERROR, "new")
+    ]

@@ -1,0 +1,158 @@
+"""The client's end of a connection of Pulsar's binary protocol, without the connection: `server`'s mirror.
+
+Bytes go in and replies come out. What a client says are the builders of `commands`: only CONNECT and
+AUTH_RESPONSE depend on where the handshake stands and are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from vela.wire.binary import commands
+from vela.wire.binary.fields import name_of, parse_command
+from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, FrameDecoder
+from vela.wire.binary.replies import Connected, Refusal, Reply
+from vela.wire.binary.reply_decoding import decode_reply
+from vela.wire.binary.server import PROTOCOL_VERSION, ConnectionState
+from vela.wire.errors import LocalProtocolError, MalformedCommand, RemoteProtocolError, UnexpectedCommand
+from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
+
+__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "ClientEngine", "ConnectionState"]
+
+DEFAULT_MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
+"""The largest message of a broker that does not say its limit (protocol 1.3)."""
+
+_EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
+_ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
+    ConnectionState.START: frozenset(),
+    ConnectionState.CONNECTING: frozenset(
+        {BaseCommand.CONNECTED, BaseCommand.AUTH_CHALLENGE, BaseCommand.ERROR}
+    ),
+    ConnectionState.CONNECTED: _EVERY_TYPE - {BaseCommand.CONNECTED},
+    ConnectionState.FAILED: frozenset(),
+}
+"""Which command types each state takes."""
+
+
+class ClientEngine:
+    """One connection.
+
+    Driver's loop: write `connect`, then `receive` what comes and handle the replies in order; nothing else may
+    be sent before `state` is CONNECTED. After a RemoteProtocolError handle its `events`, then close. A
+    `Refusal` that answers no request ends the connection: the state is FAILED from then on.
+    """
+
+    __slots__ = (
+        "_accepts",
+        "_decoder",
+        "_state",
+        "client_version",
+        "max_message_bytes",
+        "protocol_version",
+        "server_version",
+    )
+
+    def __init__(self, *, client_version: str) -> None:
+        self._decoder = FrameDecoder(DEFAULT_MAX_MESSAGE_BYTES + FRAME_PADDING_BYTES)
+        self._enter(ConnectionState.START)
+        self.client_version = client_version
+        self.server_version = ""
+        """Free text of the broker, "" before CONNECTED."""
+        self.protocol_version = 0
+        """The lower of the two peers' versions, 0 before CONNECTED."""
+        self.max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES
+        """The largest message the broker takes and sends: metadata and payload as they travel."""
+
+    @property
+    def state(self) -> ConnectionState:
+        """Where the handshake stands."""
+        return self._state
+
+    def _enter(self, state: ConnectionState) -> None:
+        self._state = state
+        self._accepts = _ACCEPTS[state]
+
+    def connect(
+        self,
+        *,
+        auth_method: str | None = None,
+        auth_data: bytes | None = None,
+        proxy_to_broker_url: str | None = None,
+    ) -> bytes:
+        """CONNECT, the first frame. `proxy_to_broker_url` is host:port of the broker wanted behind a proxy.
+
+        Raises LocalProtocolError when called twice.
+        """
+        if self._state is not ConnectionState.START:
+            raise LocalProtocolError(f"CONNECT is sent once: the connection is {self._state.value}")
+        self._enter(ConnectionState.CONNECTING)
+        return commands.connect(
+            client_version=self.client_version,
+            protocol_version=PROTOCOL_VERSION,
+            auth_method=auth_method,
+            auth_data=auth_data,
+            proxy_to_broker_url=proxy_to_broker_url,
+        )
+
+    def auth_response(self, method: str, data: bytes) -> bytes:
+        """AUTH_RESPONSE to an AUTH_CHALLENGE, in the handshake or later."""
+        return commands.auth_response(
+            client_version=self.client_version,
+            protocol_version=PROTOCOL_VERSION,
+            auth_method=method,
+            data=data,
+        )
+
+    def receive(self, data: bytes | bytearray | memoryview) -> list[Reply]:
+        """Takes bytes of the broker; gives the commands they complete, in order.
+
+        Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with
+        the replies before the violation in its `events`; the state is then FAILED. Raises LocalProtocolError
+        when called in that state.
+        """
+        if self._state is ConnectionState.FAILED:
+            raise LocalProtocolError("the connection has failed: close it, do not feed it")
+        frames: list[Frame] = []
+        replies: list[Reply] = []
+        failure: RemoteProtocolError | None = None
+        try:
+            self._decoder.feed_into(data, frames)
+        except RemoteProtocolError as error:
+            failure = error
+        try:
+            for frame in frames:
+                command = parse_command(frame.command)
+                if command.type not in self._accepts:
+                    self._refuse(command)
+                reply = decode_reply(command, frame)
+                replies.append(reply)
+                if type(reply) is Connected or type(reply) is Refusal:
+                    self._advance(reply)
+        except RemoteProtocolError as error:
+            failure = error
+        if failure is not None:
+            self._enter(ConnectionState.FAILED)
+            failure.events = tuple(replies)
+            raise failure
+        return replies
+
+    def _advance(self, reply: Connected | Refusal) -> None:
+        if isinstance(reply, Refusal):
+            if self._state is ConnectionState.CONNECTING or reply.request_id == commands.NO_REQUEST:
+                self._enter(ConnectionState.FAILED)
+            return
+        self.server_version = reply.server_version
+        self.protocol_version = min(PROTOCOL_VERSION, max(reply.protocol_version, 0))
+        if reply.max_message_bytes is not None:
+            self.max_message_bytes = reply.max_message_bytes
+            self._decoder.max_frame_bytes = reply.max_message_bytes + FRAME_PADDING_BYTES
+        self._enter(ConnectionState.CONNECTED)
+
+    def _refuse(self, command: BaseCommand) -> None:
+        # A missing or unknown type reads as the enum's first value.
+        if not command.HasField("type"):
+            raise MalformedCommand("the command's type is missing or unknown")
+        raise UnexpectedCommand(
+            f"{name_of(command.type)} must not be sent while the connection is {self._state.value}"
+        )

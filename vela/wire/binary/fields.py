@@ -1,0 +1,80 @@
+"""What decoding a client's and a broker's commands has in common. All raise MalformedCommand on what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from google.protobuf.message import DecodeError
+
+from vela.wire.binary.events import Schema
+from vela.wire.errors import MalformedCommand
+from vela.wire.message_id import MessageId
+from vela.wire.pb import vela_pulsar_pb2 as pb
+from vela.wire.varint import signed64
+
+__all__ = [
+    "complete",
+    "message_id_of",
+    "name_of",
+    "parse_command",
+    "properties_of",
+    "schema_of",
+    "text_of",
+]
+
+_parse: Final = pb.BaseCommand.FromString  # through the class each time it costs 0.2 us more
+
+
+class _Body(Protocol):
+    def IsInitialized(self) -> bool: ...  # noqa: N802 - protobuf's name
+
+
+def parse_command(data: bytes) -> pb.BaseCommand:
+    """A serialized BaseCommand, parsed."""
+    try:
+        return _parse(data)
+    except DecodeError:
+        raise MalformedCommand("the command is not valid protobuf") from None
+
+
+def complete(body: _Body, command: pb.BaseCommand) -> None:
+    """upb accepts a message without its required fields; this is where they are missed."""
+    if not body.IsInitialized():
+        if not command.HasField("type"):
+            raise MalformedCommand("the command's type is missing or unknown")
+        raise MalformedCommand(f"{name_of(command.type)} lacks a required field")
+
+
+def name_of(kind: pb.BaseCommand.Type.ValueType) -> str:
+    """The command's name, as the protocol has it: "SUBSCRIBE"."""
+    return pb.BaseCommand.Type.Name(kind)
+
+
+def text_of(value: object) -> str:
+    """A text field; upb hands back bytes where a string is not UTF-8."""
+    if not isinstance(value, str):
+        raise MalformedCommand("a text field of the command is not UTF-8")
+    return value
+
+
+def properties_of(pairs: Iterable[pb.KeyValue]) -> dict[str, str]:
+    """Key-value pairs; the last of equal keys counts."""
+    return {text_of(pair.key): text_of(pair.value) for pair in pairs}
+
+
+def schema_of(body: pb.Schema) -> Schema:
+    """A schema."""
+    return Schema(
+        name=text_of(body.name),
+        type=body.type,
+        data=body.schema_data,
+        properties=properties_of(body.properties),
+    )
+
+
+def message_id_of(body: pb.MessageIdData) -> MessageId:
+    """A message id; its ack set and first chunk are left out."""
+    return MessageId(
+        signed64(body.ledgerId), signed64(body.entryId), body.partition, body.batch_index, body.batch_size
+    )

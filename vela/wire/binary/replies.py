@@ -1,0 +1,279 @@
+"""What a broker says: one class a command, as `ClientEngine.receive` gives them.
+
+Ids of entries and sequence ids are signed 64 bits (-1 travels as 2^64-1); producer, consumer and request ids
+are the client's own. What comes for every message is a named tuple (see `events`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from vela.wire.binary.enums import ServerError
+from vela.wire.binary.events import Schema
+from vela.wire.message_id import MessageId
+
+__all__ = [
+    "AckResponse",
+    "ActiveConsumerChange",
+    "Answer",
+    "AuthChallenge",
+    "CloseConsumer",
+    "CloseProducer",
+    "Connected",
+    "ConsumerStats",
+    "EndOfTopic",
+    "LastMessageId",
+    "Located",
+    "Message",
+    "Partitions",
+    "Ping",
+    "Pong",
+    "ProducerSuccess",
+    "Receipt",
+    "Refusal",
+    "Reply",
+    "SchemaFound",
+    "SchemaVersion",
+    "SendError",
+    "Success",
+    "TopicsOfNamespace",
+    "Unknown",
+]
+
+
+class Message(NamedTuple):
+    """MESSAGE: one entry, that is one message or one batch."""
+
+    consumer_id: int
+    ledger_id: int
+    entry_id: int
+    partition: int  # -1 = the broker did not say
+    batch_index: int  # -1 in what brokers send; the batch is split here
+    redelivery_count: int  # of the entry; 0 = first delivery
+    ack_set: int | None  # bit i set = index i is to be processed; None = all
+    consumer_epoch: int | None  # of the SUBSCRIBE or REDELIVER this answers, None = none was sent
+    entry_block: bytes  # everything after the command: checksum, metadata, payload, for `vela.wire.entry`
+
+
+class Receipt(NamedTuple):
+    """SEND_RECEIPT: an entry is stored."""
+
+    producer_id: int
+    sequence_id: int
+    highest_sequence_id: int | None  # None = the SEND had none
+    ledger_id: int  # -1 with entry_id -1: a duplicate that was dropped
+    entry_id: int
+
+
+class AckResponse(NamedTuple):
+    """ACK_RESPONSE: the ack is applied. One that is not comes as a `Refusal`."""
+
+    consumer_id: int
+    request_id: int
+
+
+class Success(NamedTuple):
+    """SUCCESS."""
+
+    request_id: int
+
+
+class Refusal(NamedTuple):
+    """ERROR, or any answer that says why not."""
+
+    request_id: int  # -1 = answers no request: the connection itself is refused
+    code: ServerError
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """CONNECTED: the broker takes this client."""
+
+    server_version: str
+    protocol_version: int  # the lower of the two peers'
+    max_message_bytes: int | None  # None = the broker did not say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthChallenge:
+    """AUTH_CHALLENGE: answer with fresh credentials."""
+
+    auth_method: str | None
+    challenge: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ping:
+    """PING: answer with PONG at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pong:
+    """PONG."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitions:
+    """PARTITIONED_METADATA_RESPONSE."""
+
+    request_id: int
+    partitions: int  # 0 = not partitioned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """LOOKUP_RESPONSE: who serves the topic."""
+
+    request_id: int
+    url: str | None  # pulsar://host:port
+    url_tls: str | None  # pulsar+ssl://host:port
+    redirect: bool  # ask there, do not connect for the topic yet
+    authoritative: bool  # to be repeated in the redirected question
+    proxy_through_service_url: bool  # connect to the service URL and name `url` in CONNECT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsOfNamespace:
+    """GET_TOPICS_OF_NAMESPACE_RESPONSE."""
+
+    request_id: int
+    topics: Sequence[str]  # full names, partitions one by one; empty when not `changed`
+    topics_hash: str | None
+    changed: bool  # False: the hash that the question gave is still right
+    filtered: bool  # the broker applied the pattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSuccess:
+    """PRODUCER_SUCCESS."""
+
+    request_id: int
+    name: str
+    last_sequence_id: int  # highest stored under the name, -1 = none
+    schema_version: bytes  # b"" = the topic has no schema
+    topic_epoch: int | None
+    ready: bool  # False: queued, another PRODUCER_SUCCESS to the same request follows
+
+
+class SendError(NamedTuple):
+    """SEND_ERROR: that entry is not stored."""
+
+    producer_id: int
+    sequence_id: int  # the higher of the SEND's two
+    code: ServerError
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseProducer:
+    """CLOSE_PRODUCER by the broker: attach again."""
+
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseConsumer:
+    """CLOSE_CONSUMER by the broker: attach again."""
+
+    consumer_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveConsumerChange:
+    """ACTIVE_CONSUMER_CHANGE: a Failover consumer is, or is no more, the one that receives."""
+
+    consumer_id: int
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndOfTopic:
+    """REACHED_END_OF_TOPIC: the topic is terminated and everything was sent."""
+
+    consumer_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastMessageId:
+    """GET_LAST_MESSAGE_ID_RESPONSE."""
+
+    request_id: int
+    last: MessageId  # EARLIEST (-1:-1) = the topic holds nothing
+    mark_delete: MessageId | None  # of the subscription, None = the broker did not say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaFound:
+    """GET_SCHEMA_RESPONSE."""
+
+    request_id: int
+    schema: Schema
+    version: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaVersion:
+    """GET_OR_CREATE_SCHEMA_RESPONSE."""
+
+    request_id: int
+    version: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerStats:
+    """CONSUMER_STATS_RESPONSE; rates are per second."""
+
+    request_id: int
+    consumer_name: str
+    type: str  # "Exclusive", "Shared", "Failover", "Key_Shared"
+    address: str
+    connected_since: str  # ISO 8601
+    permits: int
+    unacked_messages: int
+    blocked: bool  # by the limit of unacked messages
+    backlog_entries: int
+    message_rate_out: float
+    bytes_rate_out: float
+    redeliver_rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """A broker's command that means nothing here; nothing of ours waits for it."""
+
+    name: str
+
+
+Answer = (
+    Success
+    | Refusal
+    | AckResponse
+    | ProducerSuccess
+    | Partitions
+    | Located
+    | TopicsOfNamespace
+    | LastMessageId
+    | SchemaFound
+    | SchemaVersion
+    | ConsumerStats
+)
+"""What answers a request: each has a `request_id`."""
+
+Reply = (
+    Message
+    | Receipt
+    | Answer
+    | Connected
+    | AuthChallenge
+    | Ping
+    | Pong
+    | SendError
+    | CloseProducer
+    | CloseConsumer
+    | ActiveConsumerChange
+    | EndOfTopic
+    | Unknown
+)
