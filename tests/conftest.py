@@ -75,6 +75,13 @@ def django_db_modify_db_settings(postgres: PostgresServer) -> None:
         connections[alias].settings_dict.update(parts)
 
 
+@pytest.fixture(scope="session")
+def shared_vela() -> Iterator[VelaProcess]:
+    """A whole Vela shared by the tests of the client: give topics names of the test's own, kill nothing."""
+    with started_vela() as process:
+        yield process
+
+
 @pytest.fixture(scope="module")
 def vela() -> Iterator[VelaProcess]:
     """A whole Vela, started as `make run` starts it, shared by a module."""

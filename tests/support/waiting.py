@@ -1,12 +1,13 @@
-"""Bounded waits on conditions, for what happens in other processes."""
+"""Bounded waits on conditions, for what happens in other processes or elsewhere on the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["wait_until"]
+__all__ = ["until", "wait_until"]
 
 T = TypeVar("T")
 
@@ -20,3 +21,17 @@ def wait_until(condition: Callable[[], T], what: str, *, timeout_s: float = 10.0
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout_s:.0f} s in vain for {what}")
         time.sleep(every_s)
+
+
+async def until(
+    condition: Callable[[], T], what: str, *, timeout_s: float = 10.0, every_s: float = 0.005
+) -> T:
+    """As `wait_until`, for what happens on the event loop of the test."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while True:
+        if value := condition():
+            return value
+        if loop.time() > deadline:
+            raise AssertionError(f"waited {timeout_s:.0f} s in vain for {what}")
+        await asyncio.sleep(every_s)

@@ -28,7 +28,7 @@ PROTOCOL_VERSION: Final = 21
 
 _ACTIVE_CHANGE_VERSION: Final = 12  # clients below it close on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # clients below it close on CLOSE_PRODUCER and CLOSE_CONSUMER
-_END_OF_TOPIC_CLIENT: Final = "Pulsar-Java"  # all others close on REACHED_END_OF_TOPIC
+_END_OF_TOPIC_CLIENTS: Final = ("Pulsar-Java", "Vela-")  # all others close on REACHED_END_OF_TOPIC
 _END_OF_TOPIC_VERSION: Final = 9  # older ones do not know it
 
 
@@ -332,9 +332,9 @@ class ServerEngine:
             self._write(commands.active_consumer_change(consumer_id, is_active=is_active))
 
     def send_reached_end_of_topic(self, consumer_id: int) -> None:
-        """REACHED_END_OF_TOPIC; left out for all but Java clients, which alone survive it."""
+        """REACHED_END_OF_TOPIC; left out for all but Java's and Vela's clients, which alone survive it."""
         if (
-            self.client_version.startswith(_END_OF_TOPIC_CLIENT)
+            self.client_version.startswith(_END_OF_TOPIC_CLIENTS)
             and self.protocol_version >= _END_OF_TOPIC_VERSION
         ):
             self._write(commands.reached_end_of_topic(consumer_id))

@@ -210,7 +210,7 @@ def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
 
 
 def reached_end_of_topic(consumer_id: int) -> bytes:
-    """REACHED_END_OF_TOPIC: for Java clients only, others close their connection (protocol 5, pitfall 8)."""
+    """REACHED_END_OF_TOPIC: for Java's and Vela's clients; others close their connection (protocol 5, pitfall 8)."""
     body = pb.CommandReachedEndOfTopic(consumer_id=consumer_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.REACHED_END_OF_TOPIC, reachedEndOfTopic=body))
 

@@ -59,9 +59,16 @@ def _partitions_frame(body: pb.CommandPartitionedTopicMetadataResponse) -> bytes
     return frame_of(pb.BaseCommand(type=kind, partitionMetadataResponse=body))
 
 
-def lookup(topic: str, *, request_id: int, authoritative: bool = False) -> bytes:
-    """LOOKUP."""
-    body = pb.CommandLookupTopic(topic=topic, request_id=request_id, authoritative=authoritative)
+def lookup(
+    topic: str, *, request_id: int, authoritative: bool = False, listener_name: str | None = None
+) -> bytes:
+    """LOOKUP; `authoritative` repeats what a redirection said."""
+    body = pb.CommandLookupTopic(
+        topic=topic,
+        request_id=request_id,
+        authoritative=authoritative,
+        advertised_listener_name=listener_name,
+    )
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.LOOKUP, lookupTopic=body))
 
 
@@ -92,13 +99,20 @@ def lookup_failed(request_id: int, code: ServerError, message: str) -> bytes:
 
 
 def get_topics_of_namespace(
-    namespace: str, *, request_id: int, mode: TopicsMode = TopicsMode.PERSISTENT
+    namespace: str,
+    *,
+    request_id: int,
+    mode: TopicsMode = TopicsMode.PERSISTENT,
+    pattern: str | None = None,
+    known_hash: str | None = None,
 ) -> bytes:
-    """GET_TOPICS_OF_NAMESPACE of "tenant/namespace"."""
+    """GET_TOPICS_OF_NAMESPACE of "tenant/namespace"; `known_hash` is that of the list the client has."""
     body = pb.CommandGetTopicsOfNamespace(
         request_id=request_id,
         namespace=namespace,
         mode=pb.CommandGetTopicsOfNamespace.Mode.ValueType(mode),
+        topics_pattern=pattern,
+        topics_hash=known_hash,
     )
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.GET_TOPICS_OF_NAMESPACE, getTopicsOfNamespace=body))
 

@@ -1,0 +1,87 @@
+"""Connections, look-ups, topics of a namespace and schemas, against the broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.waiting import until
+from vela import errors
+from vela.aio import Client
+from vela.wire.binary import commands, replies
+from vela.wire.binary.events import Schema
+
+
+async def open_producer(client: Client, topic: str) -> None:
+    connection = await client.connection_for(topic)
+    answer = await connection.request(
+        lambda request_id: commands.producer(topic, producer_id=1, request_id=request_id), timeout_s=10
+    )
+    assert isinstance(answer, replies.ProducerSuccess)
+
+
+async def test_s0_2_both_transports_shake_hands_and_ask(service_url: str, topic: str) -> None:
+    async with Client(service_url) as client:
+        assert await client.get_topic_partitions(topic) == [topic]
+        connection = await client.connection_for(topic)
+        assert connection.server_version
+        assert connection.max_message_bytes >= 5 * 1024 * 1024
+
+
+async def test_one_connection_serves_look_ups_and_topics(service_url: str, topic: str) -> None:
+    async with Client(service_url) as client:
+        first = await client.connection_for(topic)
+        assert await client.connection_for(f"{topic}-other") is first
+        assert client.pool.connections == [first]
+
+
+async def test_topics_of_a_namespace_and_their_hash(service_url: str, topic: str) -> None:
+    async with Client(service_url) as client:
+        await open_producer(client, topic)
+        answer = await client.get_topics_of_namespace("public/default")
+        assert topic in answer.topics
+        again = await client.get_topics_of_namespace("public/default", known_hash=answer.topics_hash)
+        assert (again.changed, list(again.topics)) == (False, [])
+
+
+async def test_schemas_are_stored_and_found(service_url: str, topic: str) -> None:
+    async with Client(service_url) as client:
+        await open_producer(client, topic)
+        with pytest.raises(errors.TopicNotFound):
+            await client.get_schema(topic)
+        schema = Schema(
+            name="s", type=2, data=b'{"type":"record","name":"R","fields":[]}', properties={"a": "b"}
+        )
+        version = await client.get_or_create_schema(topic, schema)
+        assert await client.get_or_create_schema(topic, schema) == version
+        found = await client.get_schema(topic)
+        assert (found.schema.type, found.schema.data, found.version) == (schema.type, schema.data, version)
+        assert (await client.get_schema(topic, version)).schema.data == schema.data
+
+
+async def test_what_the_broker_refuses_is_raised(service_url: str, topic: str) -> None:
+    async with Client(service_url) as client:
+        with pytest.raises(errors.TopicNotFound, match="does not exist"):
+            await client.get_or_create_schema(topic, Schema(name="s", type=1, data=b"", properties={}))
+        with pytest.raises(errors.InvalidTopicName):
+            await client.get_topic_partitions("persistent://a/b")
+
+
+async def test_a_large_frame_passes_both_ways_of_cutting(service_url: str, topic: str) -> None:
+    async with Client(service_url) as client:
+        connection = await client.connection_for(topic)
+        before = connection.next_request_id()
+        for _ in range(2000):
+            connection.write(commands.ping())
+        assert await client.partitions(topic) == 0
+        assert connection.next_request_id() > before
+
+
+async def test_close_ends_all_connections(service_url: str, topic: str) -> None:
+    client = Client(service_url)
+    connection = await client.connection_for(topic)
+    await client.close()
+    assert connection.is_lost
+    await client.close()
+    with pytest.raises(errors.AlreadyClosed):
+        await client.get_topic_partitions(topic)
+    await until(lambda: not client.pool.connections, "all closed")

@@ -1,0 +1,256 @@
+"""A broker of the test's own, in the test's own event loop: it answers as the script says, right or wrong.
+
+    async with ScriptedPeer.started() as peer:
+        peer.on(events.Subscribe, lambda link, event: link.engine.send_error(event.request_id, …))
+        client = Client(peer.url)
+        …
+        assert peer.count(events.Lookup) == 1
+
+Without a script every command is answered as a broker does that has nothing to deliver. What a script writes to
+`link.engine` leaves when the script returns; at other times call `link.flush()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from websockets.asyncio.server import ServerConnection
+from websockets.asyncio.server import serve as serve_websocket
+from websockets.exceptions import ConnectionClosed
+
+from vela.wire.binary import events
+from vela.wire.binary.server import ServerEngine
+from vela.wire.errors import RemoteProtocolError
+from vela.wire.message_id import EARLIEST
+
+__all__ = ["LEDGER_ID", "Link", "ScriptedPeer"]
+
+LEDGER_ID = 77  # of everything that is sent to it
+MAX_MESSAGE_BYTES = 1_000_000
+
+E = TypeVar("E", bound=events.Event)
+Script = Callable[["Link", Any], None]
+
+
+class Link:
+    """One client's connection."""
+
+    def __init__(
+        self, engine: ServerEngine, write: Callable[[bytes], None], drop: Callable[[], None]
+    ) -> None:
+        self.engine = engine
+        self.heard: list[events.Event] = []
+        """What came over it."""
+        self.is_open = True
+        self.stored = 0
+        """How many SENDs the default script answered."""
+        self._write = write
+        self._drop = drop
+
+    def flush(self) -> None:
+        """Send what the engine holds."""
+        if data := b"".join(self.engine.data_to_send()):
+            self._write(data)
+
+    def raw(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.flush()
+        self._write(data)
+
+    def drop(self) -> None:
+        """Break the connection, without a goodbye."""
+        self.is_open = False
+        self._drop()
+
+    def deliver(self, consumer_id: int, entry: bytes, *, entry_id: int, **fields: Any) -> None:
+        """MESSAGE, at once."""
+        fields.setdefault("ledger_id", LEDGER_ID)
+        self.engine.send_message(consumer_id, entry_id=entry_id, entry=entry, **fields)
+        self.flush()
+
+
+class ScriptedPeer:
+    """What it heard, over all links, and how it answers."""
+
+    def __init__(self, *, websocket: bool = False, tls: ssl.SSLContext | None = None) -> None:
+        self.links: list[Link] = []
+        """All that ever were, oldest first."""
+        self.heard: list[events.Event] = []
+        """All commands, in the order they came."""
+        self.is_listening = False
+        self.max_message_bytes = MAX_MESSAGE_BYTES
+        self.port = 0
+        self._websocket = websocket
+        self._tls = tls
+        self._scripts: dict[type, Script] = {}
+        self._server: Any = None
+
+    @classmethod
+    @asynccontextmanager
+    async def started(
+        cls, *, websocket: bool = False, tls: ssl.SSLContext | None = None
+    ) -> AsyncIterator[ScriptedPeer]:
+        """One that listens; at the end everything is dropped."""
+        peer = cls(websocket=websocket, tls=tls)
+        await peer.listen()
+        try:
+            yield peer
+        finally:
+            await peer.stop()
+
+    @property
+    def url(self) -> str:
+        """What a client is given."""
+        if self._websocket:
+            return f"{'wss' if self._tls else 'ws'}://127.0.0.1:{self.port}"
+        return f"{'pulsar+ssl' if self._tls else 'pulsar'}://127.0.0.1:{self.port}"
+
+    @property
+    def open_links(self) -> list[Link]:
+        """Those that are not broken."""
+        return [link for link in self.links if link.is_open]
+
+    @property
+    def link(self) -> Link:
+        """The latest."""
+        return self.links[-1]
+
+    def on(self, kind: type[E], script: Callable[[Link, E], None]) -> None:
+        """Answer commands of this kind so, in place of the default."""
+        self._scripts[kind] = script
+
+    def forget_script(self, kind: type[events.Event]) -> None:
+        """The default again."""
+        self._scripts.pop(kind, None)
+
+    def count(self, kind: type[events.Event]) -> int:
+        """How many commands of this kind came."""
+        return len(self.of(kind))
+
+    def of(self, kind: type[E]) -> list[E]:
+        """The commands of this kind."""
+        return [event for event in self.heard if isinstance(event, kind)]
+
+    async def listen(self) -> None:
+        """Begin to take connections, on the same port as before."""
+        if self._websocket:
+            server = await serve_websocket(
+                self._serve_websocket, "127.0.0.1", self.port, ssl=self._tls, compression=None, max_size=None
+            )
+            self._server, sockets = server, server.server.sockets
+        else:
+            plain = await asyncio.start_server(self._serve_tcp, "127.0.0.1", self.port, ssl=self._tls)
+            self._server, sockets = plain, plain.sockets
+        self.port = sockets[0].getsockname()[1]
+        self.is_listening = True
+
+    async def stop(self) -> None:
+        """Drop all links and take no more connections."""
+        self.is_listening = False
+        self._server.close()
+        for link in self.open_links:
+            link.drop()
+        await self._server.wait_closed()
+
+    def _new_link(self, write: Callable[[bytes], None], drop: Callable[[], None]) -> Link:
+        engine = ServerEngine(server_version="Scripted", max_message_bytes=self.max_message_bytes)
+        link = Link(engine, write, drop)
+        self.links.append(link)
+        return link
+
+    def _hear(self, link: Link, data: bytes) -> None:
+        try:
+            heard = list(link.engine.receive(data))
+        except RemoteProtocolError as error:
+            raise AssertionError(f"the client broke the protocol: {error}") from error
+        for event in heard:
+            link.heard.append(event)
+            self.heard.append(event)
+            script = self._scripts.get(type(event))
+            if script is not None:
+                script(link, event)
+            else:
+                self.answer(link, event)
+        if link.is_open:
+            link.flush()
+
+    async def _serve_tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        link = self._new_link(writer.write, writer.transport.abort)
+        try:
+            while data := await reader.read(1 << 18):
+                self._hear(link, data)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            link.is_open = False
+            writer.close()
+
+    async def _serve_websocket(self, socket: ServerConnection) -> None:
+        unsent: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def send() -> None:
+            while True:
+                await socket.send(await unsent.get())
+
+        link = self._new_link(unsent.put_nowait, socket.transport.abort)
+        sender = asyncio.create_task(send())
+        try:
+            async for data in socket:
+                assert isinstance(data, bytes), "the protocol is binary"
+                self._hear(link, data)
+        except ConnectionClosed:
+            pass
+        finally:
+            link.is_open = False
+            sender.cancel()
+
+    def answer(self, link: Link, event: events.Event) -> None:
+        """What a broker with nothing to deliver says; scripts may fall back on it."""
+        engine = link.engine
+        match event:
+            case events.Connect():
+                engine.send_connected()
+            case events.Ping():
+                engine.send_pong()
+            case events.PartitionMetadata():
+                engine.send_partition_metadata(event.request_id, 0)
+            case events.Lookup():
+                engine.send_lookup(event.request_id, url=f"pulsar://127.0.0.1:{self.port}")
+            case events.OpenProducer():
+                engine.send_producer_success(event.request_id, name=event.producer_name or "made-by-broker")
+            case events.Send():
+                engine.send_receipt(
+                    event.producer_id,
+                    event.sequence_id,
+                    ledger_id=LEDGER_ID,
+                    entry_id=link.stored,
+                    highest_sequence_id=event.highest_sequence_id,
+                )
+                link.stored += 1
+            case events.Ack():
+                if event.request_id is not None:
+                    engine.send_ack_response(event.consumer_id, event.request_id)
+            case events.GetLastMessageId():
+                engine.send_last_message_id(event.request_id, last=EARLIEST, mark_delete=EARLIEST)
+            case events.GetTopicsOfNamespace():
+                engine.send_topics_of_namespace(event.request_id, [], known_hash=event.topics_hash)
+            case events.GetOrCreateSchema():
+                engine.send_schema_version(event.request_id, bytes(8))
+            case (
+                events.Subscribe()
+                | events.CloseProducer()
+                | events.CloseConsumer()
+                | events.Unsubscribe()
+                | events.Seek()
+            ):
+                engine.send_success(event.request_id)
+            case events.Unsupported():
+                engine.send_unsupported(event, "not in this test")
+            case events.Flow() | events.Redeliver() | events.Pong() | events.AuthResponse():
+                pass
+            case _:
+                raise AssertionError(f"the script has no answer to {event}")

@@ -1,0 +1,55 @@
+"""How connections are encrypted (semantics S0.6 to S0.9)."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vela.errors import InvalidConfiguration
+
+__all__ = ["TlsOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsOptions:
+    """What the client trusts and shows."""
+
+    trust_certs_file_path: str | None = (
+        None  # PEM; None or "" = the system's certificates, else this file's alone
+    )
+    allow_insecure_connection: bool = False  # take any certificate
+    validate_hostname: bool = False  # the certificate must name the host connected to
+    certificate_file_path: str | None = None  # the client's own, PEM
+    private_key_file_path: str | None = None  # of it, PEM
+
+    def context(self) -> ssl.SSLContext:
+        """For one client's connections. Raises InvalidConfiguration when a file cannot be used."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = self.validate_hostname and not self.allow_insecure_connection
+        if self.allow_insecure_connection:
+            context.verify_mode = ssl.CERT_NONE
+        elif self.trust_certs_file_path:
+            _load(
+                "tls_trust_certs_file_path", lambda: context.load_verify_locations(self.trust_certs_file_path)
+            )
+        else:
+            context.load_default_certs()
+        if bool(self.certificate_file_path) != bool(self.private_key_file_path):
+            raise InvalidConfiguration(
+                "give tls_certificate_file_path and tls_private_key_file_path together, or neither"
+            )
+        if certificate := self.certificate_file_path:
+            _load(
+                "tls_certificate_file_path and tls_private_key_file_path",
+                lambda: context.load_cert_chain(certificate, self.private_key_file_path),
+            )
+        return context
+
+
+def _load(names: str, load: Callable[[], None]) -> None:
+    try:
+        load()
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidConfiguration(f"{names}: {error}") from error

@@ -1,0 +1,41 @@
+"""What a connection needs of what carries its bytes, and the other way round."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+__all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "ByteChannel", "ByteReceiver"]
+
+HIGH_WATER_BYTES: Final = 1024 * 1024
+"""With so much unsent a connection is not writable."""
+LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
+"""Below it, it is again."""
+
+
+class ByteReceiver(Protocol):
+    """Called by the channel, on the event loop."""
+
+    def on_bytes(self, data: bytes) -> None:
+        """What came, in order, however cut."""
+
+    def on_lost(self, error: Exception | None) -> None:
+        """Once, when the channel is gone; None = closed in order."""
+
+    def on_pause(self) -> None:
+        """Too much is unsent."""
+
+    def on_resume(self) -> None:
+        """Enough has been sent."""
+
+
+class ByteChannel(Protocol):
+    """A way to the broker."""
+
+    def write(self, data: bytes) -> None:
+        """Sends, or keeps until it can be sent."""
+
+    def close(self) -> None:
+        """Sends what is unsent, then closes. May be called twice."""
+
+    def abort(self) -> None:
+        """Closes at once. May be called twice."""

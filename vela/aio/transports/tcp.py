@@ -1,0 +1,82 @@
+"""The binary protocol over TCP, encrypted or not."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+
+from vela.aio.transports.channel import HIGH_WATER_BYTES, LOW_WATER_BYTES, ByteReceiver
+from vela.core.service_url import BrokerAddress
+
+__all__ = ["TcpChannel", "connect_socket", "open_tcp"]
+
+
+class TcpChannel(asyncio.Protocol):
+    """A `ByteChannel` that is an asyncio protocol."""
+
+    def __init__(self, receiver: ByteReceiver) -> None:
+        self._receiver = receiver
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.BaseProtocol."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        self._receiver.on_bytes(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.BaseProtocol."""
+        self._receiver.on_lost(exc)
+
+    def pause_writing(self) -> None:
+        """See asyncio.BaseProtocol."""
+        self._receiver.on_pause()
+
+    def resume_writing(self) -> None:
+        """See asyncio.BaseProtocol."""
+        self._receiver.on_resume()
+
+    def write(self, data: bytes) -> None:
+        """See `ByteChannel`."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """See `ByteChannel`."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """See `ByteChannel`."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+async def open_tcp(
+    address: BrokerAddress, receiver: ByteReceiver, *, tls: ssl.SSLContext | None, no_delay: bool
+) -> TcpChannel:
+    """Connect; the TLS handshake included. Raises OSError (ssl.SSLError is one)."""
+    channel = TcpChannel(receiver)
+    await connect_socket(address, channel, tls=tls, no_delay=no_delay)
+    return channel
+
+
+async def connect_socket(
+    address: BrokerAddress, protocol: asyncio.Protocol, *, tls: ssl.SSLContext | None, no_delay: bool
+) -> None:
+    """Connect `protocol` to an address, trying all that its name stands for."""
+    transport, _ = await asyncio.get_running_loop().create_connection(
+        lambda: protocol,
+        address.host,
+        address.port,
+        ssl=tls,
+        server_hostname=address.host if tls is not None else None,
+        happy_eyeballs_delay=0.25,
+    )
+    # asyncio sets TCP_NODELAY on every TCP socket, so that switching it off is what has to be done.
+    transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(no_delay))

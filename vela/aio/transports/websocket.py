@@ -1,0 +1,175 @@
+"""The binary protocol inside binary WebSocket messages: `/ws/binary`.
+
+The protocol engine of `websockets` is driven from an asyncio protocol directly: bytes go from the socket to the
+connection within one call, without a task, a queue or a future for each message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Final
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidHandshake, InvalidStatus
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Response
+from websockets.protocol import State
+from websockets.uri import parse_uri
+
+from vela.aio.transports.channel import HIGH_WATER_BYTES, LOW_WATER_BYTES, ByteReceiver
+from vela.aio.transports.tcp import connect_socket
+from vela.core.service_url import BrokerAddress
+from vela.errors import AuthenticationError, AuthorizationError, ConnectError
+
+__all__ = ["WebSocketChannel", "open_websocket"]
+
+_MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+"""Of a WebSocket message: the broker puts what it has into one. Pulsar's frames inside have their own limit."""
+_CLOSE_TIMEOUT_S: Final = 5.0
+_REFUSED: Final = {401: AuthenticationError, 403: AuthorizationError}
+_DATA: Final = frozenset((Opcode.BINARY, Opcode.CONT))
+
+
+class WebSocketChannel(asyncio.Protocol):
+    """A `ByteChannel` that is an asyncio protocol."""
+
+    def __init__(self, address: BrokerAddress, receiver: ByteReceiver) -> None:
+        self._receiver = receiver
+        self._address = address
+        self._engine = ClientProtocol(parse_uri(address.url), max_size=_MAX_MESSAGE_BYTES)
+        self._transport: asyncio.Transport | None = None
+        self._closing: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+
+    async def handshake(self) -> None:
+        """Ask for the upgrade and await it. Raises ConnectError, AuthenticationError, AuthorizationError."""
+        self._engine.send_request(self._engine.connect())
+        self._send()
+        await self._opened
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.BaseProtocol."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        engine = self._engine
+        engine.receive_data(data)
+        for event in engine.events_received():
+            if isinstance(event, Frame):
+                if event.opcode in _DATA:
+                    self._receiver.on_bytes(
+                        event.data if isinstance(event.data, bytes) else bytes(event.data)
+                    )
+                elif event.opcode is Opcode.TEXT:
+                    engine.fail(1003, "binary frames only")
+            elif isinstance(event, Response):
+                self._answered()
+        self._send()
+        if engine.state is State.CLOSED or engine.close_expected():
+            self._expect_end()
+
+    def _answered(self) -> None:
+        error = self._engine.handshake_exc
+        if self._opened.done():
+            return
+        if error is None:
+            self._opened.set_result(None)
+        else:
+            self._fail(_refusal(self._address, error))
+
+    def _fail(self, error: Exception) -> None:
+        if not self._opened.done():
+            self._opened.set_exception(error)
+            self._opened.exception()  # nobody may be waiting
+
+    def eof_received(self) -> None:
+        """See asyncio.Protocol."""
+        self._engine.receive_eof()
+        self._send()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.BaseProtocol."""
+        if self._closing is not None:
+            self._closing.cancel()
+        self._fail(ConnectError(f"{self._address.url} closed the connection instead of upgrading it"))
+        code = self._engine.close_code
+        if exc is None and code is not None and code not in (1000, 1001, 1005, 1006):
+            exc = ConnectionError(f"closed with {code} {self._engine.close_reason}".rstrip())
+        self._receiver.on_lost(exc)
+
+    def pause_writing(self) -> None:
+        """See asyncio.BaseProtocol."""
+        self._receiver.on_pause()
+
+    def resume_writing(self) -> None:
+        """See asyncio.BaseProtocol."""
+        self._receiver.on_resume()
+
+    def write(self, data: bytes) -> None:
+        """See `ByteChannel`: one message."""
+        if self._engine.state is State.OPEN:
+            self._engine.send_binary(data)
+            self._send()
+
+    def close(self) -> None:
+        """See `ByteChannel`."""
+        if self._engine.state is State.OPEN:
+            self._engine.send_close(1000)
+            self._send()
+            self._expect_end()
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """See `ByteChannel`."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _send(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        for data in self._engine.data_to_send():
+            if data:
+                transport.write(data)
+            elif transport.can_write_eof():  # b"" means the end, which TLS cannot say by itself
+                transport.write_eof()
+            else:
+                transport.close()
+
+    def _expect_end(self) -> None:
+        """The server ends the TCP connection; not to wait for ever, this side does after a while."""
+        if self._closing is None:
+            self._closing = self._loop.call_later(_CLOSE_TIMEOUT_S, self.abort)
+
+
+def _refusal(address: BrokerAddress, error: Exception) -> Exception:
+    if isinstance(error, InvalidStatus):
+        status = error.response.status_code
+        kind = _REFUSED.get(status, ConnectError)
+        return kind(f"{address.url} answers HTTP {status}: is it Vela's address, and the path right?")
+    if isinstance(error, InvalidHandshake):
+        return ConnectError(f"{address.url} does not speak WebSocket: {error}")
+    return ConnectError(f"{address.url}: {error}")
+
+
+async def open_websocket(
+    address: BrokerAddress, receiver: ByteReceiver, *, tls: ssl.SSLContext | None, no_delay: bool
+) -> WebSocketChannel:
+    """Connect and upgrade; the TLS handshake included.
+
+    Raises OSError (ssl.SSLError is one), ConnectError, AuthenticationError, AuthorizationError.
+    """
+    channel = WebSocketChannel(address, receiver)
+    try:
+        await connect_socket(address, channel, tls=tls, no_delay=no_delay)
+        await channel.handshake()
+    except BaseException:
+        channel.abort()
+        raise
+    return channel
