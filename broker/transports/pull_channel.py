@@ -1,8 +1,9 @@
 """The HTTP channel that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
 
 Thousands of held pulls come and go at once: Twisted's request, Daphne's and an ASGI task cost four times as much
-(docs/decisions/0015-pulls-below-asgi.md). It takes only what needs no interpretation: a whole head in one piece, HTTP/1.1, no
-body, a connection that stays. Everything else, and every other path, is left to Twisted and Daphne byte for byte.
+(docs/decisions/0015-pulls-below-asgi.md). It takes only what needs no interpretation: a whole head in one piece,
+HTTP/1.1, no body, a connection that stays. Everything else, and every other path, is left to Twisted and Daphne byte
+for byte.
 """
 
 from __future__ import annotations
