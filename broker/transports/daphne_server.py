@@ -13,6 +13,7 @@ from daphne.server import Server
 from twisted.internet import reactor
 from twisted.internet.error import CannotListenError
 from twisted.logger import ILogObserver, globalLogBeginner
+from twisted.web.http import HTTPChannel
 
 from broker.transports.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
 from broker.transports.inbound_queue import InboundQueue
@@ -49,10 +50,9 @@ class _Request(WebRequest):  # type: ignore[misc]  # Daphne has no types
 
 
 class _HttpFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
-    protocol = PullChannel
-
-    def __init__(self, server: DaphneServer, pulls: PullAnswers) -> None:
+    def __init__(self, server: DaphneServer, pulls: PullAnswers | None) -> None:
         super().__init__(server)
+        self.protocol = HTTPChannel if pulls is None else PullChannel
         self.pulls = pulls
 
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
@@ -67,7 +67,7 @@ class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
     def __init__(
         self,
         application: Callable[[Scope, Receive, Send], Awaitable[None]],
-        pulls: PullAnswers,
+        pulls: PullAnswers | None = None,
         *,
         max_message_bytes: int,
     ) -> None:
@@ -136,7 +136,8 @@ class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
             instance = details.get("application_instance")
             if instance is not None and not instance.done():
                 running.append(instance)
-        await self.pulls.stop(timeout_s)
+        if self.pulls is not None:
+            await self.pulls.stop(timeout_s)
         if running:
             _, late = await asyncio.wait(running, timeout=timeout_s)
             for instance in late:
