@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Final
 
 from bench.load.binary_peer import BinaryPeer, PeerFailed
 from bench.load.numbered import check_left, number_of
 from bench.load.waiting import until
-from bench.usage import CpuTime
 from vela.wire.binary import commands
 from vela.wire.binary.enums import SubType
 
@@ -68,20 +66,12 @@ class _Consumer:
 
 
 async def holed_drain(
-    port: int,
-    topic: str,
-    subscription: str,
-    messages: int,
-    *,
-    holed: int,
-    leaves_holes: bool,
-    cpu: Callable[[], CpuTime],
-) -> tuple[float, str]:
+    port: int, topic: str, subscription: str, messages: int, *, holed: int, leaves_holes: bool
+) -> float:
     """Receive the topic's first `holed` messages and ack every second one, or all; then the rest, timed.
 
     The rest is acked one by one as it comes. Messages of the rest per second, from the first permit to the last
-    message, and their CPU in words. Raises PeerFailed when one is missing or out of order, or another one is left
-    unacked than should be.
+    message. Raises PeerFailed when one is missing or out of order, or another one is left unacked than should be.
     """
     peer = await BinaryPeer.connect(port)
     try:
@@ -92,12 +82,12 @@ async def holed_drain(
         await until(lambda: consumer.received == holed, lambda: consumer.received, [peer], "the first part")
         await consumer.acked()
         consumer.limit = messages
-        began, used = time.perf_counter(), cpu()
+        began = time.perf_counter()
         consumer.grant()
         await until(lambda: consumer.received == messages, lambda: consumer.received, [peer], "the rest")
-        seconds, used_then = time.perf_counter() - began, cpu()
+        seconds = time.perf_counter() - began
         await consumer.acked()
     finally:
         peer.close()
     await check_left(port, topic, subscription, consumer.left)
-    return (messages - holed) / seconds, (used_then - used).per(messages - holed)
+    return (messages - holed) / seconds

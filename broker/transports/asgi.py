@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from channels.routing import ProtocolTypeRouter
 
 from broker.transports.http_pages import HttpPages
-from broker.transports.pull_answers import PullAnswers
 from broker.transports.pull_pages import PullPages
 from broker.transports.websocket_router import WebSocketRouter
 
@@ -24,12 +23,12 @@ __all__ = ["AsgiApplication", "application"]
 AsgiApplication: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
 
 
-def application(broker: BrokerPort, pulls: PullAnswers) -> AsgiApplication:
+def application(broker: BrokerPort) -> AsgiApplication:
     """Routes by protocol; needs the `vela.socket` extension of `DaphneServer`."""
-    pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)
+    pages, pulls = HttpPages(broker), PullPages(broker)
 
     async def http(scope: Scope, receive: Receive, send: Send) -> None:
-        await (pull_pages if scope["path"].startswith("/pull/") else pages)(scope, receive, send)
+        await (pulls if scope["path"].startswith("/pull/") else pages)(scope, receive, send)
 
     router = ProtocolTypeRouter({"http": http, "websocket": WebSocketRouter(broker)})
     return cast(AsgiApplication, router)

@@ -266,20 +266,40 @@ class Connection:
         """
         if self._error is not None:
             raise self._error
+        request_id, pending = self._send_request(build, timeout_s)
+        try:
+            return await pending.answer
+        finally:
+            self._forget_request(request_id, pending)
+
+    def ask(
+        self, build: Callable[[int], bytes], *, timeout_s: float | None
+    ) -> asyncio.Future[replies.Answer]:
+        """As `request`, for callers that do not wait: what is asked is written when this returns, so that its order
+        among other writes is known. The future holds what `request` would raise; nobody needs to look at it.
+        """
+        if self._error is not None:
+            failed: asyncio.Future[replies.Answer] = self._loop.create_future()
+            _fail(failed, self._error)
+            return failed
+        request_id, pending = self._send_request(build, timeout_s)
+        pending.answer.add_done_callback(lambda _: self._forget_request(request_id, pending))
+        return pending.answer
+
+    def _send_request(self, build: Callable[[int], bytes], timeout_s: float | None) -> tuple[int, _Pending]:
         request_id = self.next_request_id()
         frame = build(request_id)
-        answer: asyncio.Future[replies.Answer] = self._loop.create_future()
-        pending = _Pending(answer, None)
+        pending = _Pending(self._loop.create_future(), None)
         if timeout_s is not None:
             pending.deadline = self._loop.call_later(timeout_s, self._time_out, request_id, timeout_s)
         self._requests[request_id] = pending
         self.write(frame)
-        try:
-            return await answer
-        finally:
-            if pending.deadline is not None:
-                pending.deadline.cancel()
-            self._requests.pop(request_id, None)
+        return request_id, pending
+
+    def _forget_request(self, request_id: int, pending: _Pending) -> None:
+        if pending.deadline is not None:
+            pending.deadline.cancel()
+        self._requests.pop(request_id, None)
 
     def _time_out(self, request_id: int, timeout_s: float) -> None:
         if (pending := self._requests.pop(request_id, None)) is not None:
@@ -405,6 +425,10 @@ class Connection:
 
 
 def _settle(pending: _Pending, error: VelaError) -> None:
-    if not pending.answer.done():
-        pending.answer.set_exception(error)
-        pending.answer.exception()  # its waiter may be gone
+    _fail(pending.answer, error)
+
+
+def _fail(answer: asyncio.Future[replies.Answer], error: VelaError) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+        answer.exception()  # its waiter may be gone

@@ -194,6 +194,13 @@ class AckGrouping:
         batch = self._batches.get(position)
         return batch.unsent if batch is not None and batch.is_waiting else 0
 
+    def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
+        """Bits of the messages of an entry that are not acked, as far as is known here. Not a batch: bit 0."""
+        if self.acked_messages(ledger_id, entry_id) == ALL_ACKED:
+            return 0
+        batch = self._batches.get((ledger_id, entry_id))
+        return (1 << max(batch_size, 1)) - 1 if batch is None else batch.remaining
+
     def delivered(self, ledger_id: int, entry_id: int, batch_size: int, ack_set: int | None) -> None:
         """A batch came; see `BatchAcks.delivered`. To be called for batches only, before their messages are shown."""
         if ack_set is not None or self._batches:

@@ -78,6 +78,11 @@ class NegativeAcks:
         """The entry was acked after all. Safe to repeat."""
         self._wheel.cancel(position)
 
+    def remove_through(self, position: Position) -> None:
+        """As `remove`, for every entry up to this one."""
+        for known in [known for known in self._wheel if known <= position]:
+            self._wheel.cancel(known)
+
     def next_due_ms(self) -> int | None:
         """When `pop_due` is to be called next, None while nothing waits."""
         if self._period_ms and self._wheel:

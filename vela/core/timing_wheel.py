@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
@@ -34,6 +34,9 @@ class TimingWheel(Generic[K]):
 
     def __contains__(self, key: K) -> bool:
         return key in self._tick_of
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._tick_of)
 
     def schedule(self, key: K, due_ms: int) -> None:
         """Set or move the due time of a key."""

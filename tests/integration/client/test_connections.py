@@ -456,3 +456,30 @@ async def test_closing_the_client_ends_an_attempt_to_connect(tcp_peer: ScriptedP
     with pytest.raises(errors.AlreadyClosed):
         await waiting
     await until(lambda: not tcp_peer.open_links, "no connection left")
+
+
+async def test_what_is_asked_without_waiting_is_sent_in_order_and_answered(peer: ScriptedPeer) -> None:
+    async with Client(peer.url) as client:
+        connection = await client.connection_for(TOPIC)
+        asked = connection.ask(
+            lambda number: commands.ack(1, [(1, 2, None)], request_id=number), timeout_s=5.0
+        )
+        connection.write(commands.flow(1, 1))
+        assert isinstance(await asked, replies.AckResponse)
+        kinds = [type(event) for event in peer.link.heard]
+        assert kinds.index(events.Ack) < kinds.index(events.Flow)
+        peer.on(events.Ack, silent)
+        late = connection.ask(lambda number: commands.ack(1, [], request_id=number), timeout_s=0.01)
+        with pytest.raises(errors.Timeout):
+            await late
+        unanswered = connection.ask(lambda number: commands.ack(1, [], request_id=number), timeout_s=None)
+        peer.link.drop()
+        with pytest.raises(errors.ReadError):
+            await unanswered
+        assert connection.is_lost
+        with pytest.raises(errors.ReadError):
+            await connection.ask(commands_that_must_not_be_built, timeout_s=None)
+
+
+def commands_that_must_not_be_built(_request_id: int) -> bytes:
+    raise AssertionError("nothing is asked of a connection that is lost")

@@ -301,8 +301,7 @@ async def test_several_topics_in_pull_mode(broker: FakeBroker) -> None:
 
 
 async def test_an_exclusive_consumer_is_a_conflict(broker: FakeBroker) -> None:
-    first = connect(broker)  # nobody else keeps its task
-    await first.opened()
+    await connect(broker).opened()
     status, reason = await connect(broker).refused()
     assert status == 409
     assert reason.startswith("Failed to create consumer")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.wire.binary.answers import only_command, parse_frames
 from vela.wire import ack_set as ack_sets
 from vela.wire.binary import commands
-from vela.wire.binary.enums import ServerError
+from vela.wire.binary.enums import ServerError, ValidationError
 from vela.wire.binary.frames import payload_frame_head, simple_frame
 from vela.wire.message_id import EARLIEST, MessageId
 from vela.wire.pb import vela_pulsar_pb2 as pb
@@ -146,3 +146,65 @@ def test_frames_of_several_commands_follow_each_other() -> None:
     (ping, nothing), (send, payload) = parse_frames(data)
     assert (ping.type, nothing) == (pb.BaseCommand.PING, None)
     assert (send.send.num_messages, send.send.is_chunk, payload) == (3, True, b"entry")
+
+
+@given(
+    UINT64,
+    st.lists(st.tuples(INT64, INT64, ACK_SETS), max_size=6),
+    st.booleans(),
+    st.none() | st.sampled_from(ValidationError),
+    st.dictionaries(st.text(max_size=200), UINT64, max_size=2),
+    st.none() | UINT64,
+)
+def test_ack_is_what_protobuf_writes(
+    consumer_id: int,
+    ids: list[tuple[int, int, int | None]],
+    cumulative: bool,
+    validation_error: ValidationError | None,
+    properties: dict[str, int],
+    request_id: int | None,
+) -> None:
+    body = pb.CommandAck(
+        consumer_id=consumer_id,
+        ack_type=pb.CommandAck.Cumulative if cumulative else pb.CommandAck.Individual,
+        message_id=[
+            pb.MessageIdData(
+                ledgerId=ledger_id & UINT64_MASK,
+                entryId=entry_id & UINT64_MASK,
+                ack_set=() if ack_set is None else ack_sets.to_words(ack_set),
+            )
+            for ledger_id, entry_id, ack_set in ids
+        ],
+        validation_error=None
+        if validation_error is None
+        else pb.CommandAck.ValidationError.ValueType(validation_error),
+        properties=[pb.KeyLongValue(key=key, value=value) for key, value in properties.items()],
+        request_id=request_id,
+    )
+    expected = pb.BaseCommand(type=pb.BaseCommand.ACK, ack=body).SerializeToString()
+    frame = commands.ack(
+        consumer_id,
+        ids,
+        cumulative=cumulative,
+        validation_error=validation_error,
+        properties=properties,
+        request_id=request_id,
+    )
+    assert frame == simple_frame(expected)
+
+
+@given(UINT64, st.lists(st.tuples(INT64, INT64), max_size=50), st.none() | UINT64)
+def test_redeliver_is_what_protobuf_writes(
+    consumer_id: int, positions: list[tuple[int, int]], epoch: int | None
+) -> None:
+    body = pb.CommandRedeliverUnacknowledgedMessages(
+        consumer_id=consumer_id,
+        message_ids=[
+            pb.MessageIdData(ledgerId=ledger_id & UINT64_MASK, entryId=entry_id & UINT64_MASK)
+            for ledger_id, entry_id in positions
+        ],
+        consumer_epoch=epoch,
+    )
+    kind = pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES
+    expected = pb.BaseCommand(type=kind, redeliverUnacknowledgedMessages=body).SerializeToString()
+    assert commands.redeliver(consumer_id, positions, epoch=epoch) == simple_frame(expected)

@@ -5,6 +5,7 @@ Ids of entries and sequence ids may be negative (-1 travels as 2^64-1).
 
 from __future__ import annotations
 
+from vela.wire.binary.commands.acks import ack, ack_response, redeliver
 from vela.wire.binary.commands.connection import (
     auth_challenge,
     auth_response,
@@ -17,8 +18,6 @@ from vela.wire.binary.commands.connection import (
 )
 from vela.wire.binary.commands.consumer import (
     NO_REQUEST,
-    ack,
-    ack_response,
     active_consumer_change,
     close_consumer,
     consumer_stats,
@@ -28,7 +27,6 @@ from vela.wire.binary.commands.consumer import (
     get_last_message_id,
     last_message_id,
     reached_end_of_topic,
-    redeliver,
     seek,
     subscribe,
     unsubscribe,

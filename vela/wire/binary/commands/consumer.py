@@ -1,11 +1,10 @@
-"""Consumers: subscribing, permits, acks, redelivery, seeking, closing. Deliveries are in `delivery`."""
+"""Consumers: subscribing, permits, seeking, closing. Deliveries are in `delivery`, acks in `acks`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from vela.wire import ack_set as ack_sets
 from vela.wire.binary.commands.connection import error_value, frame_of
 from vela.wire.binary.commands.schema import schema_body
 from vela.wire.binary.enums import InitialPosition, ServerError, SubType
@@ -16,8 +15,6 @@ from vela.wire.varint import UINT64_MASK
 
 __all__ = [
     "NO_REQUEST",
-    "ack",
-    "ack_response",
     "active_consumer_change",
     "close_consumer",
     "consumer_stats",
@@ -27,7 +24,6 @@ __all__ = [
     "get_last_message_id",
     "last_message_id",
     "reached_end_of_topic",
-    "redeliver",
     "seek",
     "subscribe",
     "unsubscribe",
@@ -44,13 +40,12 @@ _TYPE_NAMES: Final = {
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 
-def _id_data(message_id: MessageId, ack_set: int | None = None) -> pb.MessageIdData:
+def _id_data(message_id: MessageId) -> pb.MessageIdData:
     return pb.MessageIdData(
         ledgerId=message_id.ledger_id & UINT64_MASK,
         entryId=message_id.entry_id & UINT64_MASK,
         partition=message_id.partition if message_id.partition >= 0 else None,
         batch_index=message_id.batch_index if message_id.batch_index >= 0 else None,
-        ack_set=() if ack_set is None else ack_sets.to_words(ack_set),
     )
 
 
@@ -112,49 +107,6 @@ def flow(consumer_id: int, permits: int) -> bytes:
     """FLOW: so many more messages."""
     body = pb.CommandFlow(consumer_id=consumer_id, messagePermits=permits)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.FLOW, flow=body))
-
-
-def ack(
-    consumer_id: int,
-    ids: Iterable[tuple[int, int, int | None]],
-    *,
-    cumulative: bool = False,
-    request_id: int | None = None,
-) -> bytes:
-    """ACK of (ledger, entry, ack set); ack set None = the whole entry. `request_id` asks for an answer."""
-    body = pb.CommandAck(
-        consumer_id=consumer_id,
-        ack_type=pb.CommandAck.Cumulative if cumulative else pb.CommandAck.Individual,
-        message_id=[_id_data(MessageId(ledger, entry), ack_set) for ledger, entry, ack_set in ids],
-        request_id=request_id,
-    )
-    return frame_of(pb.BaseCommand(type=pb.BaseCommand.ACK, ack=body))
-
-
-def ack_response(
-    consumer_id: int, *, request_id: int, code: ServerError | None = None, message: str | None = None
-) -> bytes:
-    """ACK_RESPONSE; `code` None = the ack is applied."""
-    body = pb.CommandAckResponse(
-        consumer_id=consumer_id,
-        request_id=request_id,
-        error=None if code is None else error_value(code),
-        message=message,
-    )
-    return frame_of(pb.BaseCommand(type=pb.BaseCommand.ACK_RESPONSE, ackResponse=body))
-
-
-def redeliver(
-    consumer_id: int, positions: Sequence[tuple[int, int]] = (), *, epoch: int | None = None
-) -> bytes:
-    """REDELIVER_UNACKNOWLEDGED_MESSAGES of (ledger, entry); none = everything unacked."""
-    body = pb.CommandRedeliverUnacknowledgedMessages(
-        consumer_id=consumer_id,
-        consumer_epoch=epoch,
-        message_ids=[_id_data(MessageId(ledger, entry)) for ledger, entry in positions],
-    )
-    kind = pb.BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES
-    return frame_of(pb.BaseCommand(type=kind, redeliverUnacknowledgedMessages=body))
 
 
 def unsubscribe(consumer_id: int, *, request_id: int, force: bool = False) -> bytes:

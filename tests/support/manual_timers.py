@@ -1,0 +1,51 @@
+"""Time that passes when a test says so."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+__all__ = ["ManualTimers"]
+
+
+class _Timer:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class ManualTimers:
+    """`vela.aio.timers.Timers` for tests."""
+
+    def __init__(self, now_ms: int = 1_000_000_007) -> None:
+        self._now_ms = now_ms
+        self._waiting: list[tuple[int, int, _Timer]] = []
+        self._numbers = itertools.count()
+
+    @property
+    def running(self) -> int:
+        """Timers that are to go off."""
+        return sum(timer.callback is not None for _, _, timer in self._waiting)
+
+    def now_ms(self) -> int:
+        """See `Timers`."""
+        return self._now_ms
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> _Timer:
+        """See `Timers`."""
+        timer = _Timer(callback)
+        heappush(self._waiting, (self._now_ms + delay_ms, next(self._numbers), timer))
+        return timer
+
+    def advance(self, ms: int) -> None:
+        """Let time pass; what is due meanwhile is called at its moment."""
+        until_ms = self._now_ms + ms
+        while self._waiting and self._waiting[0][0] <= until_ms:
+            self._now_ms, _, timer = heappop(self._waiting)
+            if timer.callback is not None:
+                callback, timer.callback = timer.callback, None
+                callback()
+        self._now_ms = until_ms
