@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vela import errors as exceptions
     from vela import schema
     from vela.encryption.context import EncryptionContext, EncryptionKey
+    from vela.encryption.key_reader import AbstractCryptoKeyReader, CryptoKeyReader, EncryptionKeyInfo
     from vela.errors import (
         AlreadyClosed,
         AuthenticationError,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 __all__ = [
+    "AbstractCryptoKeyReader",
     "AlreadyClosed",
     "AuthenticationError",
     "AuthorizationError",
@@ -101,9 +103,11 @@ __all__ = [
     "ConsumerNotInitialized",
     "ConsumerType",
     "CryptoError",
+    "CryptoKeyReader",
     "CumulativeAcknowledgementNotAllowedError",
     "EncryptionContext",
     "EncryptionKey",
+    "EncryptionKeyInfo",
     "ErrorGettingAuthenticationData",
     "IncompatibleSchema",
     "InitialPosition",
@@ -156,6 +160,9 @@ __version__: Final = "0.1.0"
 
 _MODULES: Final = {"exceptions": "vela.errors", "schema": "vela.schema"}
 _ELSEWHERE: Final = {
+    "AbstractCryptoKeyReader": "vela.encryption.key_reader",
+    "CryptoKeyReader": "vela.encryption.key_reader",
+    "EncryptionKeyInfo": "vela.encryption.key_reader",
     "BytesSchema": "vela.schema.primitive",
     "EncryptionContext": "vela.encryption.context",
     "EncryptionKey": "vela.encryption.context",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from bench.load.binary_peer import BinaryPeer, PeerFailed
 from bench.load.numbered import check_left, number_of
 from bench.load.waiting import until
+from bench.usage import CpuTime
 from vela.wire.binary import commands
 from vela.wire.binary.enums import SubType
 
@@ -66,12 +68,20 @@ class _Consumer:
 
 
 async def holed_drain(
-    port: int, topic: str, subscription: str, messages: int, *, holed: int, leaves_holes: bool
-) -> float:
+    port: int,
+    topic: str,
+    subscription: str,
+    messages: int,
+    *,
+    holed: int,
+    leaves_holes: bool,
+    cpu: Callable[[], CpuTime],
+) -> tuple[float, str]:
     """Receive the topic's first `holed` messages and ack every second one, or all; then the rest, timed.
 
     The rest is acked one by one as it comes. Messages of the rest per second, from the first permit to the last
-    message. Raises PeerFailed when one is missing or out of order, or another one is left unacked than should be.
+    message, and their CPU in words. Raises PeerFailed when one is missing or out of order, or another one is left
+    unacked than should be.
     """
     peer = await BinaryPeer.connect(port)
     try:
@@ -82,12 +92,12 @@ async def holed_drain(
         await until(lambda: consumer.received == holed, lambda: consumer.received, [peer], "the first part")
         await consumer.acked()
         consumer.limit = messages
-        began = time.perf_counter()
+        began, used = time.perf_counter(), cpu()
         consumer.grant()
         await until(lambda: consumer.received == messages, lambda: consumer.received, [peer], "the rest")
-        seconds = time.perf_counter() - began
+        seconds, used_then = time.perf_counter() - began, cpu()
         await consumer.acked()
     finally:
         peer.close()
     await check_left(port, topic, subscription, consumer.left)
-    return (messages - holed) / seconds
+    return (messages - holed) / seconds, (used_then - used).per(messages - holed)

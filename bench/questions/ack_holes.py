@@ -28,18 +28,23 @@ def ask(setting: Setting) -> list[Figure]:
     behind: list[float] = []
     note = note_without = ""
 
-    def run(subscription: str, *, leaves_holes: bool) -> float:
-        return asyncio.run(
-            holed_drain(port, topic, subscription, messages, holed=holed, leaves_holes=leaves_holes)
+    def run(subscription: str, *, leaves_holes: bool) -> tuple[float, str]:
+        drain = holed_drain(
+            port,
+            topic,
+            subscription,
+            messages,
+            holed=holed,
+            leaves_holes=leaves_holes,
+            cpu=setting.processes.cpu,
         )
+        return asyncio.run(drain)
 
     for number in range(setting.repeats):
-        cpu = setting.processes.cpu()
-        without.append(run(f"none-{number}", leaves_holes=False))
-        note_without = (setting.processes.cpu() - cpu).per(messages)
-        cpu = setting.processes.cpu()
-        behind.append(run(f"holes-{number}", leaves_holes=True))
-        note = (setting.processes.cpu() - cpu).per(messages)
+        rate, note_without = run(f"none-{number}", leaves_holes=False)
+        without.append(rate)
+        rate, note = run(f"holes-{number}", leaves_holes=True)
+        behind.append(rate)
         setting.say(f"ack holes: {behind[-1]:,.0f} msg/s, {note}; without {without[-1]:,.0f}, {note_without}")
     return [
         Figure(

@@ -13,7 +13,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from broker.core.timing_wheel import TimingWheel
 
-__all__ = ["FULL_CHECK_MS", "HeldRequest", "HoldTable", "QueueKey"]
+__all__ = ["FULL_CHECK_MS", "HeldRequest", "HoldTable", "Matches", "QueueKey"]
 
 FULL_CHECK_MS: Final = 5000  # between two looks at every queue, the net under the notifications (S3.7)
 _TICK_MS: Final = 16

@@ -205,6 +205,11 @@ class Broker:
         """Answer a long-poll pull or hold it. Raises TopicNotFound (also for a queue it has not), BrokerError."""
         return await self.services.holds.pull(await self._queue(ask.topic, ask.queue), ask)
 
+    def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
+        """The same where topic and messages are in memory, which is where waiters pull; else None, nothing done."""
+        topic = self._queue_in_memory(ask.topic, ask.queue)
+        return None if topic is None else self.services.holds.pull_now(topic, ask)
+
     def forget_pull(self, held: HeldPull) -> None:
         """Whoever waited for a held pull is gone. Safe to repeat."""
         self.services.holds.forget(held)
@@ -222,19 +227,19 @@ class Broker:
 
     async def _queue(self, topic: TopicName, queue: int) -> Topic:
         """A queue is a partition, or the whole of a topic that has none. No query while it is in memory."""
-        names = (
-            (f"{topic.full}-partition-{queue}", topic.full)
-            if not queue
-            else (f"{topic.full}-partition-{queue}",)
-        )
-        for name in names:
-            known = self.topics.get(name)
-            if known is not None and known.is_open and self.is_ready()[0]:
-                return known
+        known = self._queue_in_memory(topic, queue)
+        if known is not None:
+            return known
         partitions = await self.partition_count(topic, create=False)
         if queue >= max(1, partitions):
             raise TopicNotFound(f"topic {topic} has {max(1, partitions)} queues; there is no queue {queue}")
         return await self.topic(topic.with_partition(queue) if partitions else topic, create=False)
+
+    def _queue_in_memory(self, topic: TopicName, queue: int) -> Topic | None:
+        known = self.topics.get(f"{topic.full}-partition-{queue}")
+        if known is None and not queue:
+            known = self.topics.get(topic.full)
+        return known if known is not None and known.is_open and self.is_ready()[0] else None
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
         """A version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from broker.core.holds import HoldTable, QueueKey
+from broker.core.holds import HoldTable, Matches, QueueKey
 from broker.core.topic_name import TopicName
 from broker.service.pull_reader import PullReader, bounds, empty_answer
 from broker.service.pull_values import HeldPull, PullAnswer, PullAsk, PullStatus
@@ -27,6 +27,9 @@ __all__ = ["Holds"]
 log = logging.getLogger(__name__)
 
 _SOONEST_S = 0.005
+
+# An offset, at most so many messages, which: the rest of a request says nothing about its answer.
+_Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
 class Holds:
@@ -54,12 +57,18 @@ class Holds:
 
     async def pull(self, topic: Topic, ask: PullAsk) -> PullAnswer | HeldPull:
         """Answer a pull, or hold it. Raises BrokerError, psycopg.Error. Safe to repeat: a pull changes nothing."""
+        found = self.pull_now(topic, ask)
+        return self._counted(await self._reader.read(topic, ask)) if found is None else found
+
+    def pull_now(self, topic: Topic, ask: PullAsk) -> PullAnswer | HeldPull | None:
+        """The same, without a query: None when its messages must be read from the database."""
         low, end = bounds(topic)
         if not low <= ask.offset <= end:
             moved_to = low if ask.offset < low else end
             return self._counted(empty_answer(topic, PullStatus.OFFSET_MOVED, moved_to))
         if ask.offset < end:
-            return self._counted(await self._reader.read(topic, ask))
+            answer = self._reader.read_in_memory(topic, ask)
+            return None if answer is None else self._counted(answer)
         if not ask.may_suspend or self._is_stopping:
             return self._counted(empty_answer(topic, PullStatus.NOT_FOUND, ask.offset))
         return self._park(topic, ask)
@@ -91,8 +100,9 @@ class Holds:
             arrived=lambda offset: self._properties_from(entries, offset),
         )
         self.wake_ups += len(found)
+        shared: dict[_Question, PullAnswer] = {}
         for held in found:
-            self._execute(topic, held, entries)
+            self._execute(topic, held, entries, shared)
 
     def check(self) -> int:
         """Answer those whose time is over and, each 5 s, look at every queue. Returns how many were answered."""
@@ -102,7 +112,7 @@ class Holds:
             if topic is None:
                 self._refuse(held)
             else:
-                self._execute(topic, held, ())
+                self._execute(topic, held, (), {})
         return len(ready)
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
@@ -129,8 +139,17 @@ class Holds:
 
     # -- answering -----------------------------------------------------------------------------------------------
 
-    def _execute(self, topic: Topic, held: HeldPull, entries: Sequence[StoredEntry]) -> None:
-        """Run a pull again, without holding it a second time (S3.14). Each request is answered once, whatever fails."""
+    def _execute(
+        self,
+        topic: Topic,
+        held: HeldPull,
+        entries: Sequence[StoredEntry],
+        shared: dict[_Question, PullAnswer],
+    ) -> None:
+        """Run a pull again, without holding it a second time (S3.14). Each request is answered once, whatever fails.
+
+        Those who asked the same, and are woken by the same entries, share one answer.
+        """
         try:
             low, end = bounds(topic)
             if not low <= held.offset <= end:
@@ -139,8 +158,12 @@ class Holds:
             elif held.offset == end:
                 self._resolve(held, empty_answer(topic, PullStatus.NOT_FOUND, held.offset))
             elif entries and entries[0].cumulative_messages - entries[0].messages <= held.offset:
-                rest = [entry for entry in entries if entry.cumulative_messages > held.offset]
-                self._resolve(held, self._reader.answer(topic, held.ask, rest))
+                question = held.offset, held.ask.max_messages, held.matches
+                answer = shared.get(question)
+                if answer is None:
+                    rest = [entry for entry in entries if entry.cumulative_messages > held.offset]
+                    answer = shared[question] = self._reader.answer(topic, held.ask, rest)
+                self._resolve(held, answer)
             else:
                 self._services.keep(asyncio.create_task(self._read_then_resolve(topic, held)))
         except Exception:

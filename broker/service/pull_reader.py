@@ -46,6 +46,18 @@ def _partition(topic: Topic) -> int:
     return -1 if topic.name.partition is None else topic.name.partition
 
 
+def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
+    """Entries in memory from a position on, up to the first that is not."""
+    entries: list[StoredEntry] = []
+    while len(entries) < most:
+        entry = topic.log.cached_entry(position)
+        if entry is None:
+            break
+        entries.append(entry)
+        position = topic.log.ledgers.next_after(position)
+    return entries
+
+
 class PullReader:
     """Reads for all pulls of the process. Remembers where answers ended: that is where the next pull begins."""
 
@@ -58,14 +70,14 @@ class PullReader:
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
         """What lies at `ask.offset`, which must be within `bounds`, and after. Raises BrokerError, psycopg.Error."""
         position = await self._place(topic, ask.offset)
-        entry = topic.log.cached_entry(position)
-        entries = [entry] if entry is not None else await topic.reader.read_ahead(position)
-        while entry is not None and len(entries) < ask.max_messages:  # the tail is in memory, one by one
-            position = topic.log.ledgers.next_after(position)
-            entry = topic.log.cached_entry(position)
-            if entry is not None:
-                entries.append(entry)
+        entries = _cached(topic, position, ask.max_messages) or await topic.reader.read_ahead(position)
         return self.answer(topic, ask, entries)
+
+    def read_in_memory(self, topic: Topic, ask: PullAsk) -> PullAnswer | None:
+        """The same where an earlier answer ended at `ask.offset` and the tail is in memory from there; else None."""
+        position = self._known_place(topic, ask.offset)
+        entries = () if position is None else _cached(topic, position, ask.max_messages)
+        return self.answer(topic, ask, entries) if entries else None
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
         """The entry that holds a stored offset, and the messages before it."""
@@ -142,10 +154,14 @@ class PullReader:
         if len(self._places) > _KNOWN_PLACES:
             self._places.popitem(last=False)
 
+    def _known_place(self, topic: Topic, offset: int) -> Position | None:
+        known = self._places.get((topic.topic_id, offset))
+        return known if known is not None and topic.log.ledgers.contains(known) else None
+
     async def _place(self, topic: Topic, offset: int) -> Position:
         """The entry that holds a stored offset."""
-        known = self._places.get((topic.topic_id, offset))
-        if known is not None and topic.log.ledgers.contains(known):
+        known = self._known_place(topic, offset)
+        if known is not None:
             return known
         ledger = next(
             each

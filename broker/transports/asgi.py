@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from channels.routing import ProtocolTypeRouter
 
 from broker.transports.http_pages import HttpPages
+from broker.transports.pull_answers import PullAnswers
 from broker.transports.pull_pages import PullPages
 from broker.transports.websocket_router import WebSocketRouter
 
@@ -23,12 +24,12 @@ __all__ = ["AsgiApplication", "application"]
 AsgiApplication: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
 
 
-def application(broker: BrokerPort) -> AsgiApplication:
+def application(broker: BrokerPort, pulls: PullAnswers) -> AsgiApplication:
     """Routes by protocol; needs the `vela.socket` extension of `DaphneServer`."""
-    pages, pulls = HttpPages(broker), PullPages(broker)
+    pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)
 
     async def http(scope: Scope, receive: Receive, send: Send) -> None:
-        await (pulls if scope["path"].startswith("/pull/") else pages)(scope, receive, send)
+        await (pull_pages if scope["path"].startswith("/pull/") else pages)(scope, receive, send)
 
     router = ProtocolTypeRouter({"http": http, "websocket": WebSocketRouter(broker)})
     return cast(AsgiApplication, router)

@@ -13,12 +13,15 @@ from daphne.server import Server
 from twisted.internet import reactor
 from twisted.internet.error import CannotListenError
 from twisted.logger import ILogObserver, globalLogBeginner
+from twisted.web.http import HTTPChannel
 
 from broker.transports.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
 from broker.transports.inbound_queue import InboundQueue
+from broker.transports.pull_channel import PullChannel
 from broker.transports.web_socket import EXTENSION
 
 if TYPE_CHECKING:
+    from broker.transports.pull_answers import PullAnswers
     from broker.transports.web_socket import Receive, Scope, Send
 
 __all__ = ["DaphneServer"]
@@ -47,6 +50,11 @@ class _Request(WebRequest):  # type: ignore[misc]  # Daphne has no types
 
 
 class _HttpFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
+    def __init__(self, server: DaphneServer, pulls: PullAnswers | None) -> None:
+        super().__init__(server)
+        self.protocol = HTTPChannel if pulls is None else PullChannel
+        self.pulls = pulls
+
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
         protocol = super().buildProtocol(addr)
         protocol.requestFactory = _Request
@@ -54,10 +62,14 @@ class _HttpFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
 
 
 class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
-    """Serves one ASGI application between `listen` and `stop`. The reactor is run by the caller."""
+    """Serves an ASGI application, and pulls below it, between `listen` and `stop`. Its caller runs the reactor."""
 
     def __init__(
-        self, application: Callable[[Scope, Receive, Send], Awaitable[None]], *, max_message_bytes: int
+        self,
+        application: Callable[[Scope, Receive, Send], Awaitable[None]],
+        pulls: PullAnswers | None = None,
+        *,
+        max_message_bytes: int,
     ) -> None:
         super().__init__(
             application,
@@ -71,13 +83,14 @@ class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
             server_name="Vela",
         )
         self.max_message_bytes = max_message_bytes
+        self.pulls = pulls
         self.connections: dict[Any, dict[str, Any]] = {}
         self.is_stopping = False  # nothing is read any more, whoever asks
         self._port: Any = None
 
     def listen(self, host: str, port: int) -> None:
         """Begin to accept. Raises OSError when the address is taken or not ours."""
-        self.http_factory = _HttpFactory(self)
+        self.http_factory = _HttpFactory(self, self.pulls)
         self.ws_factory = FlowControlledFactory(self, server=self.server_name)
         self.ws_factory.setProtocolOptions(
             autoPingTimeout=self.ping_timeout,
@@ -123,6 +136,8 @@ class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
             instance = details.get("application_instance")
             if instance is not None and not instance.done():
                 running.append(instance)
+        if self.pulls is not None:
+            await self.pulls.stop(timeout_s)
         if running:
             _, late = await asyncio.wait(running, timeout=timeout_s)
             for instance in late:

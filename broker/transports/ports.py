@@ -165,6 +165,9 @@ class BrokerPort(Protocol):
     async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
         """A long-poll pull: its answer, or a request that is held. Raises BrokerError."""
 
+    def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
+        """The same without a query; None when it needs one. Raises BrokerError."""
+
     def forget_pull(self, held: HeldPull) -> None:
         """Whoever waited is gone. Safe to repeat."""
 

@@ -22,6 +22,7 @@ from broker.service.ownership import BrokerAlreadyRuns
 from broker.transports.asgi import application
 from broker.transports.daphne_server import DaphneServer
 from broker.transports.ports import BrokerPort
+from broker.transports.pull_answers import PullAnswers
 from broker.transports.tcp import TcpListener
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         loop.add_signal_handler(number, stopping.set)
     broker = make_broker()
     tcp = TcpListener(broker)
-    http = DaphneServer(application(broker), max_message_bytes=broker.settings.max_message_bytes)
+    pulls = PullAnswers(broker)
+    http = DaphneServer(
+        application(broker, pulls), pulls, max_message_bytes=broker.settings.max_message_bytes
+    )
     try:
         await _listen(broker.settings, tcp, http)
         if not await _start(broker, stopping):

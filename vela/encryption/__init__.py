@@ -1,1 +1,22 @@
-"""End-to-end encryption: producers encrypt, consumers with the key decrypt, the broker sees ciphertext only."""
+"""End-to-end encryption: producers encrypt, consumers with the key decrypt, the broker sees ciphertext only.
+
+Needs the extra `vela[encryption]`; reading what a message was encrypted with does not.
+"""
+
+from __future__ import annotations
+
+from vela.encryption.context import EncryptionContext, EncryptionKey, context_of
+from vela.encryption.decryptor import Decryptor
+from vela.encryption.encryptor import Encryptor
+from vela.encryption.key_reader import AbstractCryptoKeyReader, CryptoKeyReader, EncryptionKeyInfo
+
+__all__ = [
+    "AbstractCryptoKeyReader",
+    "CryptoKeyReader",
+    "Decryptor",
+    "EncryptionContext",
+    "EncryptionKey",
+    "EncryptionKeyInfo",
+    "Encryptor",
+    "context_of",
+]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vela.options import CompressionType
+from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
-__all__ = ["EncryptionContext", "EncryptionKey"]
+__all__ = ["EncryptionContext", "EncryptionKey", "context_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,3 +84,24 @@ class EncryptionContext:
         return (
             f"<EncryptionContext keys=[{names}] compression={self._compression.name} failed={self._failed}>"
         )
+
+
+def context_of(metadata: MessageMetadata, *, failed: bool) -> EncryptionContext | None:
+    """Of an entry's metadata; None when its payload was not encrypted."""
+    if not metadata.encryption_keys:
+        return None
+    known = {int(codec) for codec in CompressionType}
+    return EncryptionContext(
+        keys=tuple(
+            EncryptionKey(
+                key=key.key, value=key.value, metadata={pair.key: pair.value for pair in key.metadata}
+            )
+            for key in metadata.encryption_keys
+        ),
+        param=metadata.encryption_param,
+        algorithm=metadata.encryption_algo,
+        compression=CompressionType(metadata.compression if metadata.compression in known else 0),
+        uncompressed_bytes=metadata.uncompressed_size,
+        batch_size=metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else -1,
+        failed=failed,
+    )

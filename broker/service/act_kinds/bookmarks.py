@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from broker.core.errors import BrokerError, TopicFenced
 from broker.core.subscription import check_printable
-from broker.service.act_kinds.base import ActContext, Scope
+from broker.service.act_kinds.base import ActConflict, ActContext, Scope
 from broker.service.act_kinds.cursor_kind import Target
 from broker.service.act_kinds.direct import DirectKind, Effect
 from broker.service.act_kinds.parameters import ActInvalid, Rule
@@ -84,6 +84,8 @@ class CreateBookmark(DirectKind[NewBookmark]):
             )
         if stored is None:
             raise TopicFenced(f"{topic.name} moved to another broker; plan again")
+        if (found := await _find(context, given.name)) != target.position:
+            raise ActConflict(f"{given.name} is {found} by now: plan again, by another name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

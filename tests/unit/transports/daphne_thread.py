@@ -13,6 +13,7 @@ from twisted.internet import reactor
 
 from broker.transports.asgi import application
 from broker.transports.daphne_server import DaphneServer
+from broker.transports.pull_answers import PullAnswers
 from tests.unit.transports.fake_broker import FakeBroker
 
 T = TypeVar("T")
@@ -42,7 +43,10 @@ class DaphneThread:
 
         async def start() -> tuple[FakeBroker, DaphneServer]:
             broker = FakeBroker(max_message_bytes=max_message_bytes)
-            server = DaphneServer(app or application(broker), max_message_bytes=max_message_bytes)
+            pulls = PullAnswers(broker)
+            server = DaphneServer(
+                app or application(broker, pulls), pulls, max_message_bytes=max_message_bytes
+            )
             server.listen("127.0.0.1", 0)
             return broker, server
 

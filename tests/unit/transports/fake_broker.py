@@ -381,6 +381,9 @@ class FakeBroker:
     async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
         raise TopicNotFound(f"topic {ask.topic} cannot be pulled here")
 
+    def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
+        raise TopicNotFound(f"topic {ask.topic} cannot be pulled here")
+
     def forget_pull(self, held: HeldPull) -> None:
         raise AssertionError("nothing is held here")
 

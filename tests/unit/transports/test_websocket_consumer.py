@@ -301,7 +301,8 @@ async def test_several_topics_in_pull_mode(broker: FakeBroker) -> None:
 
 
 async def test_an_exclusive_consumer_is_a_conflict(broker: FakeBroker) -> None:
-    await connect(broker).opened()
+    first = connect(broker)  # nobody else keeps its task
+    await first.opened()
     status, reason = await connect(broker).refused()
     assert status == 409
     assert reason.startswith("Failed to create consumer")

@@ -1,0 +1,43 @@
+"""Wrapping of data keys for their recipients: RSA with OAEP and SHA-1, what Apache's clients use."""
+
+from __future__ import annotations
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.padding import MGF1, OAEP
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA1
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+
+from vela.errors import CryptoError
+
+__all__ = ["unwrap", "wrap"]
+
+# OAEP's security does not rest on the hash's resistance to collisions; another hash would be read by nobody.
+_PADDING = OAEP(mgf=MGF1(algorithm=SHA1()), algorithm=SHA1(), label=None)  # noqa: S303
+
+
+def wrap(data_key: bytes, public_pem: bytes, key_name: str) -> bytes:
+    """The data key, encrypted for the owner of the key. Raises CryptoError."""
+    try:
+        key = load_pem_public_key(public_pem)
+    except (ValueError, UnsupportedAlgorithm):
+        raise CryptoError(f"the public key for {key_name!r} is not PEM of a public key") from None
+    if not isinstance(key, RSAPublicKey):
+        raise CryptoError(f"the public key for {key_name!r} is not an RSA key")
+    return key.encrypt(data_key, _PADDING)
+
+
+def unwrap(wrapped: bytes, private_pem: bytes, key_name: str) -> bytes:
+    """The data key. Raises CryptoError when the key is not one, or not the recipient's."""
+    try:
+        key = load_pem_private_key(private_pem, password=None)
+    except (TypeError, ValueError, UnsupportedAlgorithm):
+        raise CryptoError(
+            f"the private key for {key_name!r} is not PEM of an unencrypted private key"
+        ) from None
+    if not isinstance(key, RSAPrivateKey):
+        raise CryptoError(f"the private key for {key_name!r} is not an RSA key")
+    try:
+        return key.decrypt(wrapped, _PADDING)
+    except ValueError:
+        raise CryptoError(f"the private key for {key_name!r} is not the one it was encrypted for") from None
