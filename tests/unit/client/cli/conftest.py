@@ -1,0 +1,39 @@
+"""The command line in this process, in front of a console that answers from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.unit.client.cli.fake_console import FakeConsole
+from vela.cli.root import cli
+
+Vela = Callable[..., Result]
+
+
+@pytest.fixture
+def console(monkeypatch: pytest.MonkeyPatch) -> FakeConsole:
+    """Where every request of the test goes."""
+    fake = FakeConsole()
+    monkeypatch.setattr("httpx.Client", partial(httpx.Client, transport=httpx.MockTransport(fake)))
+    for name in ("VELA_URL", "VELA_CONSOLE_URL", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("VELA_USER", "ada")
+    monkeypatch.setenv("VELA_PASSWORD", "secret-7")
+    monkeypatch.setattr("vela.cli.console._POLL_S", 0.0)
+    return fake
+
+
+@pytest.fixture
+def vela(console: FakeConsole) -> Vela:
+    """Run a command line; what is typed goes to its standard input."""
+
+    def run(line: str, typed: str = "", **more: Any) -> Result:
+        return CliRunner().invoke(cli, line.split(), input=typed, prog_name="vela", **more)
+
+    return run

@@ -1,0 +1,190 @@
+"""Plan, show, ask, apply, receipt: nothing is applied that was not agreed to."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from tests.unit.client.cli.conftest import Vela
+from tests.unit.client.cli.fake_console import FakeConsole, a_plan, a_result, an_act, problem
+
+RESET = "reset orders billing --earliest"
+PLANNED = ["acts"]
+APPLIED = ["acts", "acts/7/apply"]
+
+
+def test_the_plan_is_shown_in_words_and_as_a_table_before_the_question(
+    vela: Vela, console: FakeConsole
+) -> None:
+    done = vela(RESET, typed="y\n")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[:5] == [
+        "plan of act 7: reset to the beginning, billing on orders",
+        "  4 messages come again, 0 are skipped and never delivered",
+        "  1 consumer is closed and comes back by itself",
+        "  note: the oldest message kept is 3 s younger than the time asked for",
+        "              now          after it",
+    ]
+    assert "mark-delete   1:4          1:0" in done.stdout
+    assert "backlog       12 messages  16 messages" in done.stdout
+    assert done.stdout.splitlines()[-6:-1] == [
+        "applied act 7: reset to the beginning, billing on orders",
+        "  4 messages come again, 0 were skipped",
+        "  1 consumer was closed and comes back by itself",
+        "  mark-delete went from 1:4 to 1:0",
+        "  16 messages wait now",
+    ]
+    assert "apply it? [y/N]" in done.stderr
+    assert console.paths("POST") == APPLIED
+
+
+def test_how_to_take_it_back_is_said(vela: Vela, console: FakeConsole) -> None:
+    assert "`vela acts undo 7` takes it back, until 2026-01-01" in vela(f"{RESET} --yes").stdout
+
+
+@pytest.mark.parametrize("typed", ["n\n", "\n", "yeah\n", "billing\n"])
+def test_anything_but_yes_changes_nothing(typed: str, vela: Vela, console: FakeConsole) -> None:
+    done = vela(RESET, typed=typed)
+    assert (done.exit_code, "nothing was changed" in done.stderr) == (4, True)
+    assert console.paths("POST") == PLANNED
+
+
+def test_without_anybody_to_ask_nothing_is_changed(vela: Vela, console: FakeConsole) -> None:
+    done = vela(RESET)
+    assert (done.exit_code, "add --yes" in done.stderr) == (2, True)
+    assert console.paths("POST") == PLANNED
+
+
+@pytest.mark.parametrize("plan", [a_plan(skipped_messages=1), a_plan(replayed_messages=10_001)])
+@pytest.mark.parametrize(("typed", "exit_code"), [("y\n", 4), ("orders\n", 4), ("billing\n", 0)])
+def test_what_loses_messages_or_repeats_many_wants_the_name_typed(
+    plan: dict[str, object], typed: str, exit_code: int, vela: Vela, console: FakeConsole
+) -> None:
+    console.plan = plan
+    done = vela(RESET, typed=typed)
+    assert (done.exit_code, "type billing to apply it" in done.stderr) == (exit_code, True)
+
+
+def test_the_name_of_a_topic_is_typed_where_there_is_no_subscription(
+    vela: Vela, console: FakeConsole
+) -> None:
+    console.plan = {
+        "words": ["orders is deleted"],
+        "skipped_messages": 5,
+        "notes": [],
+        "replayed_messages": 0,
+    }
+    done = vela("topics delete orders", typed="orders\n")
+    assert (done.exit_code, "  orders is deleted" in done.stdout.splitlines()) == (0, True)
+
+
+def test_plan_only_stops_there(vela: Vela, console: FakeConsole) -> None:
+    done = vela(f"{RESET} --plan-only")
+    assert (done.exit_code, console.paths("POST")) == (0, PLANNED)
+    assert "`vela acts apply 7` applies it" in done.stderr
+    assert json.loads(vela(f"{RESET} --plan-only --json").stdout)["plan"]["replayed_messages"] == 4
+
+
+def test_json_is_the_act_and_nothing_else(vela: Vela, console: FakeConsole) -> None:
+    done = vela(f"{RESET} --yes --json")
+    assert json.loads(done.stdout)["result"] == a_result()
+    assert done.stderr == ""
+
+
+def test_a_reason_is_sent_with_plan_and_apply(vela: Vela, console: FakeConsole) -> None:
+    done = vela(f"{RESET} --yes --reason outage")
+    assert (done.exit_code, [each.body.get("reason") for each in console.asked]) == (0, ["outage", "outage"])
+
+
+def test_an_act_that_waits_is_followed_to_its_end(vela: Vela, console: FakeConsole) -> None:
+    console.answers["POST acts"] = httpx.Response(202, json=an_act(state="plan_requested", is_waiting=True))
+    console.answers["POST acts/7/apply"] = httpx.Response(
+        202, json=an_act(state="applying", progress={"n": 1})
+    )
+    console.answers["GET acts/7"] = [
+        an_act(state="plan_requested", is_waiting=True),
+        an_act(plan=a_plan()),
+        an_act(state="applying", progress={"redriven_messages": 100}),
+        an_act(state="applied", result=a_result()),
+    ]
+    done = vela(f"{RESET} --yes")
+    assert (done.exit_code, len(console.paths())) == (0, 4)
+    assert "applied act 7" in done.stdout
+
+
+def test_an_act_that_nobody_answers_is_left_and_named(vela: Vela, console: FakeConsole) -> None:
+    waiting = an_act(state="plan_requested", is_waiting=True)
+    console.answers["POST acts"] = httpx.Response(202, json=waiting)
+    console.answers["GET acts/7"] = waiting
+    done = vela(f"{RESET} --yes --wait 0")
+    assert done.exit_code == 3
+    assert "act 7 waits: no broker answered within 0 s" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "exit_code", "says"),
+    [
+        (
+            problem(409, "ActConflict", "the cursor moved; plan again", retriable=True),
+            4,
+            "refused: the cursor moved",
+        ),
+        (problem(422, "MetadataError", "no bookmark x"), 4, "no bookmark x"),
+        (problem(503, "ActExpired", "no broker came", retriable=True), 1, "no broker came"),
+        (httpx.Response(202, json=an_act(state="applying", progress={})), 4, "act 7 refused: moved"),
+    ],
+)
+def test_a_refused_apply_says_why(
+    answer: httpx.Response, exit_code: int, says: str, vela: Vela, console: FakeConsole
+) -> None:
+    console.answers["POST acts/7/apply"] = answer
+    console.answers["GET acts/7"] = an_act(state="refused", error="moved", error_code="ActConflict")
+    done = vela(f"{RESET} --yes")
+    assert (done.exit_code, says in done.stderr) == (exit_code, True), done.stderr
+
+
+def test_a_partitioned_topic_says_what_to_name_instead(vela: Vela, console: FakeConsole) -> None:
+    console.answers["POST acts"] = problem(404, "NothingToActOn", "there is no subscription")
+    console.answers["GET topics/persistent/public/default/orders"] = {"partitions": 3}
+    done = vela(f"{RESET} --yes")
+    assert done.exit_code == 3
+    assert "name orders-partition-0 to orders-partition-2, or add --all-partitions" in done.stderr
+
+
+def test_all_partitions_are_planned_before_any_is_applied(vela: Vela, console: FakeConsole) -> None:
+    base = "persistent://public/default/orders-partition-"
+    names = ["billing", "mail", "billing", "billing"]
+    rows = [
+        {"name": name, "topic": f"{base}{number}"} for name, number in zip(names, [10, 1, 9, 0], strict=True)
+    ]
+    console.answers["GET topics/persistent/public/default/orders/subscriptions"] = {
+        "subscriptions": rows, "next_after": None,
+    }  # fmt: skip
+    done = vela(f"{RESET} --all-partitions", typed="y\n")
+    assert (done.exit_code, "apply these 3?" in done.stderr) == (0, True)
+    assert console.paths("POST") == ["acts"] * 3 + ["acts/7/apply"] * 3
+    assert [each.body["topic"] for each in console.asked[1:4]] == [f"{base}{number}" for number in (0, 9, 10)]
+    nowhere = vela("reset orders nope --earliest --all-partitions")
+    assert (nowhere.exit_code, "no subscription nope" in nowhere.stderr) == (3, True)
+
+
+def test_undo_plans_an_act_of_its_own(vela: Vela, console: FakeConsole) -> None:
+    done = vela("acts undo 5", typed="y\n")
+    assert (done.exit_code, console.paths("POST")) == (0, ["acts/5/undo", "acts/7/apply"])
+    assert "plan of act 7: undo act 5, billing on orders" in done.stdout
+
+
+def test_a_plan_of_before_is_applied_by_its_number(vela: Vela, console: FakeConsole) -> None:
+    console.answers["GET acts/7"] = [an_act(plan=a_plan()), an_act(state="applied", result=a_result())]
+    assert (vela("acts apply 7 --yes").exit_code, console.paths("POST")) == (0, ["acts/7/apply"])
+    again = vela("acts apply 7 --yes")
+    assert (again.exit_code, "act 7 is applied: only a planned act" in again.stderr) == (4, True)
+
+
+def test_what_others_wrote_cannot_command_the_terminal(vela: Vela, console: FakeConsole) -> None:
+    console.plan = a_plan(notes=["beware \x1b[2J\x07"])
+    shown = vela(f"{RESET} --plan-only").stdout
+    assert "beware \\x1b[2J\\x07" in shown
+    assert "\x1b" not in shown

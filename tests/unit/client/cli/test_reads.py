@@ -1,0 +1,175 @@
+"""Lists, stats and looks: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.client.cli.conftest import Vela
+from tests.unit.client.cli.fake_console import FakeConsole, an_act
+
+TOPIC = "topics/persistent/public/default/orders"
+
+
+def a_topic(name: str = "orders", **changes: Any) -> dict[str, Any]:
+    return {
+        "name": f"persistent://public/default/{name}",
+        "partitions": 0,
+        "backlog_messages": 1234,
+        "message_rate_in": 2.5,
+        "byte_rate_in": 2500.0,
+        "stored_bytes": 1_500_000,
+        "producers": 1,
+        "last_append_ms": 0,
+        "updated_ms": None,
+        "subscriptions": 1,
+        "consumers": None,
+        "message_rate_acked": None,
+        "worst_subscription": "billing",
+        **changes,
+    }
+
+
+def test_a_list_is_a_table(vela: Vela, console: FakeConsole) -> None:
+    console.answers["GET topics"] = {"topics": [a_topic()], "next_after": None}
+    heading, row = vela("topics list").stdout.splitlines()
+    assert heading.split()[:3] == ["topic", "partitions", "backlog"]
+    assert row.split() == ["orders", "1,234", "billing", "2.5/s", "–", "1", "–", "1.5", "MB", "–"]
+
+
+def test_a_list_goes_through_pages_and_says_when_there_is_more(vela: Vela, console: FakeConsole) -> None:
+    pages: list[dict[str, Any]] = [
+        {"topics": [a_topic(f"t{number}") for number in range(first, first + 500)], "next_after": after}
+        for first, after in ((0, "a"), (500, "b"), (1000, None))
+    ]
+    console.answers["GET topics"] = list(pages)
+    done = vela("topics list --limit 0 --json")
+    assert [json.loads(line)["name"][-5:] for line in done.stdout.splitlines()][-1] == "t1499"
+    assert [each.query.get("after") for each in console.asked] == [None, "a", "b"]
+    console.asked.clear()
+    console.answers["GET topics"] = {"topics": pages[0]["topics"][:3], "next_after": None}
+    done = vela("topics list --limit 2 --search t --namespace a/b --with-backlog --sort rate")
+    assert console.asked[0].query == {
+        "limit": "3",
+        "q": "t",
+        "namespace": "a/b",
+        "backlog": "true",
+        "sort": "rate",
+    }
+    assert (len(done.stdout.splitlines()), "more than 2: --limit 0 lists all" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "body", "says"),
+    [
+        ("topics list", "topics", {"topics": [], "next_after": None}, "there is no topic yet"),
+        ("topics list --search x", "topics", {"topics": [], "next_after": None}, "no topic fits"),
+        (
+            "subscriptions list orders",
+            f"{TOPIC}/subscriptions",
+            {"subscriptions": [], "next_after": None},
+            "no sub",
+        ),
+        ("bookmarks list orders", TOPIC, {"bookmarks": []}, "no bookmark"),
+        ("acts list", "acts", {"acts": [], "next_before": None}, "there is no act yet"),
+        ("peek orders billing", f"{TOPIC}/subscriptions/billing/peek", {"messages": []}, "nothing waits"),
+    ],
+)
+def test_an_empty_list_says_so_beside_the_output(
+    line: str, path: str, body: dict[str, Any], says: str, vela: Vela, console: FakeConsole
+) -> None:
+    console.answers[f"GET {path}"] = body
+    done = vela(line)
+    assert (done.exit_code, done.stdout, says in done.stderr) == (0, "", True)
+    done = vela(f"{line} --json")
+    assert (done.exit_code, done.output) == (0, "")
+
+
+def test_stats_once(vela: Vela, console: FakeConsole) -> None:
+    console.answers["GET stats"] = {
+        "topics": 1, "producers": 1, "message_rate_in": 2.5, "byte_rate_in": 10.0, "stored_bytes": 9, "consumers": 2,
+        "backlog_messages": 7, "unacked_messages": 1, "message_rate_out": 1.0, "message_rate_acked": 1.0,
+        "broker": {"is_running": False, "host": None, "pid": None, "seen_at": None}, "waiting_acts": 2,
+    }  # fmt: skip
+    console.answers["GET topics"] = {"topics": [a_topic()], "next_after": "x"}
+    shown = vela("stats --once").stdout
+    assert "no broker runs" in shown
+    assert "1 topic: in 2.5/s" in shown
+    assert "2 acts wait for a broker" in shown
+    assert "there are more topics" in shown
+    document = json.loads(vela("stats --once --json").stdout)
+    assert (document["totals"]["backlog_messages"], len(document["topics"]["topics"])) == (7, 1)
+
+
+def test_stats_of_a_topic(vela: Vela, console: FakeConsole) -> None:
+    row = {
+        "name": "billing", "type": "Shared", "paused": False, "cursors": 1, "acked_messages": 4, "backlog_messages": 12,
+        "backlog_bytes": 1, "consumers": 1, "unacked_messages": 2, "permits": 998, "replay_entries": 0,
+        "message_rate_out": 4.0, "message_rate_acked": 0.0, "messages_redelivered": 3, "updated_ms": None,
+        "oldest_unacked_ms": None, "standing": {"badge": "stuck", "tone": "bad", "sentence": "", "drain_s": None},
+    }  # fmt: skip
+    console.answers[f"GET {TOPIC}/stats"] = {
+        "topic": a_topic(),
+        "subscriptions": [row, {**row, "name": "new", "standing": None}],
+        "next_after": None,
+    }
+    lines = vela("stats orders").stdout.splitlines()  # the runner's output is no terminal: once
+    assert lines[0].startswith("orders: in 2.5/s, acked –, 1 producer")
+    assert lines[3].split() == ["billing", "stuck", "12", "–", "1", "2", "998", "4.0/s", "0/s", "3", "–"]
+    assert lines[4].split()[:2] == ["new", "unknown"]
+
+
+def test_what_is_in_a_message_cannot_command_the_terminal(vela: Vela, console: FakeConsole) -> None:
+    message = {
+        "id": "1:0", "ledger_id": 1, "entry_id": 0, "batch_index": -1, "batch_size": 1, "append_ms": 1, "publish_ms": 1,
+        "deliver_at_ms": 5, "size_bytes": 3, "key": "k\x1b]0;x", "properties": [["a", "\x07"]], "producer": "",
+        "preview": "one\ntwo [bold]three[/bold]", "is_text": True, "trouble": "",
+    }  # fmt: skip
+    console.answers[f"GET {TOPIC}/subscriptions/billing/peek"] = {"messages": [message]}
+    console.answers[f"GET {TOPIC}/examine"] = message
+    peeked, examined = vela("peek orders billing").stdout, vela("examine orders").stdout
+    assert "\x1b" not in peeked + examined
+    assert "one⏎two [bold]three[/bold]" in peeked
+    assert "property a" in examined
+    assert json.loads(vela("peek orders billing --json").stdout) == message
+
+
+def test_the_log_of_acts_goes_through_pages(vela: Vela, console: FakeConsole) -> None:
+    def row(act_id: int) -> dict[str, Any]:
+        return {
+            **an_act(id=act_id), "topic_name": "persistent://public/default/orders", "subscription_name": "billing",
+            "undo_of_id": None, "undoable": False,
+        }  # fmt: skip
+
+    console.answers["GET acts"] = [
+        {"acts": [row(9), row(8)], "next_before": 8},
+        {"acts": [row(7)], "next_before": None},
+    ]
+    shown = vela("acts list --limit 0 --state planned --kind reset --search x").stdout.splitlines()
+    assert [line.split()[0] for line in shown[1:]] == ["9", "8", "7"]
+    assert "reset to the beginning  billing on orders" in shown[1]
+    assert [each.query for each in console.asked] == [
+        {"q": "x", "kind": "reset", "state": "planned"},
+        {"q": "x", "kind": "reset", "state": "planned", "before": "8"},
+    ]
+
+
+def test_numbers_that_do_not_change_are_asked_with_their_etag(console: FakeConsole) -> None:
+    import httpx
+
+    from vela.cli.commands.stats import _Look
+    from vela.cli.console import ConsoleApi
+    from vela.cli.settings import Settings
+
+    asked = Settings(console_url="http://127.0.0.1:8000", user="", password="")
+    with ConsoleApi(asked) as api:
+        look = _Look(api, {"stats": (f"{TOPIC}/stats", {})})
+        console.answers[f"GET {TOPIC}/stats"] = [
+            httpx.Response(200, json={"n": 1}, headers={"ETag": '"a"'}),
+            httpx.Response(304, headers={"ETag": '"a"'}),
+            httpx.Response(200, json={"n": 2}, headers={"ETag": '"b"'}),
+        ]
+        assert [look.read() for _ in range(3)] == [{"n": 1}, {"n": 1}, {"n": 2}]
+    assert [each.headers.get("if-none-match") for each in console.asked] == [None, '"a"', '"a"']

@@ -1,0 +1,40 @@
+"""Lengths and moments."""
+
+from __future__ import annotations
+
+import pytest
+
+from vela.cli.times import length_ms, moment_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("500ms", 500),
+        ("90s", 90_000),
+        ("15m", 900_000),
+        ("1h30m", 5_400_000),
+        ("7d", 604_800_000),
+        ("1.5h", 5_400_000),
+    ],
+)
+def test_lengths(text: str, ms: int) -> None:
+    assert length_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "15", "m", "15 m", "-15m", "15min", "1h 30m", "٣m"])
+def test_what_is_no_length(text: str) -> None:
+    with pytest.raises(ValueError, match="write 500ms, 90s"):
+        length_ms(text)
+
+
+def test_moments() -> None:
+    assert moment_ms("2026-01-01T00:00:00+00:00") == 1_767_225_600_000
+    assert moment_ms("2026-01-01T01:00:00.5+01:00") == 1_767_225_600_500
+    assert moment_ms("1767225600000") == 1_767_225_600_000
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "12", "99999-01-01"])
+def test_what_is_no_moment(text: str) -> None:
+    with pytest.raises(ValueError, match="milliseconds since 1970"):
+        moment_ms(text)

@@ -1,0 +1,197 @@
+"""Plan, show, ask, apply, receipt: the same for every act."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from typing import Any, Final
+
+import click
+
+from vela.cli.act_words import effect_words, headline, plan_facts, receipt_words
+from vela.cli.console import Answer, ConsoleApi, console_api
+from vela.cli.errors import CliError, Exit, as_json_is_asked, say
+from vela.cli.names import short_name, topic_path
+from vela.cli.numerals import moment
+from vela.cli.options import json_option
+from vela.cli.output import emit, print_rich, printable, table
+
+__all__ = ["Asked", "Consent", "act_options", "carry_out", "on_every_partition", "settle"]
+
+TYPED_ABOVE: Final = 10_000  # messages that come again; the console asks for a typed name from there too
+
+Act = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One act to be planned."""
+
+    kind: str
+    topic: str  # full name; of an act on a namespace tenant/namespace
+    subscription: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """How far to go, and who said why."""
+
+    yes: bool
+    plan_only: bool
+    reason: str
+    wait_s: float
+
+
+def act_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command `--yes`, `--plan-only`, `--reason`, `--wait` and `--json`; it receives them as `consent`."""
+
+    @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
+    @click.option("--plan-only", is_flag=True, help="Show the plan and stop.")
+    @click.option("--reason", default="", help="Kept in the log of acts.")
+    @click.option(
+        "--wait", default=30.0, show_default=True, metavar="SECONDS", help="So long for a broker to answer."
+    )
+    @json_option
+    @wraps(command)
+    def consenting(yes: bool, plan_only: bool, reason: str, wait: float, **given: Any) -> None:
+        if yes and plan_only:
+            raise click.UsageError("--yes and --plan-only exclude each other.")
+        if as_json_is_asked() and not (yes or plan_only):
+            raise click.UsageError("--json does not ask: add --yes or --plan-only.")
+        command(consent=Consent(yes=yes, plan_only=plan_only, reason=reason, wait_s=wait), **given)
+
+    return consenting
+
+
+def carry_out(asked: Sequence[Asked], consent: Consent) -> None:
+    """Plan them all, show that, and apply them one after the other unless the answer is no. Raises CliError."""
+    with console_api() as api:
+        settle(api, [partial(_plan, api, each, consent) for each in asked], consent)
+
+
+def settle(api: ConsoleApi, plans: Sequence[Callable[[], Answer]], consent: Consent) -> None:
+    """The same with plans that are made in some other way: an undo, or one that was made before."""
+    planned = [api.settled(plan(), wait_s=consent.wait_s) for plan in plans]
+    as_json = as_json_is_asked()
+    if not as_json:
+        show_plans(planned)
+    if consent.plan_only:
+        if as_json:
+            for act in planned:
+                emit(act)
+        else:
+            say(f"nothing was changed; `vela acts apply {planned[0]['id']}` applies it" if len(planned) == 1
+                else "nothing was changed")  # fmt: skip
+        return
+    if not consent.yes:
+        _require_agreement(planned)
+    for act in planned:
+        answer = api.post(f"acts/{act['id']}/apply", {"reason": consent.reason} if consent.reason else {})
+        applied = api.settled(answer, wait_s=consent.wait_s)
+        if as_json:
+            emit(applied)
+        else:
+            show_receipt(applied)
+
+
+def on_every_partition(api: ConsoleApi, asked: Asked) -> list[Asked]:
+    """The act on the subscription of that name of each partition. Raises CliError when there is none."""
+    rows = api.rows(f"{topic_path(asked.topic)}/subscriptions", "subscriptions", most=0)
+    found = [row["topic"] for row in rows if row["name"] == asked.subscription]
+    if not found:
+        raise CliError(
+            f"there is no subscription {asked.subscription} on {asked.topic}",
+            Exit.NOTHING,
+            code="NothingToActOn",
+        )
+    return [
+        Asked(kind=asked.kind, topic=topic, subscription=asked.subscription, parameters=asked.parameters)
+        for topic in sorted(found, key=lambda name: (len(name), name))
+    ]
+
+
+def _plan(api: ConsoleApi, asked: Asked, consent: Consent) -> Answer:
+    body: dict[str, Any] = {"kind": asked.kind, "topic": asked.topic, "parameters": dict(asked.parameters)}
+    if asked.subscription:
+        body["subscription"] = asked.subscription
+    if consent.reason:
+        body["reason"] = consent.reason
+    try:
+        return api.post("acts", body)
+    except CliError as error:
+        if error.exit_code == Exit.NOTHING and asked.subscription:
+            _say_if_partitioned(api, asked)
+        raise
+
+
+def _say_if_partitioned(api: ConsoleApi, asked: Asked) -> None:
+    """A partitioned topic has no cursor of its own: say what has. Raises CliError then."""
+    try:
+        partitions = api.get(topic_path(asked.topic))["partitions"]
+    except CliError:
+        return
+    if partitions:
+        name = short_name(asked.topic)
+        raise CliError(
+            f"{name} is partitioned, and each partition has cursors of its own: name {name}-partition-0 to"
+            f" {name}-partition-{partitions - 1}, or add --all-partitions",
+            Exit.NOTHING,
+            code="NothingToActOn",
+        )
+
+
+def show_plans(planned: Sequence[Act]) -> None:
+    """What they would do, in words and as a table."""
+    for act in planned:
+        plan = act["plan"] or {}
+        click.echo(printable(f"plan of {headline(act)}"))
+        for sentence in effect_words(plan):
+            click.echo(printable(f"  {sentence}"))
+        for note in plan.get("notes", ()):
+            click.echo(printable(f"  note: {note}"))
+        if rows := plan_facts(plan):
+            print_rich(table(("", "now", "after it"), rows))
+
+
+def show_receipt(act: Act, *, is_new: bool = True) -> None:
+    """What it did, and how to take it back when it was done just now."""
+    click.echo(printable(f"applied {headline(act)}"))
+    for sentence in receipt_words(act):
+        click.echo(printable(f"  {sentence}"))
+    if is_new and act["undo_until"] and act["kind"] != "undo":
+        from datetime import datetime
+
+        until_ms = int(datetime.fromisoformat(act["undo_until"]).timestamp() * 1000)
+        click.echo(f"  `vela acts undo {act['id']}` takes it back, until {moment(until_ms)}")
+
+
+def _require_agreement(planned: Sequence[Act]) -> None:
+    skipped = sum(int((act["plan"] or {}).get("skipped_messages") or 0) for act in planned)
+    replayed = sum(int((act["plan"] or {}).get("replayed_messages") or 0) for act in planned)
+    what = "it" if len(planned) == 1 else f"these {len(planned)}"
+    if skipped or replayed > TYPED_ABOVE:
+        name = planned[0]["subscription"] or short_name(planned[0]["topic"])
+        agreed = _answer(f"type {name} to apply {what}, anything else to stop: ") == name
+    else:
+        agreed = _answer(f"apply {what}? [y/N] ").lower() in ("y", "yes")
+    if not agreed:
+        raise CliError("nothing was changed", Exit.REFUSED, code="NotAgreed")
+
+
+def _answer(question: str) -> str:
+    """A line of standard input. The question is no output: it goes to standard error."""
+    sys.stdout.flush()
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        sys.stderr.write("\n")
+        raise CliError(
+            "there is nobody to ask: add --yes to apply it, or --plan-only to look",
+            Exit.USAGE,
+            code="NoAnswer",
+        )
+    return line.strip()

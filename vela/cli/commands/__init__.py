@@ -1,0 +1,1 @@
+"""The commands, a module for those that belong together. `vela.cli.root` names them all."""

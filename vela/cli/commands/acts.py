@@ -1,0 +1,176 @@
+"""`vela acts`: the log, and acts by their number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from vela.cli.act_flow import Asked, Consent, act_options, carry_out, settle, show_plans, show_receipt
+from vela.cli.act_words import asked_words, headline
+from vela.cli.console import Answer, ConsoleApi, console_api
+from vela.cli.errors import CliError, Exit, as_json_is_asked, say
+from vela.cli.lazy import OrderedGroup
+from vela.cli.names import full_name, is_namespace, short_name
+from vela.cli.options import json_option
+from vela.cli.output import emit, facts, print_rich, table
+
+__all__ = ["acts"]
+
+_STATES = (
+    "plan_requested", "planned", "apply_requested", "applying", "applied", "refused", "failed", "expired", "client",
+)  # fmt: skip
+
+
+@click.group(cls=OrderedGroup)
+def acts() -> None:
+    """List, show, plan, apply and undo acts."""
+
+
+@acts.command("list")
+@click.option("--search", metavar="TEXT", default="", help="Part of a topic, a subscription or a person.")
+@click.option("--kind", default="", help="Only this kind, as docs/reference/acts.md names it.")
+@click.option("--state", type=click.Choice(_STATES), help="Only in this state.")
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="So many; 0 is all.")
+@json_option
+def list_acts(search: str, kind: str, state: str | None, limit: int) -> None:
+    """List the log of acts, newest first."""
+    with console_api() as api:
+        rows = list(_log(api, limit, q=search, kind=kind, state=state or ""))
+    if as_json_is_asked():
+        for row in rows:
+            emit(row)
+    elif rows:
+        print_rich(
+            table(
+                ("act", "when", "state", "what", "where", "who"),
+                [
+                    (
+                        str(row["id"]),
+                        row["created_at"][:19],
+                        row["state"],
+                        _words(row),
+                        _where(row),
+                        row["who"],
+                    )
+                    for row in rows
+                ],
+                right=("act",),
+            )
+        )
+    else:
+        say("no act fits" if search or kind or state else "there is no act yet")
+
+
+def _log(api: ConsoleApi, limit: int, **query: str) -> Iterator[dict[str, Any]]:
+    before: int | None = None
+    shown = 0
+    while True:
+        page = api.get("acts", before=before, **query)
+        for row in page["acts"]:
+            if limit and shown >= limit:
+                return
+            shown += 1
+            yield row
+        before = page["next_before"]
+        if before is None:
+            return
+
+
+def _words(row: dict[str, Any]) -> str:
+    return asked_words({**row, "undo_of": row["undo_of_id"]})
+
+
+def _where(row: dict[str, Any]) -> str:
+    topic = short_name(row["topic_name"]) if "://" in row["topic_name"] else row["topic_name"]
+    return f"{row['subscription_name']} on {topic}" if row["subscription_name"] else topic
+
+
+@acts.command()
+@click.argument("act_id", metavar="ACT", type=click.IntRange(min=1))
+@json_option
+def show(act_id: int) -> None:
+    """Show one act: what was asked, planned and done."""
+    with console_api() as api:
+        act = api.get(f"acts/{act_id}")
+    if as_json_is_asked():
+        emit(act)
+        return
+    print_rich(
+        facts(
+            [
+                ("state", act["state"]),
+                ("by", f"{act['who']}, {act['origin']}"),
+                ("when", act["created_at"]),
+                *((("reason", act["reason"]),) if act["reason"] else ()),
+                *((("refused because", act["error"]),) if act["error"] else ()),
+                *((("progress", json.dumps(act["progress"])),) if act["progress"] else ()),
+            ]
+        )
+    )
+    if act["state"] == "applied":
+        show_receipt(act, is_new=False)
+    elif act["plan"]:
+        show_plans([act])
+    else:
+        click.echo(headline(act))
+
+
+@acts.command()
+@click.argument("kind")
+@click.argument("where")
+@click.argument("parameters", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--subscription", default="", help="For the kinds that are about one.")
+@act_options
+def plan(kind: str, where: str, parameters: tuple[str, ...], subscription: str, consent: Consent) -> None:
+    """Plan an act of any KIND on WHERE, as docs/reference/acts.md names kinds and parameters.
+
+    WHERE is a topic, or tenant/namespace for the kinds that are about one. Values are JSON where they can be: numbers,
+    true, false; everything else is text.
+    """
+    given: dict[str, Any] = {}
+    for each in parameters:
+        name, separator, value = each.partition("=")
+        if not separator:
+            raise click.UsageError(f"{each!r}: write it as NAME=VALUE.")
+        given[name] = _value(value)
+    try:
+        topic = where if is_namespace(where) else full_name(where)
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from error
+    carry_out([Asked(kind=kind, topic=topic, subscription=subscription, parameters=given)], consent)
+
+
+def _value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(value, float) else value
+
+
+@acts.command()
+@click.argument("act_id", metavar="ACT", type=click.IntRange(min=1))
+@act_options
+def apply(act_id: int, consent: Consent) -> None:
+    """Apply an act that was planned before."""
+    with console_api() as api:
+        act = api.get(f"acts/{act_id}")
+        if act["state"] not in ("planned", "plan_requested"):
+            raise CliError(
+                f"act {act_id} is {act['state']}: only a planned act can be applied",
+                Exit.REFUSED,
+                code="WrongState",
+            )
+        settle(api, [lambda: Answer(200, act, "")], consent)
+
+
+@acts.command()
+@click.argument("act_id", metavar="ACT", type=click.IntRange(min=1))
+@act_options
+def undo(act_id: int, consent: Consent) -> None:
+    """Take back an applied act, the latest of its cursor; what was acknowledged since stays so."""
+    with console_api() as api:
+        settle(api, [lambda: api.post(f"acts/{act_id}/undo", {})], consent)

@@ -1,0 +1,69 @@
+"""`vela bookmarks`: named places of a topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vela.cli.act_flow import Asked, Consent, act_options, carry_out
+from vela.cli.commands.topics import bookmark_table
+from vela.cli.console import console_api
+from vela.cli.errors import as_json_is_asked, say
+from vela.cli.lazy import OrderedGroup
+from vela.cli.names import TOPIC, topic_path
+from vela.cli.options import json_option
+from vela.cli.output import emit, print_rich
+from vela.cli.place import place_options
+from vela.cli.times import LENGTH
+
+__all__ = ["bookmarks"]
+
+
+@click.group(cls=OrderedGroup)
+def bookmarks() -> None:
+    """List, create and delete named places of a topic."""
+
+
+@bookmarks.command("list")
+@click.argument("topic", type=TOPIC)
+@json_option
+def list_bookmarks(topic: str) -> None:
+    """List the bookmarks of a topic."""
+    with console_api() as api:
+        rows = api.get(topic_path(topic))["bookmarks"]
+    if as_json_is_asked():
+        for row in rows:
+            emit(row)
+    elif rows:
+        print_rich(bookmark_table(rows))
+    else:
+        say("no bookmark")
+
+
+@bookmarks.command()
+@click.argument("topic", type=TOPIC)
+@click.argument("name")
+@place_options(default="latest", bookmark=False)
+@click.option("--keep", type=LENGTH, metavar="LENGTH", help="So long what follows it is kept; else 7d.")
+@click.option("--keep-until-deleted", is_flag=True, help="Until it is deleted.")
+@act_options
+def create(
+    topic: str, name: str, place: dict[str, Any], keep: int | None, keep_until_deleted: bool, consent: Consent
+) -> None:
+    """Name a place of a topic, to reset cursors to it later. What follows it is kept until then."""
+    if keep is not None and keep_until_deleted:
+        raise click.UsageError("--keep and --keep-until-deleted exclude each other.")
+    parameters = {"name": name, **place}
+    if keep is not None or keep_until_deleted:
+        parameters["keep_ms"] = keep or 0
+    carry_out([Asked(kind="create_bookmark", topic=topic, parameters=parameters)], consent)
+
+
+@bookmarks.command()
+@click.argument("topic", type=TOPIC)
+@click.argument("name")
+@act_options
+def delete(topic: str, name: str, consent: Consent) -> None:
+    """Remove a bookmark; what it kept follows the topic's retention again."""
+    carry_out([Asked(kind="delete_bookmark", topic=topic, parameters={"name": name})], consent)

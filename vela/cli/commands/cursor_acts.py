@@ -1,0 +1,90 @@
+"""Acts that move a cursor: reset, shift, skip, clear, expire. All of them can be undone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vela.cli.place import place_options
+from vela.cli.subscription_act import Act, subscription_act
+from vela.cli.times import LENGTH, MOMENT
+
+__all__ = ["clear", "expire", "reset", "shift", "skip"]
+
+
+@click.command()
+@place_options()
+@subscription_act
+def reset(act: Act, place: dict[str, Any]) -> None:
+    """Put a cursor at an exact place, forward or back.
+
+    Its consumers are closed, and come back by themselves at the new place.
+    """
+    act("reset", place)
+
+
+@click.command()
+@click.option("--back", type=click.IntRange(min=1), metavar="N", help="So many messages back.")
+@click.option("--forward", type=click.IntRange(min=1), metavar="N", help="So many messages forward.")
+@subscription_act
+def shift(act: Act, back: int | None, forward: int | None) -> None:
+    """Move a cursor by a number of messages, forward or back.
+
+    Messages of the log are counted from the mark-delete position, acknowledged or not. Consumers are closed, and come
+    back by themselves.
+    """
+    if (back is None) is (forward is None):
+        raise click.UsageError("Say how far, by --back or --forward.")
+    act("reset", {"to": "shift", "messages": -back if back is not None else forward})
+
+
+@click.command()
+@click.option("--messages", type=click.IntRange(min=1), metavar="N", help="So many unacknowledged messages.")
+@click.option("--id", metavar="LEDGER:ENTRY[:INDEX]", help="This message, wherever it is.")
+@subscription_act
+def skip(act: Act, messages: int | None, id: str | None) -> None:  # noqa: A002 - the option's name
+    """Pass over the next messages, or over one that is named.
+
+    They count as acknowledged and are not delivered. Consumers stay.
+    """
+    if (messages is None) is (id is None):
+        raise click.UsageError("Say what, by --messages or --id.")
+    if id is not None:
+        act("skip_one", {"id": id})
+    else:
+        act("skip", {"messages": messages})
+
+
+@click.command()
+@subscription_act
+def clear(act: Act) -> None:
+    """Pass over everything that waits.
+
+    It counts as acknowledged and is not delivered. Consumers stay.
+    """
+    act("clear", {})
+
+
+@click.command()
+@click.option("--older", type=LENGTH, metavar="LENGTH", help="What is older than this: 90s, 15m, 2h, 7d.")
+@click.option("--before", type=MOMENT, metavar="TIME", help="What was stored before this time.")
+@click.option("--id", metavar="LEDGER:ENTRY[:INDEX]", help="This message and all before it.")
+@subscription_act
+def expire(act: Act, older: int | None, before: int | None, id: str | None) -> None:  # noqa: A002 - as above
+    """Pass over what is older than a time, or up to a message.
+
+    What was delivered and is not acknowledged yet goes too. Consumers stay.
+    """
+    given = {
+        name: parameters
+        for name, parameters in (
+            ("older", None if older is None else {"to": "older", "older_ms": older}),
+            ("before", None if before is None else {"to": "time", "time_ms": before}),
+            ("id", None if id is None else {"to": "id", "id": id}),
+        )
+        if parameters is not None
+    }
+    if len(given) != 1:
+        raise click.UsageError("Say what, by exactly one of --older, --before and --id.")
+    act("expire", next(iter(given.values())))

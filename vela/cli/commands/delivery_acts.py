@@ -1,0 +1,60 @@
+"""Acts on delivery: pause, resume, disconnect, redeliver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vela.cli.subscription_act import Act, subscription_act
+
+__all__ = ["disconnect", "pause", "redeliver", "resume"]
+
+
+@click.command()
+@subscription_act
+def pause(act: Act) -> None:
+    """Deliver nothing until it is resumed.
+
+    Consumers stay connected and may acknowledge.
+    """
+    act("pause", {})
+
+
+@click.command()
+@subscription_act
+def resume(act: Act) -> None:
+    """Deliver again after a pause."""
+    act("resume", {})
+
+
+@click.command()
+@click.option(
+    "--key", type=click.IntRange(min=1), help="Its number in `vela subscriptions show`, instead of a name."
+)
+@click.option("--tell", metavar="TEXT", help="Told to the client.")
+@subscription_act
+@click.argument("consumer", required=False)
+def disconnect(act: Act, consumer: str | None, key: int | None, tell: str | None) -> None:
+    """Close a consumer; what it held goes to the others.
+
+    All consumers of that name are meant. Most clients connect again by themselves.
+    """
+    act("disconnect", _whom(consumer, key) | ({} if tell is None else {"reason": tell}))
+
+
+@click.command()
+@click.option(
+    "--key", type=click.IntRange(min=1), help="Its number in `vela subscriptions show`, instead of a name."
+)
+@subscription_act
+@click.argument("consumer", required=False)
+def redeliver(act: Act, consumer: str | None, key: int | None) -> None:
+    """Take back what a consumer holds and deliver it again, now."""
+    act("redeliver", _whom(consumer, key))
+
+
+def _whom(consumer: str | None, key: int | None) -> dict[str, Any]:
+    if (consumer is None) is (key is None):
+        raise click.UsageError("Name the consumer, by CONSUMER or by --key.")
+    return {"consumer": consumer} if key is None else {"consumer_key": key}

@@ -1,0 +1,177 @@
+"""`vela stats`: numbers that keep up, or once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vela.cli.commands.topics import ORDERS, topic_cells, topic_words
+from vela.cli.console import ConsoleApi, console_api
+from vela.cli.errors import as_json_is_asked
+from vela.cli.names import TOPIC, topic_path
+from vela.cli.numerals import ago, count, length, plural, rate, size
+from vela.cli.options import json_option
+from vela.cli.output import emit, print_rich, table, toned
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+__all__ = ["stats"]
+
+_MOST_SUBSCRIPTIONS = 500
+_TOPICS = ("topic", "parts", "backlog", "worst", "in", "acked", "subs", "consumers", "stored", "last publish")
+_SUBSCRIPTIONS = (
+    "subscription", "how it goes", "backlog", "oldest", "consumers", "unacked", "permits", "out", "acked",
+    "redelivered", "to go", "changed",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("topic", type=TOPIC, required=False)
+@click.option(
+    "--once", is_flag=True, help="Print them once and end; so it is anyway where the output is no terminal."
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.2),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often.",
+)
+@click.option(
+    "--sort", type=click.Choice(ORDERS), default="backlog", show_default=True, help="Order of topics."
+)
+@click.option("--search", metavar="TEXT", default="", help="Only topics with this in their names.")
+@click.option("--limit", type=click.IntRange(1, 500), default=30, show_default=True, help="So many topics.")
+@json_option
+def stats(topic: str | None, once: bool, interval: float, sort: str, search: str, limit: int) -> None:
+    """Show the numbers of topics and subscriptions, and keep showing them.
+
+    Without TOPIC the sums over everything and the topics with the largest backlogs; with TOPIC its subscriptions. With
+    --json a document each time. Ctrl-C ends it.
+    """
+    with console_api() as api:
+        if topic is not None:
+            look = _Look(api, {"stats": (f"{topic_path(topic)}/stats", {"limit": _MOST_SUBSCRIPTIONS})})
+            render: Callable[[dict[str, Any]], RenderableType] = _subscriptions
+        else:
+            query = {"sort": sort, "q": search, "limit": limit}
+            look = _Look(api, {"totals": ("stats", {}), "topics": ("topics", query)})
+            render = _everything
+        if as_json_is_asked():
+            _print_each(look, interval, is_once=once)
+        elif once or not sys.stdout.isatty():
+            print_rich(render(look.read()))
+        else:
+            _keep_showing(look, render, interval)
+
+
+@dataclass(slots=True)
+class _Look:
+    """What is read each time; what did not change is not sent again."""
+
+    api: ConsoleApi
+    asked: dict[str, tuple[str, dict[str, Any]]]
+    _known: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+
+    def read(self) -> dict[str, Any]:
+        """The answers by name; one alone by itself."""
+        for name, (path, query) in self.asked.items():
+            etag, body = self._known.get(name, ("", {}))
+            answer = self.api.fetch(path, etag=etag, **query)
+            self._known[name] = (etag, body) if answer.status == 304 else (answer.etag, answer.body)
+        bodies = {name: body for name, (_, body) in self._known.items()}
+        return next(iter(bodies.values())) if len(bodies) == 1 else bodies
+
+
+def _print_each(look: _Look, interval: float, *, is_once: bool) -> None:
+    while True:
+        emit({"read_ms": int(time.time() * 1000), **look.read()})
+        if is_once:
+            return
+        sys.stdout.flush()
+        time.sleep(interval)
+
+
+def _keep_showing(look: _Look, render: Callable[[dict[str, Any]], RenderableType], interval: float) -> None:
+    from rich.live import Live
+
+    from vela.cli.output import rich_console
+
+    with Live(render(look.read()), console=rich_console(), screen=True, auto_refresh=False) as live:
+        while True:
+            time.sleep(interval)
+            live.update(render(look.read()), refresh=True)
+
+
+def _everything(read: dict[str, Any]) -> RenderableType:
+    from rich.console import Group
+
+    totals, page = read["totals"], read["topics"]
+    rows = page["topics"]
+    right = ("parts", "backlog", "in", "acked", "subs", "consumers", "stored")
+    shown = table(_TOPICS, [topic_cells(row) for row in rows], right=right)
+    more = "there are more topics: --limit shows up to 500" if page["next_after"] else ""
+    return Group(*_head(totals), "", shown if rows else "no topic", more)
+
+
+def _head(totals: dict[str, Any]) -> list[RenderableType]:
+    broker = totals["broker"]
+    if broker["is_running"]:
+        lines: list[RenderableType] = [f"broker on {broker['host']}, pid {broker['pid']}"]
+    else:
+        lines = [toned("no broker runs: the numbers are as old as it is gone", "bad")]
+    lines.append(
+        f"{plural(totals['topics'], 'topic')}: in {rate(totals['message_rate_in'])} ({size(totals['byte_rate_in'])}/s),"
+        f" out {rate(totals['message_rate_out'])}, acked {rate(totals['message_rate_acked'])},"
+        f" backlog {count(totals['backlog_messages'])}, unacked {count(totals['unacked_messages'])},"
+        f" {plural(totals['producers'], 'producer')}, {plural(totals['consumers'], 'consumer')},"
+        f" {size(totals['stored_bytes'])} stored"
+    )
+    if totals["waiting_acts"]:
+        lines.append(toned(f"{totals['waiting_acts']} acts wait for a broker", "warn"))
+    return lines
+
+
+def _subscriptions(read: dict[str, Any]) -> RenderableType:
+    from rich.console import Group
+
+    rows = read["subscriptions"]
+    right = (
+        "backlog",
+        "oldest",
+        "consumers",
+        "unacked",
+        "permits",
+        "out",
+        "acked",
+        "redelivered",
+        "to go",
+        "changed",
+    )
+    shown = table(_SUBSCRIPTIONS, [_cells(row) for row in rows], right=right)
+    return Group(topic_words(read["topic"]), "", shown if rows else "no subscription")
+
+
+def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
+    standing = row["standing"] or {"badge": "unknown", "tone": "calm", "drain_s": None}
+    return (
+        row["name"],
+        toned(standing["badge"], standing["tone"]),
+        count(row["backlog_messages"]),
+        ago(row["oldest_unacked_ms"]),
+        count(row["consumers"]),
+        count(row["unacked_messages"]),
+        count(row["permits"]),
+        rate(row["message_rate_out"]),
+        rate(row["message_rate_acked"]),
+        count(row["messages_redelivered"]),
+        "" if standing["drain_s"] is None else length(standing["drain_s"]),
+        ago(row["updated_ms"]),
+    )

@@ -1,0 +1,213 @@
+"""`vela subscriptions`: list, show, create, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vela.cli.act_flow import Asked, Consent, act_options, carry_out
+from vela.cli.console import console_api
+from vela.cli.errors import as_json_is_asked, say
+from vela.cli.lazy import OrderedGroup
+from vela.cli.names import SUBSCRIPTION, TOPIC, subscription_path, topic_path
+from vela.cli.numerals import UNKNOWN, ago, count, length, moment, rate, size
+from vela.cli.options import json_option
+from vela.cli.output import emit, facts, print_rich, table, toned
+from vela.cli.place import place_options
+from vela.cli.subscription_act import Act, subscription_act
+
+__all__ = ["TYPES", "subscriptions"]
+
+_NUMBERS = ("backlog", "oldest", "consumers", "unacked", "permits", "out", "acked")
+TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")
+
+
+@click.group(cls=OrderedGroup)
+def subscriptions() -> None:
+    """List, show, create and delete subscriptions."""
+
+
+@subscriptions.command("list")
+@click.argument("topic", type=TOPIC)
+@json_option
+def list_subscriptions(topic: str) -> None:
+    """List the subscriptions of a topic; a partitioned one has a cursor on each partition."""
+    with console_api() as api:
+        rows = list(api.rows(f"{topic_path(topic)}/subscriptions", "subscriptions", most=0))
+    if as_json_is_asked():
+        for row in rows:
+            emit(row)
+        return
+    if not rows:
+        say("no subscription")
+        return
+    is_partitioned = any(row["topic"] != topic for row in rows)
+    columns = ["subscription", *(["partition"] if is_partitioned else []), "type", *_NUMBERS, "mark-delete"]
+    print_rich(table(columns, [_cells(row, is_partitioned) for row in rows], right=("partition", *_NUMBERS)))
+
+
+def _cells(row: dict[str, Any], is_partitioned: bool) -> list[str]:
+    return [
+        row["name"],
+        *([str(row["partition"])] if is_partitioned else []),
+        f"{row['type']}{', paused' if row['paused'] else ''}",
+        count(row["backlog_messages"]),
+        ago(row["oldest_unacked_ms"]),
+        count(row["consumers"]),
+        count(row["unacked_messages"]),
+        count(row["permits"]),
+        rate(row["message_rate_out"]),
+        rate(row["message_rate_acked"]),
+        row["mark_delete"],
+    ]
+
+
+@subscriptions.command()
+@click.argument("topic", type=TOPIC)
+@click.argument("subscription", type=SUBSCRIPTION)
+@json_option
+def show(topic: str, subscription: str) -> None:
+    """Show one subscription: how it goes, its consumers, and what waits for an acknowledgement."""
+    with console_api() as api:
+        found = api.get(subscription_path(topic, subscription))
+    if as_json_is_asked():
+        emit(found)
+        return
+    standing = found["standing"]
+    goes = f"{standing['badge']}: {standing['sentence']}"
+    if standing["drain_s"] is not None:
+        goes += f" About {length(standing['drain_s'])} to go."
+    print_rich(
+        facts(
+            [
+                ("subscription", f"{found['name']}, {found['type'] or UNKNOWN}"),
+                ("topic", found["topic_name"]),
+                ("how it goes", toned(goes, standing["tone"])),
+                ("backlog", f"{count(found['backlog_messages'])}, {size(found['backlog_bytes'])}"),
+                (
+                    "oldest",
+                    f"stored {moment(found['oldest_unacked_ms'])}" if found["oldest_unacked_ms"] else UNKNOWN,
+                ),
+                ("in flight", count(found["unacked_messages"])),
+                ("to replay", f"{count(found['replay_entries'])} entries"),
+                ("published", rate(found["message_rate_in"])),
+                ("delivered", rate(found["message_rate_out"])),
+                ("acked", rate(found["message_rate_acked"])),
+                ("redelivered", count(found["messages_redelivered"])),
+                ("mark-delete", found["mark_delete"]),
+                ("read position", found["read_position"] or UNKNOWN),
+                *((f"{times} times", what) for what, times in (found["problems"] or {}).items()),
+            ]
+        )
+    )
+    if found["connected"]:
+        print_rich("", _consumers(found["connected"]))
+    if found["pending"]:
+        print_rich("", _pending(found["pending"]))
+
+
+def _consumers(rows: list[dict[str, Any]]) -> Any:
+    return table(
+        (
+            "consumer",
+            "key",
+            "address",
+            "permits",
+            "unacked",
+            "delivered",
+            "redelivered",
+            "last delivery",
+            "last ack",
+            "",
+        ),
+        [
+            (
+                row["name"],
+                str(row["key"]),
+                row["address"],
+                count(row["permits"]),
+                count(row["unacked_messages"]),
+                count(row["messages_out"]),
+                count(row["messages_redelivered"]),
+                ago(row["last_delivery_ms"]),
+                ago(row["last_ack_ms"]),
+                _trouble(row),
+            )
+            for row in rows
+        ],
+        right=("permits", "unacked", "delivered", "redelivered", "last delivery", "last ack"),
+    )
+
+
+def _trouble(row: dict[str, Any]) -> str:
+    found = [
+        words
+        for words, is_so in (
+            ("blocked", row["blocked"]),
+            ("asks for none", row["permits"] <= 0),
+            ("does not read", not row["writable"]),
+        )
+        if is_so
+    ]
+    return ", ".join(found)
+
+
+def _pending(rows: list[dict[str, Any]]) -> Any:
+    return table(
+        ("pending", "messages", "at", "delivered", "redelivered"),
+        [
+            (
+                _range(row),
+                count(row["messages"]),
+                row["consumer_name"],
+                ago(row["delivered_ms"]),
+                count(row["redelivery_count"]),
+            )
+            for row in rows
+        ],
+        right=("messages", "redelivered"),
+    )
+
+
+def _range(row: dict[str, Any]) -> str:
+    first, last = row["first_entry"], row["last_entry"]
+    return f"{row['ledger_id']}:{first}" if first == last else f"{row['ledger_id']}:{first}–{last}"
+
+
+@subscriptions.command()
+@click.argument("topic", type=TOPIC)
+@click.argument("name")
+@place_options(default="latest")
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(TYPES),
+    default="Shared",
+    show_default=True,
+    help="Until its first consumer comes.",
+)
+@click.option(
+    "--property", "properties", multiple=True, metavar="NAME=VALUE", help="Kept with it. May be repeated."
+)
+@act_options
+def create(
+    topic: str, name: str, place: dict[str, Any], kind: str, properties: tuple[str, ...], consent: Consent
+) -> None:
+    """Make a subscription whose first message is at a chosen place."""
+    kept = {}
+    for each in properties:
+        key, separator, value = each.partition("=")
+        if not separator:
+            raise click.UsageError(f"--property {each!r}: write it as NAME=VALUE.")
+        kept[key] = value
+    parameters = {"name": name, "type": kind, **place, **({"properties": kept} if kept else {})}
+    carry_out([Asked(kind="create_subscription", topic=topic, parameters=parameters)], consent)
+
+
+@subscriptions.command()
+@click.option("--force", is_flag=True, help="Also while consumers are connected: they are closed.")
+@subscription_act
+def delete(act: Act, force: bool) -> None:
+    """Remove a subscription with its cursor. It cannot be undone."""
+    act("delete_subscription", {"force": force})

@@ -1,0 +1,256 @@
+"""`vela topics`: what there is, and acts on whole topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vela.cli.act_flow import Asked, Consent, act_options, carry_out
+from vela.cli.console import console_api
+from vela.cli.errors import as_json_is_asked, say
+from vela.cli.lazy import OrderedGroup
+from vela.cli.names import TOPIC, short_name, topic_path
+from vela.cli.numerals import UNKNOWN, ago, count, plural, rate, size
+from vela.cli.options import json_option
+from vela.cli.output import emit, facts, print_rich, table
+
+__all__ = ["ORDERS", "topics"]
+
+ORDERS = ("name", "backlog", "rate", "last")
+_COLUMNS = (
+    "topic",
+    "partitions",
+    "backlog",
+    "worst",
+    "in",
+    "acked",
+    "subscriptions",
+    "consumers",
+    "stored",
+    "last publish",
+)
+_NUMBERS = ("partitions", "backlog", "in", "acked", "subscriptions", "consumers", "stored")
+
+
+@click.group(cls=OrderedGroup)
+def topics() -> None:
+    """List, show, create, grow, end, empty, unload and delete topics."""
+
+
+@topics.command("list")
+@click.option("--search", metavar="TEXT", default="", help="Only names with this in them.")
+@click.option("--namespace", metavar="TENANT/NAMESPACE", default="", help="Only of this namespace.")
+@click.option("--with-backlog", is_flag=True, help="Only where something waits.")
+@click.option("--sort", type=click.Choice(ORDERS), default="name", show_default=True, help="In which order.")
+@click.option("--limit", type=click.IntRange(min=0), default=50, show_default=True, help="So many; 0 is all.")
+@json_option
+def list_topics(search: str, namespace: str, with_backlog: bool, sort: str, limit: int) -> None:
+    """List topics, a partitioned one as one row of sums."""
+    with console_api() as api:
+        rows = list(
+            api.rows(
+                "topics",
+                "topics",
+                most=limit + 1 if limit else 0,
+                q=search,
+                namespace=namespace,
+                backlog="true" if with_backlog else "",
+                sort=sort,
+            )
+        )
+    shown = rows[:limit] if limit else rows
+    if as_json_is_asked():
+        for row in shown:
+            emit(row)
+    elif shown:
+        print_rich(table(_COLUMNS, [topic_cells(row) for row in shown], right=_NUMBERS))
+    else:
+        say("no topic fits" if search or namespace or with_backlog else "there is no topic yet")
+    if len(rows) > len(shown):
+        say(f"there are more than {limit}: --limit 0 lists all")
+
+
+def topic_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """One row of a table of topics."""
+    return (
+        short_name(row["name"]),
+        count(row["partitions"]) if row["partitions"] else "",
+        count(row["backlog_messages"]),
+        row["worst_subscription"] or "",
+        rate(row["message_rate_in"]),
+        rate(row["message_rate_acked"]),
+        count(row["subscriptions"]),
+        count(row["consumers"]),
+        size(row["stored_bytes"]),
+        ago(row["last_append_ms"]),
+    )
+
+
+@topics.command()
+@click.argument("topic", type=TOPIC)
+@json_option
+def show(topic: str) -> None:
+    """Show one topic: numbers, policies that are set, producers, partitions, bookmarks."""
+    with console_api() as api:
+        found = api.get(topic_path(topic))
+    if as_json_is_asked():
+        emit(found)
+        return
+    print_rich(
+        facts(
+            [
+                ("topic", found["name"]),
+                ("partitions", count(found["partitions"]) if found["partitions"] else "not partitioned"),
+                ("created", found["created_at"]),
+                ("terminated", found["terminated_at"] or "no"),
+                ("subscriptions", count(found["subscriptions"])),
+                ("backlog", _backlog(found)),
+                ("in", f"{rate(found['message_rate_in'])}, {size(found['byte_rate_in'])}/s"),
+                ("acked", rate(found["message_rate_acked"])),
+                ("stored", size(found["stored_bytes"])),
+                ("producers", count(found["producers"])),
+                ("consumers", count(found["consumers"])),
+                ("last publish", ago(found["last_append_ms"])),
+                ("policies", _policies(found["policies"])),
+                ("of its namespace", _policies(found["namespace_policies"])),
+            ]
+        )
+    )
+    for what in ("partition_topics", "producing", "bookmarks"):
+        if found[what]:
+            print_rich("", _TABLES[what](found[what]))
+
+
+def _backlog(found: dict[str, Any]) -> str:
+    worst = f", the most on {found['worst_subscription']}" if found["worst_subscription"] else ""
+    return f"{count(found['backlog_messages'])}{worst}"
+
+
+def _policies(document: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in document.items()) or "none set"
+
+
+def _partitions(rows: list[dict[str, Any]]) -> Any:
+    return table(
+        ("partition", "backlog", "in", "messages ever", "stored", "last publish"),
+        [
+            (
+                short_name(row["name"]),
+                count(row["backlog_messages"]),
+                rate(row["message_rate_in"]),
+                count(row["messages_in"]),
+                size(row["stored_bytes"]),
+                ago(row["last_append_ms"]),
+            )
+            for row in rows
+        ],
+        right=("backlog", "in", "messages ever", "stored"),
+    )
+
+
+def _producers(rows: list[dict[str, Any]]) -> Any:
+    return table(
+        ("producer", "address", "client", "messages", "bytes", "last send"),
+        [
+            (
+                row["name"],
+                row["address"],
+                f"{row['client_version'] or UNKNOWN} ({row['face']})",
+                count(row["messages_in"]),
+                size(row["bytes_in"]),
+                ago(row["last_send_ms"]),
+            )
+            for row in rows
+        ],
+        right=("messages", "bytes"),
+    )
+
+
+def bookmark_table(rows: list[dict[str, Any]]) -> Any:
+    """Bookmarks of a topic."""
+    return table(
+        ("bookmark", "id", "kept until", "made by"),
+        [(row["name"], row["id"], row["until"] or "it is deleted", row["who"]) for row in rows],
+    )
+
+
+_TABLES = {"partition_topics": _partitions, "producing": _producers, "bookmarks": bookmark_table}
+
+
+@topics.command()
+@click.argument("topic", type=TOPIC)
+@click.option(
+    "--partitions", type=click.IntRange(min=0), default=0, show_default=True, help="0: not partitioned."
+)
+@act_options
+def create(topic: str, partitions: int, consent: Consent) -> None:
+    """Make a topic, partitioned or not, in a namespace that exists."""
+    domain, _, rest = topic.partition("://")
+    if domain != "persistent":
+        raise click.UsageError("A non-persistent topic needs no making: connect to it.")
+    namespace, _, name = rest.rpartition("/")
+    parameters = {"name": name, "partitions": partitions}
+    carry_out([Asked(kind="create_topic", topic=namespace, parameters=parameters)], consent)
+
+
+@topics.command()
+@click.argument("topic", type=TOPIC)
+@click.argument("partitions", type=click.IntRange(min=1))
+@act_options
+def grow(topic: str, partitions: int, consent: Consent) -> None:
+    """Give a partitioned topic more partitions: PARTITIONS in all."""
+    carry_out([Asked(kind="update_partitions", topic=topic, parameters={"partitions": partitions})], consent)
+
+
+@topics.command()
+@click.argument("topic", type=TOPIC)
+@act_options
+def terminate(topic: str, consent: Consent) -> None:
+    """End a topic: it takes no more messages. It cannot be undone.
+
+    Consumers learn of it once they have acknowledged everything.
+    """
+    carry_out([Asked(kind="terminate", topic=topic)], consent)
+
+
+@topics.command()
+@click.argument("topic", type=TOPIC)
+@act_options
+def truncate(topic: str, consent: Consent) -> None:
+    """Empty a topic. It cannot be undone.
+
+    Every subscription passes over what is stored.
+    """
+    carry_out([Asked(kind="truncate", topic=topic)], consent)
+
+
+@topics.command()
+@click.argument("topic", type=TOPIC)
+@act_options
+def unload(topic: str, consent: Consent) -> None:
+    """Let a topic go from the broker's memory. Nothing is lost.
+
+    Its clients are closed, and come back by themselves.
+    """
+    carry_out([Asked(kind="unload", topic=topic)], consent)
+
+
+@topics.command()
+@click.argument("topic", type=TOPIC)
+@click.option("--force", is_flag=True, help="Close clients and remove subscriptions.")
+@click.option("--subscriptions", is_flag=True, help="Remove subscriptions that nobody is connected to.")
+@act_options
+def delete(topic: str, force: bool, subscriptions: bool, consent: Consent) -> None:
+    """Delete a topic with its messages. It cannot be undone."""
+    parameters = {"force": force, "subscriptions": subscriptions}
+    carry_out([Asked(kind="delete_topic", topic=topic, parameters=parameters)], consent)
+
+
+def topic_words(row: dict[str, Any]) -> str:
+    """A topic's line above a table of its subscriptions."""
+    parts = plural(row["partitions"], "partition") + ", " if row["partitions"] else ""
+    return (
+        f"{short_name(row['name'])}: {parts}in {rate(row['message_rate_in'])}, acked {rate(row['message_rate_acked'])},"
+        f" {plural(row['producers'] or 0, 'producer')}, {size(row['stored_bytes'])} stored"
+    )

@@ -1,0 +1,60 @@
+"""Names for the shell to complete, asked from the console. Whatever goes wrong completes nothing, quickly."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from vela.cli.errors import CliError
+from vela.cli.names import full_name, short_name, topic_path
+from vela.cli.settings import Settings
+
+if TYPE_CHECKING:
+    import click
+    from click.shell_completion import CompletionItem
+
+__all__ = ["subscriptions_like", "topics_like"]
+
+_TIMEOUT_S: Final = 1.0
+_MOST: Final = 200
+
+
+def topics_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Topics whose short name begins so."""
+    namespace = "public/default" if "/" not in incomplete else ""
+    local = incomplete.rpartition("/")[2]
+    rows = _rows(context, "topics", "topics", q=local, namespace=namespace)
+    return _items([short_name(row["name"]) for row in rows], incomplete)
+
+
+def subscriptions_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Subscriptions, that begin so, of the topic before it on the line."""
+    try:
+        topic = full_name(str(context.params.get("topic") or ""))
+    except ValueError:
+        return []
+    rows = _rows(context, f"{topic_path(topic)}/stats", "subscriptions")
+    return _items([row["name"] for row in rows], incomplete)
+
+
+def _rows(context: click.Context, path: str, member: str, **query: str) -> list[dict[str, Any]]:
+    from vela.cli.console import ConsoleApi
+
+    # Below a root that is only being completed nothing was put there: the command line's words are on its parameters.
+    root = context.find_root().params
+    asked = Settings(
+        console_url=str(root.get("console_url") or ""),
+        user=str(root.get("user") or ""),
+        password=os.environ.get("VELA_PASSWORD", ""),
+    )
+    try:
+        with ConsoleApi(asked, timeout_s=_TIMEOUT_S) as api:
+            return list(api.rows(path, member, most=_MOST, **query))
+    except CliError:
+        return []
+
+
+def _items(names: list[str], incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name) for name in dict.fromkeys(names) if name.startswith(incomplete)]

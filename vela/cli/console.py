@@ -1,0 +1,211 @@
+"""The console's `/api/v1` as commands use it: dictionaries in and out, and errors that name what to change."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
+
+from vela.cli.errors import CliError, Exit
+from vela.cli.settings import Settings, settings
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Answer", "ConsoleApi", "console_api"]
+
+JsonObject = dict[str, Any]
+_CONNECT_S: Final = 5.0
+_ANSWER_S: Final = 30.0  # an analysis of a backlog takes its time
+_PAGE: Final = 500
+_POLL_S = 0.3
+_EXITS: Final = {
+    400: Exit.USAGE,
+    401: Exit.NOT_ALLOWED,
+    403: Exit.NOT_ALLOWED,
+    404: Exit.NOTHING,
+    409: Exit.REFUSED,
+    422: Exit.REFUSED,
+}
+
+
+class Answer:
+    """What came back when it is not an error."""
+
+    __slots__ = ("body", "etag", "status")
+
+    def __init__(self, status: int, body: JsonObject, etag: str) -> None:
+        self.status = status
+        self.body = body  # empty with 304
+        self.etag = etag
+
+
+class ConsoleApi:
+    """One connection, used by one thread. Every method raises CliError for whatever goes wrong."""
+
+    def __init__(self, asked: Settings, *, timeout_s: float | None = None) -> None:
+        import httpx
+
+        address = urlsplit(asked.console_url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise CliError(
+                f"the console's address is {asked.console_url!r}: set VELA_CONSOLE_URL or --console-url to"
+                " http://host:port",
+                Exit.USAGE,
+            )
+        self._shown_url = f"{address.scheme}://{address.hostname}" + (
+            f":{address.port}" if address.port else ""
+        )
+        self._user = asked.user
+        self._client = httpx.Client(
+            base_url=f"{asked.console_url.rstrip('/')}/api/v1/",
+            auth=(asked.user, asked.password) if asked.user else None,
+            headers={"Accept": "application/json", "User-Agent": "vela command line"},
+            timeout=httpx.Timeout(timeout_s or _ANSWER_S, connect=min(timeout_s or _CONNECT_S, _CONNECT_S)),
+            # A proxy of the environment cannot reach what listens on this computer only.
+            trust_env=address.hostname not in ("127.0.0.1", "localhost", "::1"),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def get(self, path: str, **query: str | int | bool | None) -> JsonObject:
+        """Read."""
+        return self.fetch(path, etag="", **query).body
+
+    def fetch(self, path: str, *, etag: str, **query: str | int | bool | None) -> Answer:
+        """Read, unless it still is what `etag` names: status 304 then."""
+        asked = {name: value for name, value in query.items() if value not in (None, "")}
+        headers = {"If-None-Match": etag} if etag else {}
+        return self._send("GET", path, params=asked, headers=headers)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Answer:
+        """Ask for a change."""
+        return self._send("POST", path, json=dict(body))
+
+    def rows(
+        self, path: str, member: str, *, most: int, **query: str | int | bool | None
+    ) -> Iterator[JsonObject]:
+        """Everything that a list has, page by page, at most `most`; 0 is all."""
+        after, left = "", most or sys.maxsize
+        while left > 0:
+            page = self.get(path, limit=min(left, _PAGE), after=after, **query)
+            yield from page[member]
+            left -= len(page[member])
+            after = page["next_after"] or ""
+            if not after:
+                return
+
+    def settled(self, answer: Answer, *, wait_s: float) -> JsonObject:
+        """An act once the broker answered and long work is over. Raises CliError when nobody did in `wait_s`."""
+        act, until = answer.body, time.monotonic() + wait_s
+        while act["is_waiting"] or act["state"] == "applying":
+            if act["is_waiting"] and time.monotonic() > until:
+                raise CliError(
+                    f"act {act['id']} waits: no broker answered within {wait_s:g} s; start one, then look with"
+                    f" `vela acts show {act['id']}`",
+                    Exit.NOTHING,
+                    code="ActWaiting",
+                    act=act["id"],
+                )
+            _show_progress(act)
+            time.sleep(_POLL_S)
+            act = self.get(f"acts/{act['id']}")
+        if act["error"]:
+            raise CliError(
+                f"act {act['id']} {act['state']}: {act['error']}",
+                Exit.FAILED if act["state"] == "failed" else Exit.REFUSED,
+                code=act["error_code"],
+                act=act["id"],
+            )
+        return act
+
+    def _send(self, method: str, path: str, **what: Any) -> Answer:
+        import httpx
+
+        try:
+            response = self._client.request(method, path, **what)
+        except httpx.ConnectError as error:
+            raise CliError(
+                f"no console answers at {self._shown_url} ({_reason(error)}): start it, or set VELA_CONSOLE_URL or"
+                " --console-url",
+                code="ConsoleAway",
+            ) from error
+        except httpx.TimeoutException as error:
+            raise CliError(
+                f"the console at {self._shown_url} did not answer in time; try again",
+                Exit.NOTHING,
+                code="ConsoleTimeout",
+            ) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise CliError(
+                f"the console at {self._shown_url} could not be asked: {_reason(error)}", code="ConsoleAway"
+            ) from error
+        return self._read(response)
+
+    def _read(self, response: httpx.Response) -> Answer:
+        etag = response.headers.get("ETag", "")
+        if response.status_code == 304:
+            return Answer(304, {}, etag)
+        kind = response.headers.get("Content-Type", "").partition(";")[0]
+        body = _object(response) if kind in ("application/json", "application/problem+json") else None
+        if body is None or (response.status_code >= 400 and kind != "application/problem+json"):
+            raise CliError(
+                f"what answers at {self._shown_url} is not Vela's console ({response.status_code}"
+                f" {kind or 'without content'}): set VELA_CONSOLE_URL or --console-url to the console's port",
+                code="NotTheConsole",
+            )
+        if response.status_code >= 400:
+            raise self._problem(response.status_code, body)
+        return Answer(response.status_code, body, etag)
+
+    def _problem(self, status: int, body: JsonObject) -> CliError:
+        text = str(body.get("detail", "the console gave no reason"))
+        if status == 401:
+            who = f"user {self._user!r} was refused: " if self._user else ""
+            text = f"{who}set VELA_USER and VELA_PASSWORD to a user of the console at {self._shown_url}"
+        elif status == 403:
+            text = f"user {self._user!r} may not do this: {text}"
+        more = {"act": body["act"]} if "act" in body else {}
+        if body.get("code") == "ActConflict" or (status == 409 and body.get("retriable")):
+            text = f"refused: {text}"
+        return CliError(text, _EXITS.get(status, Exit.FAILED), code=str(body.get("code", "")), **more)
+
+
+def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
+    """For the command that runs; asks for the password on a terminal when only the user is known."""
+    asked = settings()
+    if asked.user and not asked.password and sys.stdin.isatty():
+        import getpass
+
+        typed = getpass.getpass(f"password of {asked.user} at {asked.console_url}: ")
+        asked = Settings(console_url=asked.console_url, user=asked.user, password=typed)
+    return ConsoleApi(asked, timeout_s=timeout_s)
+
+
+def _object(response: httpx.Response) -> JsonObject | None:
+    try:
+        body = response.json()
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip() or type(error).__name__
+
+
+def _show_progress(act: JsonObject) -> None:
+    """How far long work is, on a terminal only."""
+    if act["progress"] and sys.stderr.isatty():
+        done = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in act["progress"].items())
+        sys.stderr.write(f"\ract {act['id']}: {done}   ")
+        sys.stderr.flush()

@@ -1,0 +1,60 @@
+"""What ends a command: one sentence that names what to change, and an exit code that a script can tell apart."""
+
+from __future__ import annotations
+
+import json
+from enum import IntEnum
+from typing import IO, Any
+
+import click
+
+__all__ = ["CliError", "Exit", "as_json_is_asked", "say"]
+
+_JSON = "vela.json"
+
+
+class Exit(IntEnum):
+    """Exit codes, documented in docs/reference/command-line.md."""
+
+    OK = 0
+    FAILED = 1  # a server is away, or something broke
+    USAGE = 2  # the command line makes no sense
+    NOTHING = 3  # there is no such thing, or nothing came in time
+    REFUSED = 4  # an act was refused or not agreed to: nothing was changed
+    NOT_ALLOWED = 5  # not logged in, or not allowed
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+class CliError(click.ClickException):
+    """Ends the command. With `--json` it is a JSON object on standard error."""
+
+    def __init__(self, text: str, exit_code: Exit = Exit.FAILED, *, code: str = "", **more: Any) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code  # type: ignore[misc]  # click declares it of the class; each error has its own
+        self._body = {"error": text, "code": code or exit_code.name.title().replace("_", ""), **more}
+        self._as_json = as_json_is_asked()
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Called by click before it exits."""
+        if self._as_json:
+            click.echo(json.dumps({**self._body, "exit_code": int(self.exit_code)}), err=True, file=file)
+        else:
+            click.echo(f"vela: {self.message}", err=True, file=file)
+
+
+def as_json_is_asked() -> bool:
+    """Whether `--json` was given to the command that runs."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_JSON))
+
+
+def remember_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    """The option's callback."""
+    context.meta[_JSON] = value
+
+
+def say(text: str) -> None:
+    """For people, beside the output: on standard error, and not with `--json`."""
+    if not as_json_is_asked():
+        click.echo(text, err=True)

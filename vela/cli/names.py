@@ -1,0 +1,98 @@
+"""Topic and subscription names on the command line: short or full in, full inside, and completed from the console."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = [
+    "SUBSCRIPTION",
+    "TOPIC",
+    "full_name",
+    "is_namespace",
+    "short_name",
+    "subscription_path",
+    "topic_path",
+]
+
+_HOME = "public/default"
+
+
+def full_name(text: str) -> str:
+    """`orders`, `tenant/namespace/orders` or the whole of `persistent://tenant/namespace/orders`. Raises ValueError."""
+    domain, separator, rest = text.partition("://")
+    if not separator:
+        domain, rest = "persistent", text if "/" in text else f"{_HOME}/{text}"
+    parts = rest.split("/")
+    if domain not in ("persistent", "non-persistent") or len(parts) != 3 or not all(parts):
+        raise ValueError(
+            f"{text!r} is no topic: write orders, tenant/namespace/orders or persistent://tenant/namespace/orders"
+        )
+    return f"{domain}://{rest}"
+
+
+def short_name(topic: str) -> str:
+    """As short as it can be written: what `full_name` makes whole again."""
+    domain, _, rest = topic.partition("://")
+    return rest.removeprefix(f"{_HOME}/") if domain == "persistent" else topic
+
+
+def is_namespace(text: str) -> bool:
+    """Whether a name is `tenant/namespace`: a topic's has no slash, two, or a domain in front."""
+    return "://" not in text and text.count("/") == 1
+
+
+def topic_path(topic: str) -> str:
+    """The address of a topic in the API."""
+    domain, _, rest = topic.partition("://")
+    return "/".join(["topics", domain, *(_segment(part) for part in rest.split("/", 2))])
+
+
+def subscription_path(topic: str, subscription: str) -> str:
+    """The address of a subscription in the API."""
+    return f"{topic_path(topic)}/subscriptions/{_segment(subscription)}"
+
+
+def _segment(name: str) -> str:
+    """A name as one segment of an address: the API writes a slash and a tilde with `~` and two digits."""
+    escaped = name.replace("~", "~7E").replace("/", "~2F")
+    if set(name) == {"."}:
+        escaped = escaped.replace(".", "~2E")
+    return quote(escaped, safe="~")
+
+
+class _Topic(click.ParamType[str]):
+    name = "topic"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return full_name(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from vela.cli.completing import topics_like
+
+        return topics_like(ctx, incomplete)
+
+
+class _Subscription(click.ParamType[str]):
+    name = "subscription"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from vela.cli.completing import subscriptions_like
+
+        return subscriptions_like(ctx, incomplete)
+
+
+TOPIC = _Topic()
+SUBSCRIPTION = _Subscription()

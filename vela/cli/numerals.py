@@ -1,0 +1,65 @@
+"""Numbers as people read them; None, which is not known, is a dash."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+__all__ = ["UNKNOWN", "ago", "count", "messages", "moment", "plural", "rate", "size"]
+
+UNKNOWN = "–"
+
+
+def count(number: int | None) -> str:
+    """1,234."""
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def plural(number: int, word: str) -> str:
+    """1 consumer, 2 consumers."""
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
+
+
+def messages(number: int) -> str:
+    """1 message, 2 messages."""
+    return plural(number, "message")
+
+
+def rate(per_second: float | None) -> str:
+    """1,234/s; below ten with a decimal."""
+    if per_second is None:
+        return UNKNOWN
+    return f"{per_second:,.1f}/s" if 0 < per_second < 10 else f"{per_second:,.0f}/s"
+
+
+def size(size_bytes: float | None) -> str:
+    """In powers of 1000, as disks are sold."""
+    if size_bytes is None:
+        return UNKNOWN
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size_bytes < 1000 or unit == "TB":
+            return f"{size_bytes:,.0f} {unit}" if unit == "B" else f"{size_bytes:,.1f} {unit}"
+        size_bytes /= 1000
+    raise AssertionError
+
+
+def ago(time_ms: int | None) -> str:
+    """How long since; a dash for never and unknown."""
+    if not time_ms:
+        return UNKNOWN
+    return length(max(time.time() - time_ms / 1000, 0))
+
+
+def length(seconds: float) -> str:
+    """In the largest unit that fits."""
+    for unit, word in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{seconds / unit:,.0f} {word}"
+    return f"{seconds:.0f} s"
+
+
+def moment(time_ms: int | None) -> str:
+    """In this computer's zone, to the second."""
+    if not time_ms:
+        return UNKNOWN
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "seconds")

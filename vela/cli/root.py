@@ -1,0 +1,186 @@
+"""The root of the command line: options that hold for every command, and the commands by name."""
+
+from __future__ import annotations
+
+import click
+
+from vela.cli.lazy import Lazy, LazyGroup
+from vela.cli.settings import Settings
+
+__all__ = ["COMMANDS", "cli"]
+
+_LOOK, _ACT, _MANAGE, _MORE = "Look", "Act on a subscription", "Manage", "More"
+_COMMANDS = "vela.cli.commands"
+
+COMMANDS = (
+    Lazy(
+        name="stats",
+        where=f"{_COMMANDS}.stats:stats",
+        summary="Show the numbers of topics and subscriptions, and keep showing them.",
+        section=_LOOK,
+    ),
+    Lazy(
+        name="peek",
+        where=f"{_COMMANDS}.look:peek",
+        summary="Show the next messages that a subscription has not acknowledged.",
+        section=_LOOK,
+    ),
+    Lazy(
+        name="examine",
+        where=f"{_COMMANDS}.look:examine",
+        summary="Show one message of a topic by its place.",
+        section=_LOOK,
+    ),
+    Lazy(
+        name="backlog",
+        where=f"{_COMMANDS}.look:backlog",
+        summary="Show what a subscription's backlog is made of.",
+        section=_LOOK,
+    ),
+    Lazy(
+        name="reset",
+        where=f"{_COMMANDS}.cursor_acts:reset",
+        summary="Put a cursor at an exact place, forward or back.",
+        section=_ACT,
+    ),
+    Lazy(
+        name="shift",
+        where=f"{_COMMANDS}.cursor_acts:shift",
+        summary="Move a cursor by a number of messages, forward or back.",
+        section=_ACT,
+    ),
+    Lazy(
+        name="skip",
+        where=f"{_COMMANDS}.cursor_acts:skip",
+        summary="Pass over the next messages, or over one that is named.",
+        section=_ACT,
+    ),
+    Lazy(
+        name="clear",
+        where=f"{_COMMANDS}.cursor_acts:clear",
+        summary="Pass over everything that waits.",
+        section=_ACT,
+    ),
+    Lazy(
+        name="expire",
+        where=f"{_COMMANDS}.cursor_acts:expire",
+        summary="Pass over what is older than a time, or up to a message.",
+        section=_ACT,
+    ),
+    Lazy(
+        name="pause",
+        where=f"{_COMMANDS}.delivery_acts:pause",
+        summary="Deliver nothing until it is resumed.",
+        section=_ACT,
+    ),
+    Lazy(
+        name="resume",
+        where=f"{_COMMANDS}.delivery_acts:resume",
+        summary="Deliver again after a pause.",
+        section=_ACT,
+    ),
+    Lazy(
+        name="disconnect",
+        where=f"{_COMMANDS}.delivery_acts:disconnect",
+        summary="Close a consumer; what it held goes to the others.",
+        section=_ACT,
+    ),
+    Lazy(
+        name="redeliver",
+        where=f"{_COMMANDS}.delivery_acts:redeliver",
+        summary="Take back what a consumer holds and deliver it again, now.",
+        section=_ACT,
+    ),
+    Lazy(
+        name="redrive",
+        where=f"{_COMMANDS}.redrive:redrive",
+        summary="Publish what waits in a dead-letter topic to where it came from.",
+        section=_ACT,
+    ),
+    Lazy(
+        name="topics",
+        where=f"{_COMMANDS}.topics:topics",
+        summary="List, show, create, grow, end, empty, unload and delete topics.",
+        section=_MANAGE,
+    ),
+    Lazy(
+        name="subscriptions",
+        where=f"{_COMMANDS}.subscriptions:subscriptions",
+        summary="List, show, create and delete subscriptions.",
+        section=_MANAGE,
+    ),
+    Lazy(
+        name="bookmarks",
+        where=f"{_COMMANDS}.bookmarks:bookmarks",
+        summary="List, create and delete named places of a topic.",
+        section=_MANAGE,
+    ),
+    Lazy(
+        name="policies",
+        where=f"{_COMMANDS}.policies:policies",
+        summary="Set policies of a namespace or a topic.",
+        section=_MANAGE,
+    ),
+    Lazy(
+        name="acts",
+        where=f"{_COMMANDS}.acts:acts",
+        summary="List, show, plan, apply and undo acts.",
+        section=_MANAGE,
+    ),
+    Lazy(
+        name="completion",
+        where=f"{_COMMANDS}.completion:completion",
+        summary="Print the script that completes commands and names in a shell.",
+        section=_MORE,
+    ),
+)
+
+
+def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or context.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        click.echo(f"vela {version('vela')}")
+    except PackageNotFoundError:
+        click.echo("vela, a checkout that is not installed")
+    context.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--console-url",
+    envvar="VELA_CONSOLE_URL",
+    default="http://127.0.0.1:8000",
+    show_default=True,
+    help="Where acts and reads go. Environment: VELA_CONSOLE_URL.",
+)
+@click.option(
+    "--user",
+    envvar="VELA_USER",
+    default="",
+    help="A user of the console; the password comes from VELA_PASSWORD, or is asked for. Environment: VELA_USER.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
+)
+@click.pass_context
+def cli(context: click.Context, console_url: str, user: str) -> None:
+    """Look at and act on topics and subscriptions of a Vela broker.
+
+    An act is planned first, and its exact effect shown; it is applied when you agree, and most can be undone.
+    """
+    import os
+
+    password = os.environ.get("VELA_PASSWORD", "")
+    context.obj = Settings(console_url=console_url, user=user, password=password)
