@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import sync_to_async
@@ -20,13 +19,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from broker.conf import broker_settings
 from broker.core.errors import InvalidTopicName, MessageTooLarge, MetadataInvalid
 from broker.core.hash_slots import slot_of_key
+from broker.core.producer_access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.storage.queries import query
 from vela.wire.entry import encode_single
 
 __all__ = ["apublish", "publish"]
-
-PRODUCER_NAME: Final = "vela-outbox"  # the name under which the broker moves them, too
 
 _unannounced: WeakKeyDictionary[BaseDatabaseWrapper, bool] = WeakKeyDictionary()
 
@@ -63,7 +61,7 @@ def publish(
     deliver_at_ms = _due_ms(deliver_at, deliver_after, now_ms)
     sticky = ordering_key if ordering_key is not None else None if key is None else key.encode()
     entry = encode_single(
-        producer_name=PRODUCER_NAME,
+        producer_name=OUTBOX_PRODUCER,
         sequence_id=0,
         publish_time_ms=now_ms,
         payload=data,

@@ -111,18 +111,14 @@ class ResetForm(ActForm):
         return int(moment.timestamp() * 1000)
 
     def clean_id(self) -> str:
-        """ledger:entry, with partition and batch index where there are any."""
+        """ledger:entry[:partition[:batch index]]; whether it is of this topic is the act's to say."""
         text: str = self.cleaned_data["id"].strip()
         if not text:
             return ""
         try:
-            message_id = MessageId.parse(text)
+            return str(MessageId.parse(text))
         except InvalidMessageId:
             raise ValidationError("Write the message id as ledger:entry, for example 12:4071.") from None
-        base = f"{message_id.ledger_id}:{message_id.entry_id}"
-        return (
-            base if message_id.batch_index < 0 else f"{base}:{message_id.partition}:{message_id.batch_index}"
-        )
 
     def clean(self) -> dict[str, Any]:
         """The chosen way needs its own field."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Final
 
 from broker.core.errors import ProducerBusy, ProducerFenced
 
-__all__ = ["AccessMode", "Admission", "admission"]
+__all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission"]
+
+OUTBOX_PRODUCER: Final = (
+    "vela-outbox"  # moves what Django code published; a client that had it would stop that
+)
 
 
 class AccessMode(Enum):

@@ -7,7 +7,7 @@ import json
 import logging
 import random
 from collections.abc import Awaitable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, cast
 
 from django.db import close_old_connections, transaction
@@ -15,6 +15,7 @@ from django.db import close_old_connections, transaction
 from broker.handlers.message import Message
 from broker.handlers.registry import Handler
 from broker.handlers.socket import ConsumerSocket, SocketLost
+from broker.handlers.threads import CallThreads
 
 __all__ = ["run_handlers"]
 
@@ -27,27 +28,28 @@ LONGEST_WAIT_S: Final = 10.0
 async def run_handlers(
     handlers: Sequence[Handler], url: str, *, stopping: asyncio.Event, stop_timeout_s: float
 ) -> None:
-    """Serve until `stopping`; then what is being handled has `stop_timeout_s` to end, and is acked."""
-    threads = sum(each.concurrency for each in handlers if not each.is_async)
-    with ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="handler") as executor:
-        runners = [_Runner(each, url, executor, stopping) for each in handlers]
-        tasks = [asyncio.create_task(runner.run(), name=runner.handler.name) for runner in runners]
-        await stopping.wait()
-        await asyncio.gather(*(runner.finish(stop_timeout_s) for runner in runners))
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    """Serve until `stopping`; then what is being handled has `stop_timeout_s` to end, and is acked.
+
+    What has not ended by then is left alone, in daemon threads.
+    """
+    threads = CallThreads(sum(each.concurrency for each in handlers if not each.is_async), "handler")
+    runners = [_Runner(each, url, threads, stopping) for each in handlers]
+    tasks = [asyncio.create_task(runner.run(), name=runner.handler.name) for runner in runners]
+    await stopping.wait()
+    await asyncio.gather(*(runner.finish(stop_timeout_s) for runner in runners))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    threads.end()
 
 
 class _Runner:
     """One handler's connection and the calls under way."""
 
-    def __init__(
-        self, handler: Handler, url: str, executor: ThreadPoolExecutor, stopping: asyncio.Event
-    ) -> None:
+    def __init__(self, handler: Handler, url: str, threads: CallThreads, stopping: asyncio.Event) -> None:
         self.handler = handler
         self._url = url
-        self._executor = executor
+        self._threads = threads
         self._stopping = stopping
         self._socket: ConsumerSocket | None = None
         self._calls: set[asyncio.Task[None]] = set()
@@ -96,8 +98,7 @@ class _Runner:
             if handler.is_async:
                 await cast(Awaitable[object], handler.function(message))
             else:
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self._executor, _call, handler, message)
+                await self._threads.run(partial(_call, handler, message))
         except Exception:
             log.exception("%s: message %s comes again", handler.name, push["messageId"])
             answer["type"] = "negativeAcknowledge"

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from broker.core.errors import NotAllowed, ServiceNotReady, TopicNotFound
+from broker.core.producer_access import OUTBOX_PRODUCER
 from broker.core.subscription import check_printable
 from broker.core.topic_name import TopicName
 from broker.service.act_runner import ActRunner
@@ -34,6 +35,7 @@ from broker.service.services import Services
 from broker.service.topic import Topic
 from broker.service.topic_gates import TopicGates
 from broker.service.topic_loading import load_topic
+from broker.service.values import INTERNAL_FACE
 from broker.service.writer import Writer
 from broker.storage import policies as policy_store
 from broker.storage import topics as store
@@ -190,6 +192,10 @@ class Broker:
     ) -> Producer:
         """Attach a producer. Raises BrokerError (protocol 3.5)."""
         check_printable("producer", request.name or "")
+        if request.name == OUTBOX_PRODUCER and identity.face != INTERNAL_FACE:
+            raise NotAllowed(
+                f"producer name {OUTBOX_PRODUCER} is the broker's own, for what Django code publishes: choose another"
+            )
         topic = await self._any_topic(request.topic, create=request.create_topic)
         return await topic.open_producer(request, identity, sink)
 

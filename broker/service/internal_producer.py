@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from broker.core.entry import FLAG_BATCH
 from broker.core.errors import BrokerError, PersistenceFailed, SendOutcomeUnknown
 from broker.core.topic_name import TopicName
-from broker.service.values import ClientIdentity, ProducerRequest, Receipt, SendRequest
+from broker.service.values import INTERNAL_FACE, ClientIdentity, ProducerRequest, Receipt, SendRequest
 from vela.wire.entry import OutgoingMessage, encode_single
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MAX_PENDING: Final = 500  # entries without a receipt; further sends wait
 REOPEN_S: Final = 30.0  # how long a send waits for a topic that is moving
 _FIRST_WAIT_S = 0.05
 _LONGEST_WAIT_S = 1.0
-_IDENTITY = ClientIdentity(address="broker", client_version="", face="internal")
+_IDENTITY = ClientIdentity(address="broker", client_version="", face=INTERNAL_FACE)
 
 
 class OpenedProducer(Protocol):

@@ -21,25 +21,26 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from broker.core.errors import BrokerError, InvalidTopicName
+from broker.core.producer_access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.service.connections import ConnectionPool, first_line
-from broker.service.values import ClientIdentity, ProducerRequest, Receipt, SendRequest
+from broker.service.values import INTERNAL_FACE, ClientIdentity, ProducerRequest, Receipt, SendRequest
 from broker.storage import outbox as store
 
 if TYPE_CHECKING:
     from broker.service.broker import Broker
     from broker.service.producer import Producer
 
-__all__ = ["PRODUCER_NAME", "OutboxMover"]
+__all__ = ["OutboxMover"]
 
 log = logging.getLogger(__name__)
 
-PRODUCER_NAME: Final = "vela-outbox"
+IDLE_S: Final = 60.0  # without rows: a topic lets go of its producer, and may leave memory
 RETRY_S: Final = 60.0  # a row that its topic refuses is tried again so much later
 _POLL_S = 1.0  # the net under the notifications
 _ROWS = 500
 _MOST_ON_THE_WAY = 2000  # of one topic
-_IDENTITY = ClientIdentity(address="outbox", client_version="", face="internal")
+_IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FACE)
 
 
 class OutboxMover:
@@ -99,6 +100,7 @@ class OutboxMover:
                     names = await store.topics(connection)
                 for name in names:
                     await self._move(name)
+                self._let_idle_go()
             except (psycopg.OperationalError, psycopg.InterfaceError) as away:
                 log.info("outbox: the database is away (%s)", first_line(away))
             except Exception:  # the next round must come
@@ -107,6 +109,7 @@ class OutboxMover:
     async def _move(self, name: str) -> None:
         """One topic's next rows on their way. First the producers, then the rows: see the module's last paragraph."""
         topic = self._topics.setdefault(name, _Topic())
+        topic.last_used_s = asyncio.get_running_loop().time()
         try:
             lanes = await self._lanes(name, topic)
         except BrokerError as error:
@@ -125,6 +128,14 @@ class OutboxMover:
             lanes[turn % len(lanes)].send(row)
         if len(rows) == most:
             self._work.set()
+
+    def _let_idle_go(self) -> None:
+        idle_since_s = asyncio.get_running_loop().time() - IDLE_S
+        for name, topic in list(self._topics.items()):
+            if not topic.taken and topic.last_used_s <= idle_since_s:
+                for lane in topic.lanes:
+                    lane.detach()
+                del self._topics[name]
 
     async def _lanes(self, name: str, topic: _Topic) -> list[_Lane]:
         """A producer for each partition, opened again where it was closed."""
@@ -150,6 +161,7 @@ class _Topic:
 
     lanes: list[_Lane] = field(default_factory=list)
     taken: set[int] = field(default_factory=set)  # rows whose outcome is not known yet
+    last_used_s: float = 0.0  # by the loop's clock
 
 
 class _Lane:
@@ -166,7 +178,7 @@ class _Lane:
     async def open(self, broker: Broker) -> None:
         """Attach. Safe to repeat; raises BrokerError."""
         if self._producer is None:
-            request = ProducerRequest(topic=self.topic, name=PRODUCER_NAME)
+            request = ProducerRequest(topic=self.topic, name=OUTBOX_PRODUCER)
             self._producer = await broker.open_producer(request, _IDENTITY, self)
             self._next_sequence_id = max(self._next_sequence_id, self._producer.last_sequence_id + 1)
 
@@ -183,7 +195,7 @@ class _Lane:
         )
 
     def detach(self) -> None:
-        """The topic has no such partition any more."""
+        """The topic has no such partition any more, or nothing was published to it for long."""
         if self._producer is not None:
             self._producer.detach()
         self.on_producer_closed(None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker.core.entry import StoredEntry
 from broker.core.key_shared import AUTO_SPLIT, KeySharedPolicy
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
 
 __all__ = [
+    "INTERNAL_FACE",
     "AckRequest",
     "ClientIdentity",
     "ConsumerSink",
@@ -35,6 +36,8 @@ __all__ = [
     "SubscribeRequest",
 ]
 
+INTERNAL_FACE: Final = "internal"  # of producers that the broker opens itself
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientIdentity:
@@ -42,7 +45,7 @@ class ClientIdentity:
 
     address: str  # "ip:port" of the peer
     client_version: str  # free text from the client, "" if it sent none
-    face: str  # "binary", "binary-websocket", "websocket", or "internal" for the broker itself
+    face: str  # "binary", "binary-websocket", "websocket", or INTERNAL_FACE
     protocol_version: int = 21  # of Pulsar's binary protocol, as CONNECT said
 
 

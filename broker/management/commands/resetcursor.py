@@ -21,9 +21,9 @@ class Command(ActCommand):
         target.add_argument("--earliest", action="store_true", help="the first message kept")
         target.add_argument("--latest", action="store_true", help="after the last message")
         target.add_argument("--time", metavar="ISO", help="with its zone, as in 2026-11-20T09:00:00+00:00")
-        target.add_argument("--id", metavar="LEDGER:ENTRY[:INDEX]", help="this message comes next")
+        target.add_argument("--id", metavar="LEDGER:ENTRY[:PARTITION:INDEX]", help="this message comes next")
         target.add_argument(
-            "--after-id", metavar="LEDGER:ENTRY[:INDEX]", help="the one after this comes next"
+            "--after-id", metavar="LEDGER:ENTRY[:PARTITION:INDEX]", help="the one after this comes next"
         )
         target.add_argument(
             "--like", metavar="SUBSCRIPTION", help="where another subscription of the topic is"

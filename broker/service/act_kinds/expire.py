@@ -36,7 +36,7 @@ class ExpireTo:
         int | None, Rule("with older: what is older than this when it is planned expires", least=1)
     ] = None
     id: Annotated[
-        str | None, Rule("with id: this message and all before it; ledger:entry, or ledger:entry:index")
+        str | None, Rule("with id: this message and all before it; ledger:entry[:partition[:index]]")
     ] = None
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ class MessagePlace:
 
 
 async def find_message(topic: Topic, text: str) -> MessagePlace:
-    """Of `ledger:entry`, `ledger:entry:index` or, as clients and the console print it, `ledger:entry:partition:index`.
+    """Of `ledger:entry[:partition[:index]]`, as clients, pulls and the console print it; -1 is no partition.
 
     An entry that was trimmed, or that is not written yet in a ledger of the topic, is found and not stored. Raises
     ActInvalid for anything that is no id, an id of another topic or partition, and an index beyond the batch.
@@ -57,18 +57,20 @@ async def find_message(topic: Topic, text: str) -> MessagePlace:
 
 
 def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
-    parts = text.strip().split(":")
-    if len(parts) == 3:
-        parts.insert(2, "-1")
     try:
-        message_id = MessageId.parse(":".join(parts))
+        message_id = MessageId.parse(text.strip())
     except InvalidMessageId as error:
         raise ActInvalid(
-            f"message id {text!r}: write it as ledger:entry, or ledger:entry:index for one message of a batch"
+            f"message id {text!r}: write it as ledger:entry, or ledger:entry:partition:index for one message of a"
+            " batch, with -1 where there are no partitions"
         ) from error
     partition = topic.name.partition
     if message_id.partition >= 0 and message_id.partition != partition:
-        whose = "not partitioned" if partition is None else f"partition {partition}"
+        whose = (
+            f"partition {partition}"
+            if partition is not None
+            else "not partitioned: one message of a batch is ledger:entry:-1:index"
+        )
         raise ActInvalid(
             f"message id {text!r} is of partition {message_id.partition}; {topic.name} is {whose}"
         )

@@ -47,7 +47,9 @@ class Place:
         int | None,
         Rule("with shift: so many messages of the log after the mark-delete position; negative: before it"),
     ] = None
-    id: Annotated[str | None, Rule("with id: ledger:entry, or ledger:entry:index inside a batch")] = None
+    id: Annotated[
+        str | None, Rule("with id: ledger:entry, or ledger:entry:partition:index inside a batch")
+    ] = None
     inclusive: Annotated[bool, Rule("with id: false begins after it")] = True
     like: Annotated[
         str | None,

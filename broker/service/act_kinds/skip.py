@@ -46,7 +46,10 @@ class Skip(CursorKind[SkipMessages]):
 class TheMessage:
     """Which one."""
 
-    id: Annotated[str, Rule("ledger:entry, or ledger:entry:index for one message of a batch")]
+    id: Annotated[
+        str,
+        Rule("ledger:entry, or ledger:entry:partition:index (-1: no partition) for one message of a batch"),
+    ]
 
 
 class SkipOne(CursorKind[TheMessage]):

@@ -71,12 +71,12 @@ async def test_a_reset_goes_there(run: BrokerRun, place: dict[str, Any], first: 
 
 async def test_a_reset_goes_inside_a_batch(run: BrokerRun) -> None:
     positions = await ten(run, messages=4)
-    _, result = await done(run, "reset", {"to": "id", "id": f"{positions[2]}:1"})
+    _, result = await done(run, "reset", {"to": "id", "id": f"{positions[2]}:-1:1"})
     assert result["inside"] == {"position": str(positions[2]), "remaining": "e"}
     assert (await rest_of(run)).deliveries[0].remaining == 0b1110
     _, result = await done(run, "reset", {"to": "id", "id": f"{positions[2]}:-1:1", "inclusive": False})
     assert (await rest_of(run)).deliveries[0].remaining == 0b1100
-    await done(run, "reset", {"to": "id", "id": f"{positions[2]}:3", "inclusive": False})
+    await done(run, "reset", {"to": "id", "id": f"{positions[2]}:-1:3", "inclusive": False})
     assert (await rest_of(run)).positions == positions[3:]
     assert run.subscription().cursor.backlog_messages == 28
 
@@ -87,8 +87,12 @@ async def test_a_reset_goes_inside_a_batch(run: BrokerRun) -> None:
         ("nonsense", "write it as ledger:entry"),
         ("1:2:3:4:5", "write it as ledger:entry"),
         ("-1:-1", "not negative"),
-        ("{0}:4", "holds 1 message, there is no index 4"),
+        ("{0}:-1:4", "holds 1 message, there is no index 4"),
         ("{0}:2:0", "is of partition 2"),
+        (
+            "{0}:2",
+            "is of partition 2; persistent://public/default/t is not partitioned: one message of a batch",
+        ),
         ("{other}", "is of persistent://public/default/other, not of"),
         ("999999:0", "has no ledger 999999"),
     ],
@@ -134,7 +138,7 @@ async def test_one_message_is_skipped_and_its_undo_brings_it_back(run: BrokerRun
 
 async def test_one_message_of_a_batch_is_skipped(run: BrokerRun) -> None:
     positions = await ten(run, messages=3)
-    act, _ = await done(run, "skip_one", {"id": f"{positions[0]}:1"})
+    act, _ = await done(run, "skip_one", {"id": f"{positions[0]}:-1:1"})
     assert (await rest_of(run)).deliveries[0].remaining == 0b101
     await done(run, "undo", undo_of=act)
     assert (await rest_of(run)).deliveries[0].remaining is None
@@ -228,7 +232,7 @@ async def test_a_subscription_is_made_at_a_place_and_removed(run: BrokerRun) -> 
     _, plan = await planned(run, "create_subscription", {"name": "n", "to": "latest"}, subscription=None)
     assert "n" not in run.topic().subscriptions
     act_id, plan = await planned(
-        run, "create_subscription", {"name": "n", "to": "id", "id": f"{positions[5]}:1"}, subscription=None
+        run, "create_subscription", {"name": "n", "to": "id", "id": f"{positions[5]}:-1:1"}, subscription=None
     )
     assert "9 messages wait" in plan["words"][0]
     assert (await apply(run, act_id))[0] == "applied"

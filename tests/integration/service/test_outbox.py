@@ -9,6 +9,8 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from broker.core.errors import NotAllowed
+from broker.core.producer_access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.service import outbox
 from broker.storage import topics as topic_store
@@ -140,6 +142,32 @@ async def test_a_topic_that_goes_away_meanwhile_gets_each_message_once(run: Brok
     consumer = await run.consumer(permits=5000)
     await consumer.has(900)
     assert payloads(consumer) == numbers(900)
+
+
+async def test_a_client_cannot_have_the_outboxs_name(run: BrokerRun) -> None:
+    with pytest.raises(NotAllowed, match="vela-outbox is the broker's own"):
+        await run.producer(name=OUTBOX_PRODUCER)
+    committed(run.database_url, b"moved")
+    consumer = await run.consumer(permits=1)
+    await consumer.has(1)
+
+
+async def test_a_topic_to_which_nothing_is_published_any_more_has_no_producer(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = await run.consumer(permits=10)
+    committed(run.database_url, b"1")
+    await consumer.has(1)
+    run.broker.outbox.wake()
+    await eventually(lambda: left(run.database_url) == 0, "an empty outbox")
+    assert len(run.topic().producers) == 1
+    monkeypatch.setattr(outbox, "IDLE_S", 0.0)
+    await eventually(lambda: not run.topic().producers, "the producer to be let go")
+    assert run.broker.outbox._topics == {}
+    monkeypatch.setattr(outbox, "IDLE_S", 60.0)
+    committed(run.database_url, b"2")
+    await consumer.has(2)
+    assert payloads(consumer) == [b"1", b"2"]
 
 
 async def test_a_topic_that_refuses_keeps_its_messages_and_holds_up_nobody(

@@ -1,0 +1,69 @@
+"""Threads in which plain handlers are called."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import NamedTuple
+
+__all__ = ["CallThreads"]
+
+
+class _Job(NamedTuple):
+    call: Callable[[], object]
+    done: asyncio.Future[None]
+    loop: asyncio.AbstractEventLoop
+
+
+class CallThreads:
+    """So many calls at once. The threads are daemons: Python waits at its end for those of its own pool, and one
+    function that never returns would keep the process.
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._count = count
+        for number in range(count):
+            threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True).start()
+
+    async def run(self, call: Callable[[], object]) -> None:
+        """Have it called in a free thread, after those that came before; raises what it raises.
+
+        Cancelling stops the waiting, not the call. What no Exception is, such as SystemExit, comes as a RuntimeError:
+        it would end the loop and everybody else's calls.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._jobs.put(_Job(call, done, loop))
+        await done
+
+    def end(self) -> None:
+        """The threads go when what they are at has ended. Nobody waits for them."""
+        for _ in range(self._count):
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            error: Exception | None = None
+            try:
+                job.call()
+            except StopIteration as stop:  # a future takes none
+                error = RuntimeError(f"raised {stop!r}")
+            except Exception as raised:
+                error = raised
+            except BaseException as raised:
+                error = RuntimeError(f"raised {raised!r}")
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                job.loop.call_soon_threadsafe(_settle, job.done, error)
+
+
+def _settle(done: asyncio.Future[None], error: Exception | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
