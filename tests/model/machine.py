@@ -413,7 +413,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             position, index = data.draw(st.sampled_from(unacked), label="message")
             whole = data.draw(st.booleans(), label="the whole entry") or len(self.members_of(position)) == 1
             passed = self.members_of(position) if whole else {(position, index)}
-            text = str(position) if whole else f"{position}:{index}"
+            text = str(position) if whole else f"{position}:-1:{index}"
             self.plan("skip_one", lambda acked: acked | passed, {"id": text}, entry=position)
 
     @precondition(lambda self: self.undo is not None and self.can_act())

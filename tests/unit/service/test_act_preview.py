@@ -89,7 +89,7 @@ def parameters(data: st.DataObject, kind: str, shop: Shop) -> dict[str, Any]:
     number = data.draw(st.integers(1, 15))
     time_ms = NOW_MS - data.draw(st.integers(0, 15_000))
     ids = [str(p) for p in shop.positions] + [
-        f"{p}:{i}" for p, size in shop.log.sizes.items() for i in range(size)
+        f"{p}:-1:{i}" for p, size in shop.log.sizes.items() for i in range(size)
     ]
     an_id = data.draw(st.sampled_from(ids)) if ids else None
     choices: dict[str, list[dict[str, Any]]] = {
