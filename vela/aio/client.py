@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from importlib import metadata
 from types import TracebackType
 from typing import Protocol, Self
 
+from vela import __version__
 from vela.aio.connection import Connection
 from vela.aio.lookup import LookupService
 from vela.aio.pool import ConnectionPool, Target
@@ -104,7 +104,7 @@ class Client:
         )
         self.settings = ConnectionSettings(
             authentication=authentication,
-            client_version=_client_version(),
+            client_version=f"Vela-Python-v{__version__}",
             tls=tls.context() if self._service_url.addresses[0].tls else None,
             tcp_no_delay=tcp_no_delay,
             connection_timeout_s=connection_timeout_ms / 1000,
@@ -243,10 +243,3 @@ def _positive(**values: float) -> None:
     for name, value in values.items():
         if not value > 0:
             raise InvalidConfiguration(f"{name} must be greater than 0, not {value}")
-
-
-def _client_version() -> str:
-    try:
-        return f"Vela-Python-v{metadata.version('vela')}"
-    except metadata.PackageNotFoundError:  # used from a checkout
-        return "Vela-Python"

@@ -165,12 +165,17 @@ def _lookup(topic: str, authoritative: bool, settings: ConnectionSettings) -> Ca
     )
 
 
-async def retried(attempt: Callable[[], Awaitable[T]], settings: ConnectionSettings) -> T:
-    """Runs `attempt` until it succeeds, fails with what another attempt will not mend, or time is up (Timeout)."""
+async def retried(
+    attempt: Callable[[], Awaitable[T]], settings: ConnectionSettings, deadline: asyncio.Timeout | None = None
+) -> T:
+    """Runs `attempt` until it succeeds, fails with what another attempt will not mend, or time is up (Timeout).
+
+    `deadline` None = the operation timeout.
+    """
     backoff = Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
     last: VelaError | None = None
     try:
-        async with asyncio.timeout(settings.operation_timeout_s):
+        async with deadline or asyncio.timeout(settings.operation_timeout_s):
             while True:
                 try:
                     return await attempt()
