@@ -5,22 +5,40 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from vela import __version__
 from vela.aio.connection import Connection
+from vela.aio.consumer import Consumer
+from vela.aio.consumer_options import ConsumerEvents, ConsumerOptions, MessageListener
 from vela.aio.lookup import LookupService
 from vela.aio.pool import ConnectionPool, Target
 from vela.aio.settings import ConnectionSettings
+from vela.aio.subscribing import subscribe
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name, partition_name
 from vela.errors import AlreadyClosed, InvalidConfiguration
+from vela.options import (
+    ConsumerBatchReceivePolicy,
+    ConsumerCryptoFailureAction,
+    ConsumerDeadLetterPolicy,
+    ConsumerKeySharedPolicy,
+    ConsumerType,
+    InitialPosition,
+    RegexSubscriptionMode,
+)
 from vela.wire.binary import replies
 from vela.wire.binary.enums import TopicsMode
-from vela.wire.binary.events import Schema
+from vela.wire.binary.events import Schema as WireSchema
+
+if TYPE_CHECKING:
+    from vela.encryption.key_reader import AbstractCryptoKeyReader
+    from vela.schema.base import Schema
+    from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 __all__ = ["Client", "Closes"]
 
@@ -156,6 +174,120 @@ class Client:
         count = await self.partitions(name)
         return [partition_name(name, index) for index in range(count)] or [name]
 
+    async def subscribe(
+        self,
+        topic: str,
+        subscription_name: str,
+        consumer_type: ConsumerType = ConsumerType.Exclusive,
+        schema: Schema[Any] | None = None,
+        message_listener: MessageListener | None = None,
+        receiver_queue_size: int | None = 1000,
+        max_total_receiver_queue_size_across_partitions: int = 50_000,
+        consumer_name: str | None = None,
+        unacked_messages_timeout_ms: int | None = None,
+        broker_consumer_stats_cache_time_ms: int = 30_000,
+        negative_ack_redelivery_delay_ms: int = 60_000,
+        is_read_compacted: bool = False,
+        properties: Mapping[str, str] | None = None,
+        pattern_auto_discovery_period: int = 60,
+        initial_position: InitialPosition = InitialPosition.Latest,
+        crypto_key_reader: AbstractCryptoKeyReader | None = None,
+        replicate_subscription_state_enabled: bool = False,
+        max_pending_chunked_message: int = 10,
+        auto_ack_oldest_chunked_message_on_queue_full: bool = False,
+        start_message_id_inclusive: bool = False,
+        batch_receive_policy: ConsumerBatchReceivePolicy | None = None,
+        key_shared_policy: ConsumerKeySharedPolicy | None = None,
+        batch_index_ack_enabled: bool = False,
+        regex_subscription_mode: RegexSubscriptionMode = RegexSubscriptionMode.PersistentOnly,
+        dead_letter_policy: ConsumerDeadLetterPolicy | None = None,
+        crypto_failure_action: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL,
+        *,
+        enable_zero_queue_consumer: bool = False,
+        auto_scaled_receiver_queue_size_enabled: bool = False,
+        priority_level: int = 0,
+        start_paused: bool = False,
+        subscription_properties: Mapping[str, str] | None = None,
+        consumer_event_listener: ConsumerEvents | None = None,
+        expire_time_of_incomplete_chunked_message_ms: int = 60_000,
+        ack_group_time_ms: int = 100,
+        ack_group_size: int = 1000,
+        ack_receipt_enabled: bool = False,
+        unacked_messages_tick_ms: int = 1000,
+        ack_timeout_redelivery_backoff: RedeliveryBackoff | None = None,
+        negative_ack_redelivery_backoff: RedeliveryBackoff | None = None,
+    ) -> Consumer:
+        """A consumer on a topic's subscription, which is made when it does not exist.
+
+        topic: a name, short or in full. consumer_type: how the consumers of the subscription share its messages.
+        schema: what decodes `Message.value()`, None = bytes. message_listener: called with consumer and message, in
+        place of receiving by hand; a coroutine function on the event loop, another on a thread of the consumer's own.
+        receiver_queue_size: messages asked for before they are wanted; 0 = one for each receive; None = 1000.
+        consumer_name: None = five random hexadecimal digits. unacked_messages_timeout_ms: what is taken and not
+        acknowledged within it comes again; None or 0 = never, else 1000 or more. properties: of the consumer, shown
+        by the broker. initial_position: where a new subscription begins. start_message_id_inclusive: a seek goes to
+        the message itself, not to the one after it. max_pending_chunked_message: messages that wait for chunks, 0 =
+        no limit; auto_ack_oldest_…: the oldest beyond it is acknowledged, else delivered again.
+        batch_receive_policy: of `batch_receive`, by default 10 MiB or 100 ms. batch_index_ack_enabled: messages of a
+        batch are acknowledged one by one at the broker too. crypto_failure_action: what becomes of what cannot be
+        decrypted. broker_consumer_stats_cache_time_ms is taken and means nothing here.
+
+        Beyond Apache's Python client: enable_zero_queue_consumer: as receiver_queue_size=0, whatever that says.
+        auto_scaled_receiver_queue_size_enabled: the queue begins at 1 and doubles, up to receiver_queue_size, as it
+        runs dry. priority_level: 0 is served first. start_paused: as if `pause()` was called. subscription_properties:
+        kept with a subscription that this makes. consumer_event_listener: on Failover, is told which consumer
+        receives. expire_time_…: chunks that wait so long for the others are acknowledged, 0 = never.
+        ack_group_time_ms, ack_group_size: acknowledgements are sent when either is reached, time 0 = each at once.
+        ack_receipt_enabled: awaiting one waits until the broker has stored it. unacked_messages_tick_ms: how finely
+        the ack timeout is kept, 100 or more. The back-offs take the place of the two delays.
+
+        Raises InvalidConfiguration, InvalidTopicName, Timeout after the operation timeout, and what the broker
+        refuses with: ConsumerBusy, TopicNotFound, AuthorizationError, IncompatibleSchema … Cancelled, it leaves no
+        subscribed consumer behind. Mirrors semantics 3.1 and section 4.
+        """
+        del broker_consumer_stats_cache_time_ms
+        self.require_open()
+        options = ConsumerOptions(
+            subscription_name=subscription_name,
+            consumer_type=consumer_type,
+            schema=schema,
+            message_listener=message_listener,
+            receiver_queue_size=receiver_queue_size,
+            max_total_receiver_queue_size_across_partitions=max_total_receiver_queue_size_across_partitions,
+            consumer_name=consumer_name,
+            unacked_messages_timeout_ms=unacked_messages_timeout_ms,
+            negative_ack_redelivery_delay_ms=negative_ack_redelivery_delay_ms,
+            is_read_compacted=is_read_compacted,
+            properties=properties or {},
+            pattern_auto_discovery_period=pattern_auto_discovery_period,
+            initial_position=initial_position,
+            crypto_key_reader=crypto_key_reader,
+            replicate_subscription_state_enabled=replicate_subscription_state_enabled,
+            max_pending_chunked_message=max_pending_chunked_message,
+            auto_ack_oldest_chunked_message_on_queue_full=auto_ack_oldest_chunked_message_on_queue_full,
+            start_message_id_inclusive=start_message_id_inclusive,
+            batch_receive_policy=batch_receive_policy or ConsumerBatchReceivePolicy(),
+            key_shared_policy=key_shared_policy,
+            batch_index_ack_enabled=batch_index_ack_enabled,
+            regex_subscription_mode=regex_subscription_mode,
+            dead_letter_policy=dead_letter_policy,
+            crypto_failure_action=crypto_failure_action,
+            enable_zero_queue_consumer=enable_zero_queue_consumer,
+            auto_scaled_receiver_queue_size_enabled=auto_scaled_receiver_queue_size_enabled,
+            priority_level=priority_level,
+            start_paused=start_paused,
+            subscription_properties=subscription_properties or {},
+            consumer_event_listener=consumer_event_listener,
+            expire_time_of_incomplete_chunked_message_ms=expire_time_of_incomplete_chunked_message_ms,
+            ack_group_time_ms=ack_group_time_ms,
+            ack_group_size=ack_group_size,
+            ack_receipt_enabled=ack_receipt_enabled,
+            unacked_messages_tick_ms=unacked_messages_tick_ms,
+            ack_timeout_redelivery_backoff=ack_timeout_redelivery_backoff,
+            negative_ack_redelivery_backoff=negative_ack_redelivery_backoff,
+        )
+        return await subscribe(self, topic, options)
+
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
         """A topic's schema: the latest, or that of `version`. Raises TopicNotFound when it has none."""
         self.require_open()
@@ -207,7 +339,7 @@ class Client:
             namespace, mode=mode, pattern=pattern, known_hash=known_hash
         )
 
-    async def get_or_create_schema(self, topic: str, schema: Schema) -> bytes:
+    async def get_or_create_schema(self, topic: str, schema: WireSchema) -> bytes:
         """The version of a schema of a topic, which is stored when it is new. Raises IncompatibleSchema."""
         self.require_open()
         return await self._lookups.schema_version(full_name(topic), schema)
