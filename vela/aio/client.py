@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -15,22 +15,31 @@ from vela.aio.consumer import Consumer
 from vela.aio.consumer_options import ConsumerEvents, ConsumerOptions, MessageListener
 from vela.aio.lookup import LookupService
 from vela.aio.pool import ConnectionPool, Target
+from vela.aio.producer import Producer
+from vela.aio.producers import encryption_of, open_producer
 from vela.aio.settings import ConnectionSettings
 from vela.aio.subscribing import subscribe
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
+from vela.core.key_hash import HashingScheme
+from vela.core.producer_options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name, partition_name
 from vela.errors import AlreadyClosed, InvalidConfiguration
 from vela.options import (
+    BatchingType,
+    CompressionType,
     ConsumerBatchReceivePolicy,
     ConsumerCryptoFailureAction,
     ConsumerDeadLetterPolicy,
     ConsumerKeySharedPolicy,
     ConsumerType,
     InitialPosition,
+    PartitionsRoutingMode,
+    ProducerAccessMode,
     RegexSubscriptionMode,
 )
+from vela.schema.primitive import BytesSchema
 from vela.wire.binary import replies
 from vela.wire.binary.enums import TopicsMode
 from vela.wire.binary.events import Schema as WireSchema
@@ -164,6 +173,90 @@ class Client:
         return self._is_closed
 
     # --- what is for users
+
+    async def create_producer(
+        self,
+        topic: str,
+        producer_name: str | None = None,
+        schema: Schema[Any] | None = None,
+        initial_sequence_id: int | None = None,
+        send_timeout_millis: int = 30_000,
+        compression_type: CompressionType = CompressionType.NONE,
+        max_pending_messages: int = 1000,
+        max_pending_messages_across_partitions: int = 50_000,
+        block_if_queue_full: bool = False,
+        batching_enabled: bool = False,
+        batching_max_messages: int = 1000,
+        batching_max_allowed_size_in_bytes: int = 128 * 1024,
+        batching_max_publish_delay_ms: float = 10,
+        chunking_enabled: bool = False,
+        message_routing_mode: PartitionsRoutingMode = PartitionsRoutingMode.RoundRobinDistribution,
+        lazy_start_partitioned_producers: bool = False,
+        properties: Mapping[str, str] | None = None,
+        batching_type: BatchingType = BatchingType.Default,
+        encryption_key: str | Sequence[str] | None = None,
+        crypto_key_reader: AbstractCryptoKeyReader | None = None,
+        access_mode: ProducerAccessMode = ProducerAccessMode.Shared,
+        message_router: MessageRouter | None = None,
+        *,
+        hashing_scheme: HashingScheme = HashingScheme.BoostHash,
+        partitions_update_interval_seconds: float = 60,
+        initial_subscription_name: str | None = None,
+    ) -> Producer:
+        """A producer, connected and ready. Arguments up to `message_router` are those of Apache's Python client.
+
+        producer_name: unique on its topic; None = the broker makes one. Deduplication goes by it.
+        initial_sequence_id: the first message gets the number after it; None = after the last one stored by this name.
+        send_timeout_millis: a message without a receipt for so long fails with Timeout; 0 = never.
+        compression_type: of payloads, a batch as a whole.
+        max_pending_messages: taken and not answered yet, 0 = no limit; a message in chunks counts once.
+        max_pending_messages_across_partitions: shared out evenly among the partitions.
+        block_if_queue_full: beyond these limits messages wait in line instead of failing with ProducerQueueIsFull.
+        batching_*: a batch leaves when it holds so many messages or bytes, or so long after its first message.
+        chunking_enabled: messages larger than the broker takes are cut; not together with batching.
+        message_routing_mode: for messages without a key; message_router: decides for all, from 0 to partitions - 1.
+        lazy_start_partitioned_producers: a partition is connected to when the first message goes there.
+        encryption_key, crypto_key_reader: payloads are encrypted for each of these keys' owners; needs both.
+        access_mode: see `ProducerAccessMode`; WaitForExclusive waits here until the topic is free.
+        hashing_scheme: from keys to partitions; the default is that of Apache's C++ and Python clients,
+            JavaStringHash that of its Java and Go clients.
+        partitions_update_interval_seconds: how often new partitions are looked for, 0 = never.
+        initial_subscription_name: a subscription made together with the topic, so that nothing on it is lost.
+
+        Raises InvalidConfiguration, InvalidTopicName, TopicNotFound, TopicTerminated, ProducerBusy, ProducerFenced,
+        IncompatibleSchema, CryptoError, AuthorizationError, the two ProducerBlockedQuotaExceeded…, Timeout after the
+        operation timeout. Cancelling it leaves nothing behind.
+        """
+        self.require_open()
+        return await open_producer(
+            self,
+            full_name(topic),
+            ProducerOptions(
+                producer_name=producer_name or None,
+                schema=schema or BytesSchema(),
+                initial_sequence_id=initial_sequence_id,
+                send_timeout_millis=send_timeout_millis,
+                compression_type=compression_type,
+                max_pending_messages=max_pending_messages,
+                max_pending_messages_across_partitions=max_pending_messages_across_partitions,
+                block_if_queue_full=block_if_queue_full,
+                batching_enabled=batching_enabled,
+                batching_max_messages=batching_max_messages,
+                batching_max_allowed_size_in_bytes=batching_max_allowed_size_in_bytes,
+                batching_max_publish_delay_ms=batching_max_publish_delay_ms,
+                chunking_enabled=chunking_enabled,
+                message_routing_mode=message_routing_mode,
+                lazy_start_partitioned_producers=lazy_start_partitioned_producers,
+                properties=properties or {},
+                batching_type=batching_type,
+                encrypt=encryption_of(encryption_key, crypto_key_reader),
+                access_mode=access_mode,
+                message_router=message_router,
+                hashing_scheme=hashing_scheme,
+                partitions_update_interval_s=partitions_update_interval_seconds,
+                initial_subscription_name=initial_subscription_name,
+            ),
+        )
 
     async def get_topic_partitions(self, topic: str) -> list[str]:
         """The names of a topic's partitions; of a topic without partitions, its own.
