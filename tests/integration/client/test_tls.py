@@ -58,7 +58,10 @@ async def test_s0_6_use_tls_encrypts_whatever_the_scheme_says(server: KeyPair, a
     async with (
         ScriptedPeer.started(tls=server.server_context()) as peer,
         Client(
-            peer.url.replace("+ssl", ""), use_tls=True, tls_trust_certs_file_path=authority.file
+            peer.url.replace("+ssl", ""),
+            use_tls=True,
+            operation_timeout_seconds=5,
+            tls_trust_certs_file_path=authority.file,
         ) as client,
     ):
         assert await client.partitions(TOPIC) == 0
@@ -130,7 +133,9 @@ async def test_s0_9_a_client_certificate_is_shown_when_there_is_one(
                 await client.partitions(TOPIC)
         assert not peer.heard
         authentication = AuthenticationTLS(own.certificate, own.private_key)
-        async with Client(peer.url, authentication, tls_trust_certs_file_path=trust) as client:
+        async with Client(
+            peer.url, authentication, operation_timeout_seconds=5, tls_trust_certs_file_path=trust
+        ) as client:
             assert await client.partitions(TOPIC) == 0
             assert peer.of(events.Connect)[-1].auth_method == "tls"
         async with Client(
@@ -138,6 +143,7 @@ async def test_s0_9_a_client_certificate_is_shown_when_there_is_one(
             tls_trust_certs_file_path=trust,
             tls_certificate_file_path=own.certificate,
             tls_private_key_file_path=own.private_key,
+            operation_timeout_seconds=5,
         ) as client:
             assert await client.partitions(TOPIC) == 0
 
