@@ -18,7 +18,8 @@ from broker.transports.http_pages import json_reason
 from broker.transports.server_errors import http_status
 from vela.wire.errors import InvalidPull
 from vela.wire.message_id import MessageId
-from vela.wire.pull.answer import AnsweredMessage, PullCode, encode_answer
+from vela.wire.pull.answer import AnsweredMessage, encode_answer
+from vela.wire.pull.codes import PullCode
 from vela.wire.pull.request import PullRequest, parse_pull_request, parse_pull_topic
 from vela.wire.pull.tags import TAG_PROPERTY
 

@@ -1,4 +1,4 @@
-"""`/pull/v1/…` and `/pull/v1-offset/…` over ASGI: whatever `PullChannel` does not answer below it."""
+"""`/pull/…` over ASGI: offsets of groups, numbers of queues, and the pulls that `PullChannel` does not answer."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.topic_name import TopicName
 from broker.transports.http_pages import JSON, json_reason
-from broker.transports.pull_answers import PULL_PREFIX, PullAnswers, refusal
+from broker.transports.pull_answers import PullAnswers, refusal
 from vela.wire.pull.request import OffsetRequest, parse_offset_request, parse_pull_topic
 
 if TYPE_CHECKING:
     from broker.transports.ports import BrokerPort
     from broker.transports.web_socket import Receive, Scope, Send
 
-__all__ = ["OFFSET_PREFIX", "PullPages"]
+__all__ = ["PullPages"]
 
 OFFSET_PREFIX: Final = "/pull/v1-offset/"
+QUEUES_PREFIX: Final = "/pull/v1-queues/"
 
 
 class _Gone(Exception):
@@ -54,7 +55,11 @@ class PullPages:
             topic = parse_pull_topic(raw_path, OFFSET_PREFIX)
             return 200, await self._offset(parse_offset_request(topic, query, is_commit=method == "PUT"))
         if method != "GET":
-            return 405, json_reason(f"{PULL_PREFIX}… takes GET")
+            return 405, json_reason("pulls and numbers of queues are asked for with GET")
+        if raw_path.startswith(QUEUES_PREFIX):
+            name = TopicName.parse(parse_pull_topic(raw_path, QUEUES_PREFIX))
+            queues = max(1, await self._broker.partition_count(name, create=False))
+            return 200, json.dumps({"queues": queues}).encode()
         return await self._pull(raw_path, query.decode("latin-1"), receive)
 
     async def _offset(self, request: OffsetRequest) -> bytes:

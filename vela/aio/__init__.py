@@ -2,6 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
 from vela.aio.client import Client
 
-__all__ = ["Client"]
+if TYPE_CHECKING:
+    from vela.aio.pull import PullConsumer
+    from vela.aio.pull_offsets import FileOffsets, MemoryOffsets, OffsetStore
+    from vela.core.pull_loop import PullLimits
+
+__all__ = ["Client", "FileOffsets", "MemoryOffsets", "OffsetStore", "PullConsumer", "PullLimits"]
+
+_LATER: Final = {  # httpx takes a while to import, and few need it
+    "FileOffsets": "vela.aio.pull_offsets",
+    "MemoryOffsets": "vela.aio.pull_offsets",
+    "OffsetStore": "vela.aio.pull_offsets",
+    "PullConsumer": "vela.aio.pull",
+    "PullLimits": "vela.core.pull_loop",
+}
+
+
+if not TYPE_CHECKING:  # a type checker sees the imports above, and that there is nothing else
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(f"module 'vela.aio' has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+        return value

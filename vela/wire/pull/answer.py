@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import NamedTuple
 
 import msgspec
 
+from vela.wire.pull.codes import PullCode
 from vela.wire.pull.tags import TAG_PROPERTY
 
-__all__ = ["AnsweredMessage", "PullCode", "encode_answer"]
-
-
-class PullCode(IntEnum):
-    """RocketMQ's numbers; the answer carries the name."""
-
-    SUCCESS = 0
-    PULL_NOT_FOUND = 19  # nothing at that offset yet
-    PULL_RETRY_IMMEDIATELY = (
-        20  # messages, but none that the filter lets through: pull from next_begin_offset
-    )
-    PULL_OFFSET_MOVED = 21  # the offset is not in the queue: go on at next_begin_offset
+__all__ = ["AnsweredMessage", "encode_answer"]
 
 
 class AnsweredMessage(NamedTuple):

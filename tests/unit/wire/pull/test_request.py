@@ -8,7 +8,8 @@ import json
 import pytest
 
 from vela.wire.errors import InvalidPull
-from vela.wire.pull.answer import AnsweredMessage, PullCode, encode_answer
+from vela.wire.pull.answer import AnsweredMessage, encode_answer
+from vela.wire.pull.codes import PullCode
 from vela.wire.pull.request import (
     MAX_SUSPEND_MS,
     parse_offset_request,

@@ -1,0 +1,131 @@
+"""The pull consumer against a whole Vela."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.sync.client import connect
+
+from tests.support.vela import VelaProcess
+from tests.support.waiting import until
+from vela import errors
+from vela.aio.pull import PullConsumer
+from vela.aio.pull_offsets import FileOffsets, MemoryOffsets
+from vela.options import InitialPosition
+from vela.pull_message import PulledMessage
+
+
+def publish(vela: VelaProcess, topic: str, *payloads: bytes, tag: str | None = None) -> None:
+    path = topic.replace("://", "/")
+    with connect(f"{vela.websocket_url}/ws/v2/producer/{path}") as producer:
+        for payload in payloads:
+            message: dict[str, object] = {"payload": base64.b64encode(payload).decode(), "key": "k"}
+            if tag is not None:
+                message["properties"] = {"TAGS": tag}
+            producer.send(json.dumps(message))
+            assert json.loads(producer.recv(timeout=20))["result"] == "ok"
+
+
+def numbers(count: int, begin: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(begin, begin + count)]
+
+
+async def data(pulling: PullConsumer, count: int) -> list[bytes]:
+    found = []
+    for _ in range(count):
+        message = await pulling.receive(timeout_millis=20_000)
+        found.append(message.data())
+        pulling.acknowledge(message)
+    return found
+
+
+def pulls_answered(vela: VelaProcess) -> int:
+    with urllib.request.urlopen(f"{vela.http_url}/metrics", timeout=20) as page:
+        found = re.findall(
+            r"^vela_pull_answers_total\{outcome=\"found\"\} (\d+)", page.read().decode(), re.MULTILINE
+        )
+    return int(found[0]) if found else 0
+
+
+async def test_s3_1_a_hundred_messages_are_four_pulls(shared_vela: VelaProcess, topic: str) -> None:
+    publish(shared_vela, topic, *numbers(100))
+    before = pulls_answered(shared_vela)
+    async with PullConsumer(
+        shared_vela.http_url, topic, "g", initial_position=InitialPosition.Earliest
+    ) as pulling:
+        assert await data(pulling, 100) == numbers(100)
+        assert pulls_answered(shared_vela) == before + 5  # the first found where the queue begins
+        publish(shared_vela, topic, b"woken")
+        message = await pulling.receive(timeout_millis=20_000)
+        assert (message.data(), message.offset(), message.partition_key()) == (b"woken", 100, "k")
+        assert message.message_id().ledger_id() >= 0
+    async with PullConsumer(shared_vela.http_url, topic, "g") as again:
+        assert await data(again, 1) == [b"woken"]  # it was not acknowledged
+
+
+async def test_s3_18_the_broker_keeps_the_offsets_of_a_group(shared_vela: VelaProcess, topic: str) -> None:
+    publish(shared_vela, topic, *numbers(10))
+    async with PullConsumer(
+        shared_vela.websocket_url, topic, "g", initial_position=InitialPosition.Earliest
+    ) as pulling:
+        assert await data(pulling, 4) == numbers(4)
+    async with PullConsumer(shared_vela.http_url, topic, "g") as pulling:
+        assert await data(pulling, 6) == numbers(6, begin=4)
+    async with PullConsumer(shared_vela.http_url, topic, "other") as pulling:
+        publish(shared_vela, topic, b"new")
+        assert await data(pulling, 1) == [b"new"]
+
+
+async def test_a_file_keeps_the_offsets_of_all_queues(
+    shared_vela: VelaProcess, topic: str, tmp_path: Path
+) -> None:
+    shared_vela.manage("createtopic", topic, "--partitions", "3")
+    store = FileOffsets(tmp_path / "offsets.json")
+    listened: list[bytes] = []
+
+    async def listen(pulling: PullConsumer, message: PulledMessage) -> None:
+        listened.append(message.data())
+
+    for round_ in range(2):
+        async with PullConsumer(
+            shared_vela.http_url,
+            topic,
+            offset_store=store,
+            initial_position=InitialPosition.Earliest,
+            message_listener=listen,
+        ) as pulling:
+            assert set(pulling.positions()) == {0, 1, 2}
+            listened.clear()
+            for queue in range(3):
+                publish(shared_vela, f"{topic}-partition-{queue}", b"%d of %d" % (round_, queue))
+            await until(lambda: len(listened) == 3, "a message of each queue", timeout_s=20)
+            assert sorted(listened) == [b"%d of %d" % (round_, queue) for queue in range(3)]
+    assert json.loads((tmp_path / "offsets.json").read_bytes()) == {topic: {"0": 2, "1": 2, "2": 2}}
+
+
+async def test_tags_filters_and_what_is_refused(shared_vela: VelaProcess, topic: str) -> None:
+    publish(shared_vela, topic, *numbers(40), tag="A")
+    publish(shared_vela, topic, b"mine", tag="B")
+    choices: list[dict[str, Any]] = [{"tags": "B || C"}, {"property_filter": "TAGS IN ('B')"}]
+    for options in choices:
+        async with PullConsumer(
+            shared_vela.http_url,
+            topic,
+            offset_store=MemoryOffsets(),
+            initial_position=InitialPosition.Earliest,
+            **options,
+        ) as pulling:
+            message = await pulling.receive(timeout_millis=20_000)
+            assert (message.data(), message.tag()) == (b"mine", "B")
+    with pytest.raises(errors.TopicNotFound):
+        async with PullConsumer(shared_vela.http_url, f"{topic}-absent", "g"):
+            pass
+    with pytest.raises(errors.InvalidConfiguration, match="there is no 1"):
+        async with PullConsumer(shared_vela.http_url, topic, "g", queues=[1]):
+            pass

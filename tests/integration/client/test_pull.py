@@ -1,0 +1,464 @@
+"""The pull consumer against a scripted HTTP peer: what it asks for, when, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.scripted_http import DROP, Answer, HttpRequest, PullPeer, ScriptedHttp
+from tests.support.waiting import until
+from vela import errors
+from vela.aio import pull_queue
+from vela.aio.pull import PullConsumer
+from vela.aio.pull_offsets import MemoryOffsets
+from vela.authentication import AuthenticationBasic, AuthenticationToken
+from vela.core.pull_loop import PullLimits
+from vela.options import InitialPosition
+from vela.pull_message import PulledMessage
+
+TOPIC = "persistent://public/default/orders"
+
+
+@pytest.fixture
+def peer() -> PullPeer:
+    return PullPeer()
+
+
+@pytest.fixture
+async def http(peer: PullPeer) -> AsyncIterator[ScriptedHttp]:
+    server = ScriptedHttp(peer)
+    async with server.running():
+        yield server
+
+
+@pytest.fixture
+def quick_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three seconds are long for a test."""
+    monkeypatch.setattr(pull_queue, "FAILED_MS", 30)
+
+
+def consumer(http: ScriptedHttp, **options: Any) -> PullConsumer:
+    given: dict[str, Any] = {"offset_store": MemoryOffsets(), "initial_position": InitialPosition.Earliest}
+    return PullConsumer(http.url, "orders", **{**given, **options})
+
+
+async def data(pulling: PullConsumer, count: int) -> list[bytes]:
+    found = []
+    for _ in range(count):
+        message = await pulling.receive(timeout_millis=5000)
+        found.append(message.data())
+        pulling.acknowledge(message)
+    return found
+
+
+async def test_s3_1_each_answer_puts_the_pull_back_in_line(peer: PullPeer, http: ScriptedHttp) -> None:
+    """100 messages and 32 a pull are four pulls; the fifth is held."""
+    peer.publish(*[b"%d" % number for number in range(100)])
+    async with consumer(http) as pulling:
+        peer.pulls.clear()
+        assert await data(pulling, 100) == [b"%d" % number for number in range(100)]
+        await until(lambda: len(peer.pulls) == 5, "the pull after the last message")
+        assert peer.pulls == [(0, 0), (0, 32), (0, 64), (0, 96), (0, 100)]
+        peer.publish(b"later")
+        assert await data(pulling, 1) == [b"later"]
+        assert http.open_connections == 1
+
+
+async def test_s3_1_with_an_interval_the_next_pull_waits(peer: PullPeer, http: ScriptedHttp) -> None:
+    peer.publish(*[b"x"] * 64)
+    async with consumer(http, pull_interval_ms=200) as pulling:
+        await data(pulling, 32)
+        began_s = asyncio.get_running_loop().time()
+        await data(pulling, 32)
+        assert asyncio.get_running_loop().time() - began_s > 0.1
+
+
+@pytest.mark.parametrize(
+    ("options", "hold_ms"), [({}, "20000"), ({"message_listener": print}, "15000"), ({"hold_ms": 7}, "7")]
+)
+async def test_s3_19_how_long_it_asks_to_be_held(
+    http: ScriptedHttp, options: Mapping[str, Any], hold_ms: str
+) -> None:
+    async with consumer(http, **options):
+        await until(lambda: any("suspend" in each.query for each in http.heard), "a pull")
+        held = next(each for each in http.heard if "suspend" in each.query)
+        assert held.query["suspend_timeout_ms"] == hold_ms
+
+
+@pytest.mark.parametrize("fault", ["silence", "dropped", "503", "nonsense", "exception"])
+@pytest.mark.usefixtures("quick_failures")
+async def test_s3_15_after_silence_or_a_failure_the_same_pull_is_made_again(
+    peer: PullPeer,
+    http: ScriptedHttp,
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    peer.publish(b"a", b"b")
+    faults = 3
+
+    async def faulty(request: HttpRequest) -> Answer:
+        nonlocal faults
+        if "suspend" not in request.query or request.query["offset"] != "2" or not faults:
+            return await peer(request)
+        faults -= 1
+        if fault == "silence":
+            await asyncio.Event().wait()
+        return {"dropped": DROP, "503": (503, b'{"reason": "starting"}')}.get(fault, (200, b'{"code": "?"}'))
+
+    http.script = faulty
+    if fault == "exception":
+        http.script = peer
+        original = pull_queue.QueuePuller._note
+
+        def broken(self: pull_queue.QueuePuller, *of: Any) -> None:
+            nonlocal faults
+            if faults:
+                faults -= 1
+                raise RuntimeError("injected")
+            original(self, *of)
+
+        monkeypatch.setattr(pull_queue.QueuePuller, "_note", broken)
+    async with consumer(http, hold_ms=100, request_timeout_ms=150) as pulling:
+        assert await data(pulling, 2) == [b"a", b"b"]
+        await until(lambda: faults == 0, "the faults")
+        peer.publish(b"c")
+        assert await data(pulling, 1) == [b"c"]
+    warnings = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(warnings) == 1  # said once, not at each attempt
+
+
+async def test_s3_15_it_waits_three_seconds_before_it_tries_again(peer: PullPeer, http: ScriptedHttp) -> None:
+    async with consumer(http) as pulling:
+        await until(lambda: len(peer.pulls) == 2, "a held pull")
+        http.drop_all()
+        peer.publish(b"a")
+        with pytest.raises(errors.Timeout):
+            await pulling.receive(timeout_millis=500)
+        assert await data(pulling, 1) == [b"a"]
+
+
+@pytest.mark.usefixtures("quick_failures")
+async def test_s3_18_a_peer_that_goes_away_while_it_holds_loses_nothing(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
+    async with consumer(http) as pulling:
+        for number in range(5):
+            await until(lambda: peer.pulls[-1] == (0, len(peer.queues[0])), "a held pull")
+            http.drop_all()
+            peer.publish(b"%d" % number)
+            assert await data(pulling, 1) == [b"%d" % number]
+
+
+async def test_a_corrected_offset_is_taken_and_saved_at_once(
+    peer: PullPeer, http: ScriptedHttp, caplog: pytest.LogCaptureFixture
+) -> None:
+    offsets = MemoryOffsets()
+    offsets.saved[TOPIC, 0] = 3
+    peer.publish(*[b"%d" % number for number in range(20)])
+    peer.least = 10
+    async with consumer(http, offset_store=offsets, commit_interval_ms=60_000, max_messages=4) as pulling:
+        stale = await pulling.receive(5000)
+        assert stale.data() == b"10"
+        assert offsets.saved == {(TOPIC, 0): 10}
+        assert "and not 3" in caplog.text
+        assert (await pulling.receive(5000)).data() == b"11"
+        await until(lambda: (0, 20) in peer.pulls, "the queue's end")
+        peer.least = 0
+        del peer.queues[0][5:]  # restored from an older copy
+        peer.publish(b"new")
+        await until(lambda: (0, 6) in peer.pulls, "the pull at the corrected offset")
+        pulling.acknowledge(stale)
+        peer.publish(b"newer")
+        assert await data(pulling, 1) == [b"newer"]  # what was pulled before is void
+
+
+async def test_no_more_is_pulled_than_the_limits_say(peer: PullPeer, http: ScriptedHttp) -> None:
+    peer.publish(*[b"x"] * 500)
+    async with consumer(http, limits=PullLimits(messages=100)) as pulling:
+        messages = [await pulling.receive(5000) for _ in range(128)]
+        with pytest.raises(errors.Timeout):
+            await pulling.receive(timeout_millis=200)
+        assert pulling.positions()[0][:2] == (128, 0)
+        for message in messages[1:]:
+            pulling.acknowledge(message)
+        more = [await pulling.receive(5000) for _ in range(100)]
+        assert pulling.positions()[0].commit_offset == 0
+        for message in (messages[0], *more):
+            pulling.acknowledge(message)
+        assert len(await data(pulling, 500 - 228)) == 272
+
+
+async def test_offsets_are_saved_regularly_and_at_the_close(peer: PullPeer, http: ScriptedHttp) -> None:
+    peer.publish(*[b"%d" % number for number in range(10)])
+    async with consumer(http, offset_store=None, subscription_name="g", commit_interval_ms=20) as pulling:
+        assert peer.committed == {(0, "g"): 0}
+        messages = [await pulling.receive(5000) for _ in range(10)]
+        for message in (*messages[:3], *messages[4:]):
+            pulling.acknowledge(message)
+        await until(lambda: peer.committed == {(0, "g"): 3}, "a commit of what is finished")
+    async with consumer(http, offset_store=None, subscription_name="g", commit_interval_ms=60_000) as pulling:
+        assert await data(pulling, 7) == [b"%d" % number for number in range(3, 10)]
+        assert peer.committed == {(0, "g"): 3}
+    assert peer.committed == {(0, "g"): 10}
+
+
+async def test_a_store_that_fails_is_tried_again(
+    peer: PullPeer, http: ScriptedHttp, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(MemoryOffsets):
+        failures = 0
+
+        async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
+            if offsets[0] == 1 and self.failures < 2:
+                self.failures += 1
+                raise OSError("the disk is full")
+            await super().save(topic, offsets)
+
+    store = Failing()
+    peer.publish(b"a")
+    async with consumer(http, offset_store=store, commit_interval_ms=10) as pulling:
+        assert await data(pulling, 1) == [b"a"]
+        await until(lambda: store.saved == {(TOPIC, 0): 1}, "the third attempt")
+    assert caplog.text.count("the disk is full") == 2
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"), [(InitialPosition.Latest, b"new"), (InitialPosition.Earliest, b"old")]
+)
+async def test_where_a_queue_begins_of_which_nothing_is_stored(
+    peer: PullPeer, http: ScriptedHttp, position: InitialPosition, expected: bytes
+) -> None:
+    peer.publish(b"gone", b"old")
+    peer.least = 1
+    async with consumer(http, initial_position=position) as pulling:
+        peer.publish(b"new")
+        assert await data(pulling, 1) == [expected]
+
+
+async def test_all_queues_are_pulled_and_new_ones_from_their_beginning(
+    peer: PullPeer, http: ScriptedHttp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vela.aio.pull.LOOK_FOR_QUEUES_MS", 20)
+    peer.queues = [[], [], []]
+    for queue in range(3):
+        peer.publish(b"%d" % queue, queue=queue)
+    async with consumer(http, initial_position=InitialPosition.Latest) as pulling:
+        for queue in range(3):
+            peer.publish(b"%d later" % queue, queue=queue)
+        assert sorted(await data(pulling, 3)) == [b"0 later", b"1 later", b"2 later"]
+        peer.queues.append([])
+        peer.publish(b"3", queue=3)
+        message = await pulling.receive(5000)
+        assert (message.data(), message.queue, message.message_id().partition()) == (b"3", 3, 3)
+
+
+async def test_some_queues_only(peer: PullPeer, http: ScriptedHttp) -> None:
+    peer.queues = [[], [], []]
+    for queue in range(3):
+        peer.publish(b"%d" % queue, queue=queue)
+    async with consumer(http, queues=[2]) as pulling:
+        assert await data(pulling, 1) == [b"2"]
+        assert set(pulling.positions()) == {2}
+    with pytest.raises(errors.InvalidConfiguration, match="there is no 3"):
+        async with consumer(http, queues=[1, 3]):
+            pass
+
+
+async def test_tags_and_filter_are_the_brokers_to_apply(peer: PullPeer, http: ScriptedHttp) -> None:
+    peer.publish(b"a", tag="A")
+    peer.publish(*[b"b"] * 40, tag="B")
+    peer.publish(b"a2", tag="A")
+    async with consumer(http, tags="A", property_filter="a > 3 AND b = 'x y'") as pulling:
+        assert await data(pulling, 2) == [b"a", b"a2"]
+        await until(lambda: pulling.positions()[0].commit_offset == 42, "the last pull")
+    assert http.heard[-1].query["filter"] == "a > 3 AND b = 'x y'"
+
+
+async def test_a_listener_finishes_what_it_returns_from(peer: PullPeer, http: ScriptedHttp) -> None:
+    """A message that it fails with is given again, so many times, and then left; others go on meanwhile."""
+    seen: list[tuple[bytes, int]] = []
+    offsets = MemoryOffsets()
+
+    async def listen(pulling: PullConsumer, message: PulledMessage) -> None:
+        seen.append((message.data(), message.redelivery_count()))
+        if message.data() == b"poison" or (message.data() == b"once" and not message.attempts):
+            raise ValueError("no")
+
+    peer.publish(b"poison", b"once", b"good")
+    async with consumer(
+        http,
+        message_listener=listen,
+        negative_ack_redelivery_delay_ms=5,
+        max_reconsume_times=2,
+        offset_store=offsets,
+    ) as pulling:
+        await until(lambda: len(seen) == 6, "all calls")
+        with pytest.raises(errors.InvalidConfiguration):
+            await pulling.receive()
+    assert seen[:3] == [(b"poison", 0), (b"once", 0), (b"good", 0)]
+    assert sorted(seen[3:]) == [(b"once", 1), (b"poison", 1), (b"poison", 2)]
+    assert offsets.saved == {(TOPIC, 0): 3}
+
+
+async def test_a_listener_may_be_a_plain_function_and_may_not_be_cut_short(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
+    entered, may_leave = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    offsets = MemoryOffsets()
+
+    def listen(pulling: PullConsumer, message: PulledMessage) -> None:
+        loop.call_soon_threadsafe(entered.set)
+        asyncio.run_coroutine_threadsafe(may_leave.wait(), loop).result(10)
+
+    peer.publish(b"a", b"b")
+    pulling = consumer(http, message_listener=listen, offset_store=offsets)
+    await pulling.start()
+    await entered.wait()
+    closing = asyncio.ensure_future(pulling.close())
+    await asyncio.sleep(0)
+    assert not closing.done()
+    may_leave.set()
+    await closing
+    assert offsets.saved == {(TOPIC, 0): 1}  # the second one was not begun
+
+
+async def test_a_listener_may_close_its_consumer(peer: PullPeer, http: ScriptedHttp) -> None:
+    closed = asyncio.Event()
+
+    async def listen(pulling: PullConsumer, message: PulledMessage) -> None:
+        await pulling.close()
+        closed.set()
+
+    peer.publish(b"a")
+    await consumer(http, message_listener=listen).start()
+    await asyncio.wait_for(closed.wait(), 5)
+
+
+async def test_what_is_given_back_comes_again_once(peer: PullPeer, http: ScriptedHttp) -> None:
+    peer.publish(b"a", b"b")
+    async with consumer(http, negative_ack_redelivery_delay_ms=10) as pulling:
+        a, b = await pulling.receive(5000), await pulling.receive(5000)
+        pulling.acknowledge(b)
+        for message in (a, a, b):
+            pulling.negative_acknowledge(message)
+        assert await data(pulling, 1) == [b"a"]
+        with pytest.raises(errors.Timeout):
+            await pulling.receive(timeout_millis=100)
+
+
+async def test_paused_it_pulls_nothing(peer: PullPeer, http: ScriptedHttp) -> None:
+    async with consumer(http) as pulling:
+        await until(lambda: len(peer.pulls) == 2, "a held pull, after the one for the beginning")
+        pulling.pause()
+        peer.publish(b"by the pull that was held")
+        assert await data(pulling, 1) == [b"by the pull that was held"]
+        peer.publish(b"a")
+        with pytest.raises(errors.Timeout):
+            await pulling.receive(timeout_millis=100)
+        pulling.resume()
+        assert await data(pulling, 1) == [b"a"]
+
+
+async def test_iteration_ends_with_the_close_and_receivers_stand_in_line(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
+    pulling = consumer(http)
+    with pytest.raises(errors.AlreadyClosed, match="not started"):
+        await pulling.receive()
+    await pulling.start()
+    waiting = [asyncio.ensure_future(pulling.receive()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    peer.publish(b"a", b"b")
+    assert [(await each).data() for each in waiting[1:]] == [b"a", b"b"]
+    iterating = asyncio.ensure_future(anext(pulling))
+    await asyncio.sleep(0)
+    await pulling.close()
+    await pulling.close()
+    with pytest.raises(StopAsyncIteration):
+        await iterating
+    with pytest.raises(errors.AlreadyClosed):
+        await pulling.receive()
+    with pytest.raises(errors.AlreadyClosed):
+        await pulling.start()
+    await until(lambda: http.open_connections == 0, "the connections to be closed")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        ((404, b'{"reason": "topic t does not exist"}'), errors.TopicNotFound, "does not exist"),
+        ((400, b'{"reason": "no such name"}'), errors.InvalidConfiguration, "no such name"),
+        ((401, b""), errors.AuthenticationError, "401"),
+        ((403, b"<html>"), errors.AuthorizationError, "403"),
+        ((503, b'{"reason": "no lock"}'), errors.ServiceUnitNotReady, "no lock"),
+        ((500, b"[]"), errors.UnknownError, "500"),
+        ((200, b"[]"), errors.UnknownError, "not an answer"),
+        ((200, b'{"queues": "many"}'), errors.UnknownError, "many"),
+        (DROP, errors.ConnectError, "127.0.0.1"),
+    ],
+)
+async def test_a_start_that_fails_says_why_and_may_be_tried_again(
+    peer: PullPeer, http: ScriptedHttp, answer: Answer, error: type[errors.VelaError], said: str
+) -> None:
+    pulling = consumer(http)
+    peer.refuse = lambda request: answer
+    with pytest.raises(error, match=said):
+        await pulling.start()
+    peer.refuse = lambda request: None
+    peer.publish(b"a")
+    async with pulling:
+        assert await data(pulling, 1) == [b"a"]
+
+
+async def test_what_the_broker_will_never_answer_reaches_the_receiver(
+    peer: PullPeer, http: ScriptedHttp
+) -> None:
+    peer.refuse = lambda request: (
+        (400, b'{"reason": "filter: cannot be read"}') if "suspend" in request.query else None
+    )
+    async with consumer(http) as pulling:
+        with pytest.raises(errors.InvalidConfiguration, match="cannot be read"):
+            await pulling.receive(5000)
+
+
+@pytest.mark.parametrize(
+    ("authentication", "field"),
+    [
+        (AuthenticationToken("abc"), "Bearer abc"),
+        (AuthenticationToken(lambda: "def"), "Bearer def"),
+        (AuthenticationBasic("me", "secret"), "Basic bWU6c2VjcmV0"),
+        (None, None),
+    ],
+)
+async def test_who_it_says_it_is(http: ScriptedHttp, authentication: Any, field: str | None) -> None:
+    async with consumer(http, authentication=authentication):
+        assert {each.fields.get("authorization") for each in http.heard} == {field}
+
+
+@asynccontextmanager
+async def _two_topics(url: str, store: MemoryOffsets) -> AsyncIterator[tuple[PullConsumer, PullConsumer]]:
+    async with (
+        PullConsumer(url, "a/b/with%2F and ü", offset_store=store) as one,
+        PullConsumer(url, "a/b/other", offset_store=store) as other,
+    ):
+        yield one, other
+
+
+async def test_names_are_encoded_and_stores_tell_topics_apart(peer: PullPeer, http: ScriptedHttp) -> None:
+    store = MemoryOffsets()
+    async with _two_topics(http.url.replace("http", "ws"), store):
+        pass
+    paths = {each.path for each in http.heard if "queues" in each.path}
+    assert paths == {"/pull/v1-queues/a/b/with%2F and ü", "/pull/v1-queues/a/b/other"}
+    assert store.saved == {
+        ("persistent://a/b/with%2F and ü", 0): 0,
+        ("persistent://a/b/other", 0): 0,
+    }

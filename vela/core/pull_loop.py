@@ -1,0 +1,119 @@
+"""Pulling one queue: where to pull next and when, and what of it is finished (semantics S3.1, S3.15, 3.11).
+
+RocketMQ's client loop: a pull is put back in line after each answer, found or not, and after each failure, so that
+the loop ends only when its owner ends it. Times are in milliseconds, of any clock that does not go back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from vela.wire.pull.codes import PullCode
+from vela.wire.pull.reading import ReadAnswer, ReadMessage
+
+__all__ = ["FAILED_MS", "PAUSED_MS", "PullLimits", "PullLoop", "PullStep"]
+
+FULL_MS: Final = 50  # until the next look while too much is unfinished
+FAILED_MS: Final = 3000  # after an exception, a refusal or silence; then the same pull is made again
+PAUSED_MS: Final = 1000  # until the next look while the application has paused the consumer
+EMPTY_MS: Final = 20  # after an answer that brought nothing on and came sooner than this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullLimits:
+    """How much of one queue may be pulled and not finished. Reached, nothing is pulled; an answer may overshoot."""
+
+    messages: int = 1000
+    size_bytes: int = 100 * 1024 * 1024  # payloads and properties
+    span: int = 2000  # from the first to the last offset that is unfinished: one that is stuck holds the rest
+
+
+class PullStep(NamedTuple):
+    """What an answer brings."""
+
+    messages: tuple[ReadMessage, ...]  # for the application
+    pause_ms: int  # until the next pull
+    moved_from: int | None  # the offset was not in the queue: what was pulled before is void
+
+
+class PullLoop:
+    """One queue, from an offset on.
+
+    `epoch` counts the times that the broker moved the offset: a message pulled in another epoch is not of this loop.
+    """
+
+    __slots__ = (
+        "_limits",
+        "_pull_interval_ms",
+        "_size_bytes",
+        "_unfinished",
+        "epoch",
+        "max_offset",
+        "next_offset",
+    )
+
+    def __init__(self, next_offset: int, *, limits: PullLimits, pull_interval_ms: int = 0) -> None:
+        self.next_offset = next_offset
+        self.max_offset = next_offset  # the queue's end, when it was last told
+        self.epoch = 0
+        self._limits = limits
+        self._pull_interval_ms = pull_interval_ms
+        self._unfinished: dict[int, int] = {}  # offset → bytes, in order
+        self._size_bytes = 0
+
+    def __len__(self) -> int:
+        """Messages pulled and not finished."""
+        return len(self._unfinished)
+
+    @property
+    def commit_offset(self) -> int:
+        """The smallest offset that is not finished. Those that a filter left out count as finished."""
+        return next(iter(self._unfinished), self.next_offset)
+
+    def wait_ms(self) -> int:
+        """0 when the next pull may go out, else how long until the next look."""
+        limits = self._limits
+        is_full = (
+            len(self._unfinished) > limits.messages
+            or self._size_bytes > limits.size_bytes
+            or self.next_offset - self.commit_offset > limits.span
+        )
+        return FULL_MS if is_full else 0
+
+    def answered(self, answer: ReadAnswer, *, waited_ms: float) -> PullStep:
+        """Take an answer to a pull from `next_offset`, which came `waited_ms` after it."""
+        before, self.next_offset = self.next_offset, answer.next_begin_offset
+        self.max_offset = answer.max_offset
+        if answer.code is PullCode.PULL_OFFSET_MOVED:
+            self.epoch += 1
+            self._unfinished.clear()
+            self._size_bytes = 0
+            return PullStep((), EMPTY_MS if self.next_offset == before else 0, before)
+        for message in answer.messages:
+            size_bytes = _size(message)
+            self._unfinished[message.offset] = size_bytes
+            self._size_bytes += size_bytes
+        if answer.messages:
+            return PullStep(answer.messages, self._pull_interval_ms, None)
+        is_empty = self.next_offset == before and waited_ms < EMPTY_MS
+        return PullStep((), EMPTY_MS if is_empty else 0, None)
+
+    def holds(self, offset: int, epoch: int) -> bool:
+        """Whether a message is pulled and not finished."""
+        return epoch == self.epoch and offset in self._unfinished
+
+    def finish(self, offset: int, epoch: int) -> bool:
+        """The application is done with a message; False when it was before, or when the offset was moved since."""
+        size_bytes = self._unfinished.pop(offset, None) if epoch == self.epoch else None
+        if size_bytes is None:
+            return False
+        self._size_bytes -= size_bytes
+        return True
+
+
+def _size(message: ReadMessage) -> int:
+    size = len(message.payload)
+    for name, value in message.properties.items():
+        size += len(name) + len(value)
+    return size

@@ -1,0 +1,18 @@
+"""The outcomes of a pull."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["PullCode"]
+
+
+class PullCode(IntEnum):
+    """RocketMQ's numbers; the answer carries the name."""
+
+    SUCCESS = 0
+    PULL_NOT_FOUND = 19  # nothing at that offset yet
+    PULL_RETRY_IMMEDIATELY = (
+        20  # messages, but none that the filter lets through: pull from next_begin_offset
+    )
+    PULL_OFFSET_MOVED = 21  # the offset is not in the queue: go on at next_begin_offset
