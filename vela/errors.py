@@ -30,7 +30,6 @@ __all__ = [
     "CryptoError",
     "CumulativeAcknowledgementNotAllowedError",
     "ErrorGettingAuthenticationData",
-    "HandshakeError",
     "IncompatibleSchema",
     "Interrupted",
     "InvalidConfiguration",
@@ -167,12 +166,6 @@ class ConnectError(VelaError):
 
     code = Result.ConnectError
     retriable = True
-
-
-class HandshakeError(ConnectError):
-    """Somebody answers there, but TLS, WebSocket or the protocol cannot be agreed on; it will not mend itself."""
-
-    retriable = False
 
 
 class ReadError(VelaError):

@@ -10,6 +10,7 @@ from broker.core.position import Position
 from broker.core.subscription import SubscriptionType
 from broker.service.clock import SystemClock
 from broker.service.values import AckRequest, Delivery
+from tests.concurrency.order import Order, order_of
 from tests.support.broker_harness import ConsumerProbe
 
 __all__ = ["CheckingConsumer", "SubscriptionModel"]
@@ -26,9 +27,19 @@ class SubscriptionModel:
         default_factory=dict
     )  # members not acked with a receipt, of partly acked entries
     done: set[Position] = field(default_factory=set)  # wholly acked with a receipt
-    hoped: set[Position] = field(default_factory=set)  # acked, without a receipt so far
+    hoped: set[Position] = field(default_factory=set)  # wholly acked, without a receipt so far
+    hoped_left: dict[Position, int] = field(default_factory=dict)  # the same of partly acked ones, as `left`
     consumers: list[CheckingConsumer] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    order: Order = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.order = order_of(self)
+
+    @property
+    def has_many(self) -> bool:
+        """Several consumers are sent to, each entry to one of them."""
+        return not self.type.single_active
 
     def stored(self, position: Position, remaining: int | None) -> None:
         """An ack's receipt came."""
@@ -50,7 +61,6 @@ class CheckingConsumer(ConsumerProbe):
         self.held: dict[Position, Delivery] = {}
         self.permits = 0
         self.is_gone = False
-        self._last: Position | None = None
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Take them, and hold the broker to its promises."""
@@ -69,19 +79,16 @@ class CheckingConsumer(ConsumerProbe):
             complain(f"{what}: sent without permits")
         members = (1 << entry.messages) - 1 if delivery.remaining is None else delivery.remaining
         self.permits -= members.bit_count()
-        if model.type is SubscriptionType.SHARED and entry.deliver_at_ms > SystemClock().now_ms():
+        if model.has_many and entry.deliver_at_ms > SystemClock().now_ms():
             complain(f"{what}: sent before it was due")
         if position in model.done:
             complain(f"{what}: acked with a receipt before")
         if position in model.left and members & ~model.left[position]:
             complain(f"{what}: members {members:b} come again, receipts left {model.left[position]:b}")
-        if model.type is SubscriptionType.SHARED:
-            others = [each for each in model.consumers if not each.is_gone and position in each.held]
-            if others:
-                complain(f"{what}: pending at another consumer")
-        elif self._last is not None and position <= self._last:
-            complain(f"{what}: after {self._last}, out of order")
-        self._last = position
+        if model.has_many and any(position in each.held for each in model.consumers if not each.is_gone):
+            complain(f"{what}: pending at another consumer")
+        if complaint := model.order.complaint(self, entry, position):
+            complain(f"{what}: {complaint}")
         self.held[position] = delivery
         model.seen[position] = model.seen.get(position, 0) + 1
 
@@ -103,6 +110,10 @@ class CheckingConsumer(ConsumerProbe):
             if remaining is None:
                 self.held.pop(position, None)
                 self.model.hoped.add(position)
+            else:
+                left = self.model.hoped_left[position] = self.model.hoped_left.get(position, -1) & remaining
+                if not left:
+                    self.model.hoped.add(position)
         self.consumer.ack(
             [AckRequest(position, remaining) for position in positions],
             cumulative=False,
@@ -112,8 +123,8 @@ class CheckingConsumer(ConsumerProbe):
     def give_back(self, positions: Sequence[Position] | None) -> None:
         """Negative ack."""
         assert self.consumer is not None
-        self._last = None
-        if positions is None or self.model.type is SubscriptionType.EXCLUSIVE:
+        self.model.order.begins_again(self)
+        if positions is None or not self.model.has_many:
             self.held.clear()
         else:
             for position in positions:
@@ -126,6 +137,11 @@ class CheckingConsumer(ConsumerProbe):
         self.model.consumers.remove(self)
         if self.consumer is not None:
             self.consumer.detach()
+
+    def on_active_change(self, is_active: bool) -> None:
+        """Failover: whoever is told so begins behind mark-delete."""
+        super().on_active_change(is_active)
+        self.model.order.begins_again(self)
 
     def on_consumer_closed(self, reason: str) -> None:
         """The broker let it go; it may subscribe again."""

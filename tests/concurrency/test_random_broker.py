@@ -31,9 +31,10 @@ from tests.support.broker_harness import (
 from tests.support.postgres_proxy import Moment
 
 SOAK_SEEDS = int(os.environ.get("VELA_SOAK_SEEDS", "0"))
-STEPS = 600 if SOAK_SEEDS else 150
+STEPS = 600 if SOAK_SEEDS else 250
 PATIENCE_S = 15.0
 LONGEST_DELAY_MS = 400  # of the one message in four that is delayed
+SLOTS = (None, 300, 9_000, 21_000, 33_000, 47_000, 61_000)  # of six keys, and of messages without one
 T = TypeVar("T")
 STATEMENTS = (
     'INSERT INTO "vela_entry_',
@@ -49,14 +50,12 @@ LOSSES = (Moment.LOSE_REQUEST, Moment.LOSE_ANSWER, Moment.LATE_REQUEST)
 
 
 class World:
-    """One database, one broker at a time, two subscriptions, some clients."""
+    """One database, one broker at a time, a subscription of each type, some clients."""
 
     def __init__(self, url: str, chance: random.Random) -> None:
         self.url = url
         self.chance = chance
-        self.shared = SubscriptionModel(name="shared", type=SubscriptionType.SHARED)
-        self.exclusive = SubscriptionModel(name="exclusive", type=SubscriptionType.EXCLUSIVE)
-        self.models = (self.shared, self.exclusive)
+        self.models = tuple(SubscriptionModel(name=type_.value, type=type_) for type_ in SubscriptionType)
         self.receipts: dict[bytes, tuple[int, int]] = {}
         self.sent = 0
         self.mark_deletes: dict[str, tuple[int, int]] = {}
@@ -69,6 +68,8 @@ class World:
             self.url,
             ledger_max_entries=self.chance.choice((7, 25, 1000)),
             tail_cache_bytes=self.chance.choice((0, 5_000, 1 << 20)),
+            failover_delay_ms=self.chance.choice((0, 5, 50)),
+            key_shared_consistent_hashing=self.chance.random() < 0.8,
         )
         await self.run.start()
         self.producer = await self.patiently(self.run.producer, "a producer")
@@ -91,8 +92,10 @@ class World:
         """One more consumer."""
         consumer = CheckingConsumer(model)
         name = f"c{self.chance.random()}"
+        priority = self.chance.randint(0, 2)
         await self.patiently(
-            lambda: self.run.attach(consumer, "t", model.name, model.type, name=name), f"joining {model.name}"
+            lambda: self.run.attach(consumer, "t", model.name, model.type, name=name, priority=priority),
+            f"joining {model.name}",
         )
         if not consumer.closed:
             model.consumers.append(consumer)
@@ -108,7 +111,7 @@ class World:
         chance = self.chance
         kind = chance.choices(
             ("publish", "flow", "ack", "partly", "nack", "leave", "join", "cut", "lose", "crash", "breathe"),
-            (30, 25, 30, 6, 8, 3, 4, 1.5, 4, 0.8, 30),
+            (30, 25, 30, 6, 8, 8, 12, 1.5, 4, 0.8, 30),
         )[0]
         await getattr(self, f"do_{kind}")()
 
@@ -123,6 +126,7 @@ class World:
             self.producer.send(
                 messages=self.chance.choice((1, 1, 1, 5)),
                 deliver_at_ms=self.run.clock.now_ms() + delay_ms if delay_ms else 0,
+                slot=self.chance.choice(SLOTS),
             )
         self.sent = self.producer.next_sequence_id
 
@@ -165,11 +169,10 @@ class World:
             consumer.leave()
 
     async def do_join(self) -> None:
-        """A consumer comes: up to three on Shared, one on Exclusive."""
-        if not self.exclusive.consumers:
-            await self.join(self.exclusive)
-        elif len(self.shared.consumers) < 3:
-            await self.join(self.shared)
+        """A consumer comes: up to three on a subscription, one on Exclusive. Who has none is served first."""
+        model = min(self.models, key=lambda each: (len(each.consumers), self.chance.random()))
+        if len(model.consumers) < (1 if model.type is SubscriptionType.EXCLUSIVE else 3):
+            await self.join(model)
 
     async def do_cut(self) -> None:
         """Connections to PostgreSQL die."""
@@ -250,8 +253,10 @@ def has_something(consumer: CheckingConsumer, subscription: Subscription) -> boo
 
 # What a crash drops half-open is the collector's to close, here as in a killed process the system's.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("seed", range(SOAK_SEEDS or 3))
-async def test_i1_i3_random_clients_lost_connections_and_crashes(broker_url: str, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(SOAK_SEEDS or 5))
+async def test_i1_i3_i9_i11_i12_random_clients_lost_connections_and_crashes(
+    broker_url: str, seed: int
+) -> None:
     world = World(broker_url, random.Random(seed))
     await world.begin()
     try:

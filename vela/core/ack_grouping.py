@@ -125,9 +125,7 @@ class AckGrouping:
             batch = self._batches.open(position, batch_size)
         if batch_index >= batch.size:
             raise ValueError(f"the id names message {batch_index} of a batch of {batch.size}")
-        through = (1 << (batch_index + 1)) - 1
-        batch.remaining &= ~through
-        batch.told |= through  # is told again: a single ack of these may have been lost with its link
+        batch.remaining &= ~((1 << (batch_index + 1)) - 1)
         return batch.remaining or None
 
     def _cover(self, ack: EntryAck) -> Position | None:

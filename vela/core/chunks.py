@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vela.message import MessageId
+from vela.wire.message_id import MessageId
 
 __all__ = ["ChunkedSend", "ChunkingImpossible", "split"]
 

@@ -1,1 +1,0 @@
-"""Consumers against a scripted broker."""
