@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from vela import errors as exceptions
     from vela import schema
+    from vela.authentication import (
+        Authentication,
+        AuthenticationBasic,
+        AuthenticationTLS,
+        AuthenticationToken,
+    )
     from vela.encryption.context import EncryptionContext, EncryptionKey
     from vela.encryption.key_reader import AbstractCryptoKeyReader, CryptoKeyReader, EncryptionKeyInfo
     from vela.errors import (
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
         CryptoError,
         CumulativeAcknowledgementNotAllowedError,
         ErrorGettingAuthenticationData,
+        HandshakeError,
         IncompatibleSchema,
         Interrupted,
         InvalidConfiguration,
@@ -84,7 +91,11 @@ if TYPE_CHECKING:
 __all__ = [
     "AbstractCryptoKeyReader",
     "AlreadyClosed",
+    "Authentication",
+    "AuthenticationBasic",
     "AuthenticationError",
+    "AuthenticationTLS",
+    "AuthenticationToken",
     "AuthorizationError",
     "BatchingType",
     "BrokerMetadataError",
@@ -109,6 +120,7 @@ __all__ = [
     "EncryptionKey",
     "EncryptionKeyInfo",
     "ErrorGettingAuthenticationData",
+    "HandshakeError",
     "IncompatibleSchema",
     "InitialPosition",
     "Interrupted",
@@ -163,6 +175,10 @@ _ELSEWHERE: Final = {
     "AbstractCryptoKeyReader": "vela.encryption.key_reader",
     "CryptoKeyReader": "vela.encryption.key_reader",
     "EncryptionKeyInfo": "vela.encryption.key_reader",
+    "Authentication": "vela.authentication",
+    "AuthenticationBasic": "vela.authentication",
+    "AuthenticationTLS": "vela.authentication",
+    "AuthenticationToken": "vela.authentication",
     "BytesSchema": "vela.schema.primitive",
     "EncryptionContext": "vela.encryption.context",
     "EncryptionKey": "vela.encryption.context",

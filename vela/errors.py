@@ -30,6 +30,7 @@ __all__ = [
     "CryptoError",
     "CumulativeAcknowledgementNotAllowedError",
     "ErrorGettingAuthenticationData",
+    "HandshakeError",
     "IncompatibleSchema",
     "Interrupted",
     "InvalidConfiguration",
@@ -166,6 +167,12 @@ class ConnectError(VelaError):
 
     code = Result.ConnectError
     retriable = True
+
+
+class HandshakeError(ConnectError):
+    """Somebody answers there, but TLS, WebSocket or the protocol cannot be agreed on; it will not mend itself."""
+
+    retriable = False
 
 
 class ReadError(VelaError):

@@ -31,6 +31,7 @@ class ReceivedEntry:
         "chunks",
         "encryption",
         "entry_id",
+        "generation",
         "ledger_id",
         "partition",
         "receiver",
@@ -49,6 +50,9 @@ class ReceivedEntry:
     batch_acks: Any  # of a batch: which of its messages are acknowledged; kept by the ack side
     chunks: tuple[MessageId, ...]  # of a message that came in pieces: where each lies, in order
     encryption: EncryptionContext | None  # None: the payload was not encrypted
+    generation: (
+        int  # which of the receiver's connections it came over: acts on one of the past count for nothing
+    )
     receiver: Any  # the consumer of one topic that it came to: acknowledgements go back there
 
     def __init__(
@@ -73,6 +77,7 @@ class ReceivedEntry:
         self.batch_acks = None
         self.chunks = ()
         self.encryption = None
+        self.generation = 0
 
 
 @functools.total_ordering

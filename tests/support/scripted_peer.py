@@ -40,7 +40,10 @@ class Link:
     """One client's connection."""
 
     def __init__(
-        self, engine: ServerEngine, write: Callable[[bytes], None], drop: Callable[[], None]
+        self,
+        engine: ServerEngine,
+        write: Callable[[bytes | tuple[bytes, ...]], None],
+        drop: Callable[[], None],
     ) -> None:
         self.engine = engine
         self.heard: list[events.Event] = []
@@ -60,6 +63,11 @@ class Link:
         """Send bytes as they are."""
         self.flush()
         self._write(data)
+
+    def fragments(self, *pieces: bytes) -> None:
+        """Send bytes in pieces; over WebSocket as the fragments of one message."""
+        self.flush()
+        self._write(pieces)
 
     def drop(self) -> None:
         """Break the connection, without a goodbye."""
@@ -156,7 +164,7 @@ class ScriptedPeer:
             link.drop()
         await self._server.wait_closed()
 
-    def _new_link(self, write: Callable[[bytes], None], drop: Callable[[], None]) -> Link:
+    def _new_link(self, write: Callable[[bytes | tuple[bytes, ...]], None], drop: Callable[[], None]) -> Link:
         engine = ServerEngine(server_version="Scripted", max_message_bytes=self.max_message_bytes)
         link = Link(engine, write, drop)
         self.links.append(link)
@@ -179,7 +187,10 @@ class ScriptedPeer:
             link.flush()
 
     async def _serve_tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link = self._new_link(writer.write, writer.transport.abort)
+        def write(data: bytes | tuple[bytes, ...]) -> None:
+            writer.write(data if isinstance(data, bytes) else b"".join(data))
+
+        link = self._new_link(write, writer.transport.abort)
         try:
             while data := await reader.read(1 << 18):
                 self._hear(link, data)
@@ -190,7 +201,7 @@ class ScriptedPeer:
             writer.close()
 
     async def _serve_websocket(self, socket: ServerConnection) -> None:
-        unsent: asyncio.Queue[bytes] = asyncio.Queue()
+        unsent: asyncio.Queue[bytes | tuple[bytes, ...]] = asyncio.Queue()
 
         async def send() -> None:
             while True:

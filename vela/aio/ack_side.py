@@ -5,10 +5,10 @@ Everything runs on the client's event loop, and only `close` waits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from vela.aio.ack_sender import AckSender, id_of
+from vela.aio.ack_sender import DONE, AckSender, id_of
 from vela.core.negative_acks import NegativeAcks
 from vela.core.unacked import unacked_tracker
 from vela.errors import InvalidConfiguration
@@ -67,10 +67,11 @@ class AckSide(AckSender):
             entry = message.entry
             unacked.add((entry.ledger_id, entry.entry_id), entry.redelivery_count)
 
-    def negative_acknowledge(self, message: Message | MessageId) -> None:
+    def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
         """Have the entry of a message delivered again after the delay (S4.16); its ack timeout ends (S4.19).
 
-        Nothing is sent now. Repeating it changes nothing. Raises AlreadyClosed.
+        Nothing is sent now, and awaiting the result waits for nothing. Repeating it changes nothing.
+        Raises AlreadyClosed.
         """
         self._require_open()
         entry = message.entry if isinstance(message, Message) else message.received()
@@ -84,6 +85,7 @@ class AckSide(AckSender):
                 self._unacked.remove(position)
             self._nacks.add(position, now_ms, 0 if entry is None else entry.redelivery_count)
         self._arm_nacks()
+        return DONE
 
     def redeliver(self, positions: Sequence[Position], *, is_timeout: bool = False) -> None:
         """Ask for these entries again, now; on Exclusive and Failover for everything unacked (S4.24).

@@ -75,6 +75,7 @@ class Attachment:
         self._attaching: Connection | None = None
         self._lost_meanwhile: VelaError | None = None  # the connection being attached to
         self._task: asyncio.Task[None] | None = None
+        self._deadline: asyncio.Timeout | None = None  # of `open`
         self._is_closed = False
 
     @property
@@ -88,7 +89,9 @@ class Attachment:
         Raises what another attempt would not mend at once, else Timeout. If it raises or is cancelled nothing
         stays attached that `attach` itself does not leave behind. Not to be called twice.
         """
-        task = asyncio.get_running_loop().create_task(retried(self._attach_once, self._client.settings))
+        settings = self._client.settings
+        self._deadline = asyncio.timeout(settings.operation_timeout_s)
+        task = asyncio.get_running_loop().create_task(retried(self._attach_once, settings, self._deadline))
         self._task = task
         try:
             await asyncio.wait((task,))
@@ -99,9 +102,15 @@ class Attachment:
         finally:
             if self._task is task:  # else it was attached and lost, and comes again already
                 self._task = None
+            self._deadline = None
         if task.cancelled():
             raise AlreadyClosed(f"closed while being attached to {self._topic}")
         task.result()
+
+    def wait_without_limit(self) -> None:
+        """`attach` was told that its turn will come: `open` does not time out any more."""
+        if self._deadline is not None:
+            self._deadline.reschedule(None)
 
     def lost(self, connection: Connection, error: VelaError | None = None) -> None:
         """The sink was told that `connection` is lost or that the broker closed it there: come again.

@@ -5,22 +5,49 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from importlib import metadata
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from vela import __version__
 from vela.aio.connection import Connection
+from vela.aio.consumer import Consumer
+from vela.aio.consumer_options import ConsumerEvents, ConsumerOptions, MessageListener
 from vela.aio.lookup import LookupService
 from vela.aio.pool import ConnectionPool, Target
+from vela.aio.producer import Producer
+from vela.aio.producers import encryption_of, open_producer
 from vela.aio.settings import ConnectionSettings
+from vela.aio.subscribing import subscribe
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
+from vela.core.key_hash import HashingScheme
+from vela.core.producer_options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name, partition_name
 from vela.errors import AlreadyClosed, InvalidConfiguration
+from vela.options import (
+    BatchingType,
+    CompressionType,
+    ConsumerBatchReceivePolicy,
+    ConsumerCryptoFailureAction,
+    ConsumerDeadLetterPolicy,
+    ConsumerKeySharedPolicy,
+    ConsumerType,
+    InitialPosition,
+    PartitionsRoutingMode,
+    ProducerAccessMode,
+    RegexSubscriptionMode,
+)
+from vela.schema.primitive import BytesSchema
 from vela.wire.binary import replies
 from vela.wire.binary.enums import TopicsMode
-from vela.wire.binary.events import Schema
+from vela.wire.binary.events import Schema as WireSchema
+
+if TYPE_CHECKING:
+    from vela.encryption.key_reader import AbstractCryptoKeyReader
+    from vela.schema.base import Schema
+    from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 __all__ = ["Client", "Closes"]
 
@@ -104,7 +131,7 @@ class Client:
         )
         self.settings = ConnectionSettings(
             authentication=authentication,
-            client_version=_client_version(),
+            client_version=f"Vela-Python-v{__version__}",
             tls=tls.context() if self._service_url.addresses[0].tls else None,
             tcp_no_delay=tcp_no_delay,
             connection_timeout_s=connection_timeout_ms / 1000,
@@ -147,6 +174,90 @@ class Client:
 
     # --- what is for users
 
+    async def create_producer(
+        self,
+        topic: str,
+        producer_name: str | None = None,
+        schema: Schema[Any] | None = None,
+        initial_sequence_id: int | None = None,
+        send_timeout_millis: int = 30_000,
+        compression_type: CompressionType = CompressionType.NONE,
+        max_pending_messages: int = 1000,
+        max_pending_messages_across_partitions: int = 50_000,
+        block_if_queue_full: bool = False,
+        batching_enabled: bool = False,
+        batching_max_messages: int = 1000,
+        batching_max_allowed_size_in_bytes: int = 128 * 1024,
+        batching_max_publish_delay_ms: float = 10,
+        chunking_enabled: bool = False,
+        message_routing_mode: PartitionsRoutingMode = PartitionsRoutingMode.RoundRobinDistribution,
+        lazy_start_partitioned_producers: bool = False,
+        properties: Mapping[str, str] | None = None,
+        batching_type: BatchingType = BatchingType.Default,
+        encryption_key: str | Sequence[str] | None = None,
+        crypto_key_reader: AbstractCryptoKeyReader | None = None,
+        access_mode: ProducerAccessMode = ProducerAccessMode.Shared,
+        message_router: MessageRouter | None = None,
+        *,
+        hashing_scheme: HashingScheme = HashingScheme.BoostHash,
+        partitions_update_interval_seconds: float = 60,
+        initial_subscription_name: str | None = None,
+    ) -> Producer:
+        """A producer, connected and ready. Arguments up to `message_router` are those of Apache's Python client.
+
+        producer_name: unique on its topic; None = the broker makes one. Deduplication goes by it.
+        initial_sequence_id: the first message gets the number after it; None = after the last one stored by this name.
+        send_timeout_millis: a message without a receipt for so long fails with Timeout; 0 = never.
+        compression_type: of payloads, a batch as a whole.
+        max_pending_messages: taken and not answered yet, 0 = no limit; a message in chunks counts once.
+        max_pending_messages_across_partitions: shared out evenly among the partitions.
+        block_if_queue_full: beyond these limits messages wait in line instead of failing with ProducerQueueIsFull.
+        batching_*: a batch leaves when it holds so many messages or bytes, or so long after its first message.
+        chunking_enabled: messages larger than the broker takes are cut; not together with batching.
+        message_routing_mode: for messages without a key; message_router: decides for all, from 0 to partitions - 1.
+        lazy_start_partitioned_producers: a partition is connected to when the first message goes there.
+        encryption_key, crypto_key_reader: payloads are encrypted for each of these keys' owners; needs both.
+        access_mode: see `ProducerAccessMode`; WaitForExclusive waits here until the topic is free.
+        hashing_scheme: from keys to partitions; the default is that of Apache's C++ and Python clients,
+            JavaStringHash that of its Java and Go clients.
+        partitions_update_interval_seconds: how often new partitions are looked for, 0 = never.
+        initial_subscription_name: a subscription made together with the topic, so that nothing on it is lost.
+
+        Raises InvalidConfiguration, InvalidTopicName, TopicNotFound, TopicTerminated, ProducerBusy, ProducerFenced,
+        IncompatibleSchema, CryptoError, AuthorizationError, the two ProducerBlockedQuotaExceeded…, Timeout after the
+        operation timeout. Cancelling it leaves nothing behind.
+        """
+        self.require_open()
+        return await open_producer(
+            self,
+            full_name(topic),
+            ProducerOptions(
+                producer_name=producer_name or None,
+                schema=schema or BytesSchema(),
+                initial_sequence_id=initial_sequence_id,
+                send_timeout_millis=send_timeout_millis,
+                compression_type=compression_type,
+                max_pending_messages=max_pending_messages,
+                max_pending_messages_across_partitions=max_pending_messages_across_partitions,
+                block_if_queue_full=block_if_queue_full,
+                batching_enabled=batching_enabled,
+                batching_max_messages=batching_max_messages,
+                batching_max_allowed_size_in_bytes=batching_max_allowed_size_in_bytes,
+                batching_max_publish_delay_ms=batching_max_publish_delay_ms,
+                chunking_enabled=chunking_enabled,
+                message_routing_mode=message_routing_mode,
+                lazy_start_partitioned_producers=lazy_start_partitioned_producers,
+                properties=properties or {},
+                batching_type=batching_type,
+                encrypt=encryption_of(encryption_key, crypto_key_reader),
+                access_mode=access_mode,
+                message_router=message_router,
+                hashing_scheme=hashing_scheme,
+                partitions_update_interval_s=partitions_update_interval_seconds,
+                initial_subscription_name=initial_subscription_name,
+            ),
+        )
+
     async def get_topic_partitions(self, topic: str) -> list[str]:
         """The names of a topic's partitions; of a topic without partitions, its own.
 
@@ -155,6 +266,120 @@ class Client:
         name = full_name(topic)
         count = await self.partitions(name)
         return [partition_name(name, index) for index in range(count)] or [name]
+
+    async def subscribe(
+        self,
+        topic: str,
+        subscription_name: str,
+        consumer_type: ConsumerType = ConsumerType.Exclusive,
+        schema: Schema[Any] | None = None,
+        message_listener: MessageListener | None = None,
+        receiver_queue_size: int | None = 1000,
+        max_total_receiver_queue_size_across_partitions: int = 50_000,
+        consumer_name: str | None = None,
+        unacked_messages_timeout_ms: int | None = None,
+        broker_consumer_stats_cache_time_ms: int = 30_000,
+        negative_ack_redelivery_delay_ms: int = 60_000,
+        is_read_compacted: bool = False,
+        properties: Mapping[str, str] | None = None,
+        pattern_auto_discovery_period: int = 60,
+        initial_position: InitialPosition = InitialPosition.Latest,
+        crypto_key_reader: AbstractCryptoKeyReader | None = None,
+        replicate_subscription_state_enabled: bool = False,
+        max_pending_chunked_message: int = 10,
+        auto_ack_oldest_chunked_message_on_queue_full: bool = False,
+        start_message_id_inclusive: bool = False,
+        batch_receive_policy: ConsumerBatchReceivePolicy | None = None,
+        key_shared_policy: ConsumerKeySharedPolicy | None = None,
+        batch_index_ack_enabled: bool = False,
+        regex_subscription_mode: RegexSubscriptionMode = RegexSubscriptionMode.PersistentOnly,
+        dead_letter_policy: ConsumerDeadLetterPolicy | None = None,
+        crypto_failure_action: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL,
+        *,
+        enable_zero_queue_consumer: bool = False,
+        auto_scaled_receiver_queue_size_enabled: bool = False,
+        priority_level: int = 0,
+        start_paused: bool = False,
+        subscription_properties: Mapping[str, str] | None = None,
+        consumer_event_listener: ConsumerEvents | None = None,
+        expire_time_of_incomplete_chunked_message_ms: int = 60_000,
+        ack_group_time_ms: int = 100,
+        ack_group_size: int = 1000,
+        ack_receipt_enabled: bool = False,
+        unacked_messages_tick_ms: int = 1000,
+        ack_timeout_redelivery_backoff: RedeliveryBackoff | None = None,
+        negative_ack_redelivery_backoff: RedeliveryBackoff | None = None,
+    ) -> Consumer:
+        """A consumer on a topic's subscription, which is made when it does not exist.
+
+        topic: a name, short or in full. consumer_type: how the consumers of the subscription share its messages.
+        schema: what decodes `Message.value()`, None = bytes. message_listener: called with consumer and message, in
+        place of receiving by hand; a coroutine function on the event loop, another on a thread of the consumer's own.
+        receiver_queue_size: messages asked for before they are wanted; 0 = one for each receive; None = 1000.
+        consumer_name: None = five random hexadecimal digits. unacked_messages_timeout_ms: what is taken and not
+        acknowledged within it comes again; None or 0 = never, else 1000 or more. properties: of the consumer, shown
+        by the broker. initial_position: where a new subscription begins. start_message_id_inclusive: a seek goes to
+        the message itself, not to the one after it. max_pending_chunked_message: messages that wait for chunks, 0 =
+        no limit; auto_ack_oldest_…: the oldest beyond it is acknowledged, else delivered again.
+        batch_receive_policy: of `batch_receive`, by default 10 MiB or 100 ms. batch_index_ack_enabled: messages of a
+        batch are acknowledged one by one at the broker too. crypto_failure_action: what becomes of what cannot be
+        decrypted. broker_consumer_stats_cache_time_ms is taken and means nothing here.
+
+        Beyond Apache's Python client: enable_zero_queue_consumer: as receiver_queue_size=0, whatever that says.
+        auto_scaled_receiver_queue_size_enabled: the queue begins at 1 and doubles, up to receiver_queue_size, as it
+        runs dry. priority_level: 0 is served first. start_paused: as if `pause()` was called. subscription_properties:
+        kept with a subscription that this makes. consumer_event_listener: on Failover, is told which consumer
+        receives. expire_time_…: chunks that wait so long for the others are acknowledged, 0 = never.
+        ack_group_time_ms, ack_group_size: acknowledgements are sent when either is reached, time 0 = each at once.
+        ack_receipt_enabled: awaiting one waits until the broker has stored it. unacked_messages_tick_ms: how finely
+        the ack timeout is kept, 100 or more. The back-offs take the place of the two delays.
+
+        Raises InvalidConfiguration, InvalidTopicName, Timeout after the operation timeout, and what the broker
+        refuses with: ConsumerBusy, TopicNotFound, AuthorizationError, IncompatibleSchema … Cancelled, it leaves no
+        subscribed consumer behind. Mirrors semantics 3.1 and section 4.
+        """
+        del broker_consumer_stats_cache_time_ms
+        self.require_open()
+        options = ConsumerOptions(
+            subscription_name=subscription_name,
+            consumer_type=consumer_type,
+            schema=schema,
+            message_listener=message_listener,
+            receiver_queue_size=receiver_queue_size,
+            max_total_receiver_queue_size_across_partitions=max_total_receiver_queue_size_across_partitions,
+            consumer_name=consumer_name,
+            unacked_messages_timeout_ms=unacked_messages_timeout_ms,
+            negative_ack_redelivery_delay_ms=negative_ack_redelivery_delay_ms,
+            is_read_compacted=is_read_compacted,
+            properties=properties or {},
+            pattern_auto_discovery_period=pattern_auto_discovery_period,
+            initial_position=initial_position,
+            crypto_key_reader=crypto_key_reader,
+            replicate_subscription_state_enabled=replicate_subscription_state_enabled,
+            max_pending_chunked_message=max_pending_chunked_message,
+            auto_ack_oldest_chunked_message_on_queue_full=auto_ack_oldest_chunked_message_on_queue_full,
+            start_message_id_inclusive=start_message_id_inclusive,
+            batch_receive_policy=batch_receive_policy or ConsumerBatchReceivePolicy(),
+            key_shared_policy=key_shared_policy,
+            batch_index_ack_enabled=batch_index_ack_enabled,
+            regex_subscription_mode=regex_subscription_mode,
+            dead_letter_policy=dead_letter_policy,
+            crypto_failure_action=crypto_failure_action,
+            enable_zero_queue_consumer=enable_zero_queue_consumer,
+            auto_scaled_receiver_queue_size_enabled=auto_scaled_receiver_queue_size_enabled,
+            priority_level=priority_level,
+            start_paused=start_paused,
+            subscription_properties=subscription_properties or {},
+            consumer_event_listener=consumer_event_listener,
+            expire_time_of_incomplete_chunked_message_ms=expire_time_of_incomplete_chunked_message_ms,
+            ack_group_time_ms=ack_group_time_ms,
+            ack_group_size=ack_group_size,
+            ack_receipt_enabled=ack_receipt_enabled,
+            unacked_messages_tick_ms=unacked_messages_tick_ms,
+            ack_timeout_redelivery_backoff=ack_timeout_redelivery_backoff,
+            negative_ack_redelivery_backoff=negative_ack_redelivery_backoff,
+        )
+        return await subscribe(self, topic, options)
 
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
         """A topic's schema: the latest, or that of `version`. Raises TopicNotFound when it has none."""
@@ -207,7 +432,7 @@ class Client:
             namespace, mode=mode, pattern=pattern, known_hash=known_hash
         )
 
-    async def get_or_create_schema(self, topic: str, schema: Schema) -> bytes:
+    async def get_or_create_schema(self, topic: str, schema: WireSchema) -> bytes:
         """The version of a schema of a topic, which is stored when it is new. Raises IncompatibleSchema."""
         self.require_open()
         return await self._lookups.schema_version(full_name(topic), schema)
@@ -243,10 +468,3 @@ def _positive(**values: float) -> None:
     for name, value in values.items():
         if not value > 0:
             raise InvalidConfiguration(f"{name} must be greater than 0, not {value}")
-
-
-def _client_version() -> str:
-    try:
-        return f"Vela-Python-v{metadata.version('vela')}"
-    except metadata.PackageNotFoundError:  # used from a checkout
-        return "Vela-Python"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +19,7 @@ from vela.errors import (
     AlreadyClosed,
     ConnectError,
     ErrorGettingAuthenticationData,
+    HandshakeError,
     ReadError,
     Timeout,
     VelaError,
@@ -42,6 +44,7 @@ class _Pending:
 
     answer: asyncio.Future[replies.Answer]
     deadline: asyncio.TimerHandle | None
+    on_queued: Callable[[], None] | None
 
 
 class Connection:
@@ -256,17 +259,23 @@ class Connection:
         self._last_request_id += 1
         return self._last_request_id
 
-    async def request(self, build: Callable[[int], bytes], *, timeout_s: float | None) -> replies.Answer:
+    async def request(
+        self,
+        build: Callable[[int], bytes],
+        *,
+        timeout_s: float | None,
+        on_queued: Callable[[], None] | None = None,
+    ) -> replies.Answer:
         """Sends what `build` makes of a request id; the broker's answer to it.
 
         Raises what the broker refuses with, Timeout, and when the connection is lost ConnectError, ReadError
         or AlreadyClosed: whether the broker did what was asked is not known then. May be cancelled; a late
         answer is thrown away. `timeout_s` None = none. A PRODUCER that is queued (`ready` False) is not
-        answered until its turn has come, however long that takes.
+        answered until its turn has come, however long that takes; `on_queued` is called when it is queued.
         """
         if self._error is not None:
             raise self._error
-        request_id, pending = self._send_request(build, timeout_s)
+        request_id, pending = self._send_request(build, timeout_s, on_queued)
         try:
             return await pending.answer
         finally:
@@ -286,10 +295,15 @@ class Connection:
         pending.answer.add_done_callback(lambda _: self._forget_request(request_id, pending))
         return pending.answer
 
-    def _send_request(self, build: Callable[[int], bytes], timeout_s: float | None) -> tuple[int, _Pending]:
+    def _send_request(
+        self,
+        build: Callable[[int], bytes],
+        timeout_s: float | None,
+        on_queued: Callable[[], None] | None = None,
+    ) -> tuple[int, _Pending]:
         request_id = self.next_request_id()
         frame = build(request_id)
-        pending = _Pending(self._loop.create_future(), None)
+        pending = _Pending(self._loop.create_future(), None, on_queued)
         if timeout_s is not None:
             pending.deadline = self._loop.call_later(timeout_s, self._time_out, request_id, timeout_s)
         self._requests[request_id] = pending
@@ -315,6 +329,8 @@ class Connection:
         elif isinstance(reply, replies.ProducerSuccess) and not reply.ready:
             if pending.deadline is not None:
                 pending.deadline.cancel()
+            if pending.on_queued is not None:
+                pending.on_queued()
         elif not pending.answer.done():
             pending.answer.set_result(reply)
 
@@ -338,7 +354,15 @@ class Connection:
             self.abort(ReadError(f"{self.name} was closed because of an error in this client: {error!r}"))
         if failure is not None:
             log.warning("%s: %s", self.name, failure)
+            self._mistrust(failure)
+
+    def _mistrust(self, failure: RemoteProtocolError) -> None:
+        if self._connected.done():
             self.abort(ReadError(f"{self.name} broke the protocol: {failure}"))
+        else:
+            self.abort(
+                HandshakeError(f"{self.name} does not speak the protocol, is the port right? {failure}")
+            )
 
     def _handle(self, heard: list[replies.Reply]) -> None:
         consumers, producers = self.consumers, self.producers
@@ -395,7 +419,9 @@ class Connection:
         """See `ByteReceiver`."""
         self._set_lost()
         reason = "the broker closed it" if error is None else str(error) or repr(error)
-        kind = ReadError if self._connected.done() else ConnectError
+        kind: type[VelaError] = ReadError
+        if not self._connected.done():
+            kind = HandshakeError if isinstance(error, ssl.SSLError) else ConnectError
         self._lose(kind(f"the connection to {self.name} is lost: {reason}"), abort=False)
 
     def _challenged(self, challenge: replies.AuthChallenge) -> None:

@@ -69,16 +69,15 @@ class LookupService:
                 )
             return asked
         url = answer.url_tls if address.tls else answer.url
+        if answer.proxy_through_service_url:
+            url = url or answer.url  # how the proxy reaches the broker is its own affair
         if url is None:
-            raise errors.LookupError(
-                f"{address.url} names no {'encrypted' if address.tls else 'plain'} address"
-            )
+            wanted = "an encrypted" if address.tls else "a plain"
+            raise errors.LookupError(f"{address.url} does not name {wanted} address of the broker")
         found = parse_broker_url(url)
         if not answer.proxy_through_service_url:
             return Target(found)
-        if (found.host, found.port) == (address.host, address.port):
-            return Target(address)
-        return Target(address, str(found))
+        return Target(address, None if str(found) == str(address) else str(found))
 
     async def partitions(self, topic: str, *, create: bool) -> int:
         """How many partitions a topic (its full name) has, 0 = it is not partitioned.
@@ -165,12 +164,17 @@ def _lookup(topic: str, authoritative: bool, settings: ConnectionSettings) -> Ca
     )
 
 
-async def retried(attempt: Callable[[], Awaitable[T]], settings: ConnectionSettings) -> T:
-    """Runs `attempt` until it succeeds, fails with what another attempt will not mend, or time is up (Timeout)."""
+async def retried(
+    attempt: Callable[[], Awaitable[T]], settings: ConnectionSettings, deadline: asyncio.Timeout | None = None
+) -> T:
+    """Runs `attempt` until it succeeds, fails with what another attempt will not mend, or time is up (Timeout).
+
+    `deadline` None = the operation timeout.
+    """
     backoff = Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
     last: VelaError | None = None
     try:
-        async with asyncio.timeout(settings.operation_timeout_s):
+        async with deadline or asyncio.timeout(settings.operation_timeout_s):
             while True:
                 try:
                     return await attempt()

@@ -14,7 +14,7 @@ from vela.aio.transports.channel import ByteChannel
 from vela.aio.transports.tcp import open_tcp
 from vela.aio.transports.websocket import open_websocket
 from vela.core.service_url import BrokerAddress
-from vela.errors import AlreadyClosed, ConnectError
+from vela.errors import AlreadyClosed, ConnectError, HandshakeError
 
 __all__ = ["ConnectionPool", "Target"]
 
@@ -104,9 +104,13 @@ class ConnectionPool:
                 f"no connection to {address.url} within {settings.connection_timeout_s:g} s"
             ) from None
         except ssl.SSLCertVerificationError as error:
-            raise ConnectError(
+            raise HandshakeError(
                 f"{address.url}: its certificate is not trusted: {error.verify_message}"
             ) from error
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+            raise ConnectError(f"no connection to {address.url}: {error}") from error
+        except ssl.SSLError as error:
+            raise HandshakeError(f"{address.url}: TLS fails: {error}") from error
         except OSError as error:
             raise ConnectError(f"no connection to {address.url}: {error}") from error
         if self._is_closed:

@@ -125,7 +125,9 @@ class AckGrouping:
             batch = self._batches.open(position, batch_size)
         if batch_index >= batch.size:
             raise ValueError(f"the id names message {batch_index} of a batch of {batch.size}")
-        batch.remaining &= ~((1 << (batch_index + 1)) - 1)
+        through = (1 << (batch_index + 1)) - 1
+        batch.remaining &= ~through
+        batch.told |= through  # is told again: a single ack of these may have been lost with its link
         return batch.remaining or None
 
     def _cover(self, ack: EntryAck) -> Position | None:

@@ -22,7 +22,7 @@ class BatchLimits:
     """When a batch is full."""
 
     max_messages: int = 1000
-    max_bytes: int = 128 * 1024  # of payloads; a larger message makes a batch of one
+    max_bytes: int = 128 * 1024  # as encoded, before compression; a larger message makes a batch of one
 
 
 class Batch(Generic[T]):
@@ -111,7 +111,7 @@ class Batching(Generic[T]):
             return True
         if message.sequence_id is not None and message.sequence_id < self._sequence_ids.next:
             return False
-        return batch.payload_bytes + len(message.payload) <= self._limits.max_bytes
+        return len(batch.payload) + len(message.payload) <= self._limits.max_bytes
 
     def add(self, message: Outgoing, token: T) -> bool:
         """Takes a message that fits; True: `take()` now, the batch is full or must stay alone."""
@@ -126,7 +126,7 @@ class Batching(Generic[T]):
         return (
             maybe_duplicate
             or self.messages >= self._limits.max_messages
-            or batch.payload_bytes >= self._limits.max_bytes
+            or len(batch.payload) >= self._limits.max_bytes
         )
 
     def add_plain(self, payload: bytes, token: T) -> bool | None:
@@ -138,15 +138,16 @@ class Batching(Generic[T]):
         sequence_id = ids.next
         if batch is None:
             batch = self._batch = Batch(sequence_id)
-        elif batch.payload_bytes + size > limits.max_bytes:
+        elif len(batch.payload) + size > limits.max_bytes:
             return None
-        append_plain_group(batch.payload, payload, sequence_id)
+        groups = batch.payload
+        append_plain_group(groups, payload, sequence_id)
         ids.next = sequence_id + 1
         batch.last_sequence_id = sequence_id
-        batch.payload_bytes = total = batch.payload_bytes + size
+        batch.payload_bytes += size
         batch.tokens.append(token)
         self.messages += 1
-        return self.messages >= limits.max_messages or total >= limits.max_bytes
+        return self.messages >= limits.max_messages or len(groups) >= limits.max_bytes
 
     def take(self) -> list[Batch[T]]:
         """What is gathered: one batch, or none."""

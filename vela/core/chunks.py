@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vela.wire.message_id import MessageId
+from vela.message import MessageId
 
 __all__ = ["ChunkedSend", "ChunkingImpossible", "split"]
 

@@ -18,10 +18,10 @@ from vela.wire.entry.header import parse_metadata
 from vela.wire.errors import BatchCorrupt, DecompressionFailed, MetadataCorrupt, UncompressedSizeExceeded
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
-__all__ = ["Damaged", "Decrypt", "OpenedEntry", "Undecryptable", "join_chunks", "open_entry"]
+__all__ = ["Damaged", "Decrypt", "OpenedEntry", "Undecryptable", "entry_cost", "join_chunks", "open_entry"]
 
 Decrypt = Callable[[MessageMetadata, bytes], bytes]
-"""Gives the payload decrypted; raises `Undecryptable` when it cannot."""
+"""Gives the payload decrypted; whatever it raises means that it cannot."""
 
 _SMALLEST_GROUP_BYTES: Final = 6  # of a batch: size u32 and the two bytes of payload_size
 
@@ -57,9 +57,11 @@ class Damaged(Exception):
 class Undecryptable(Exception):
     """No key, or a wrong one. The consumer's failure action says what becomes of the entry (S0.16)."""
 
-    metadata: MessageMetadata
-    payload: bytes  # still encrypted
-    charged: int  # permits that the broker took for it
+    def __init__(self, metadata: MessageMetadata, payload: bytes, charged: int, text: str) -> None:
+        super().__init__(text)
+        self.metadata = metadata
+        self.payload = payload  # still encrypted
+        self.charged = charged  # permits that the broker took for it
 
 
 def open_entry(
@@ -78,7 +80,7 @@ def open_entry(
     elif not checksum_ok(block):
         raise Damaged(
             ValidationError.CHECKSUM_MISMATCH,
-            _claimed(block, ack_set),
+            entry_cost(block, ack_set),
             "its checksum does not match its bytes",
         )
     try:
@@ -153,8 +155,11 @@ def _charged(batch_size: int, ack_set: int | None) -> int:
     return batch_size if ack_set is None else (ack_set & ((1 << batch_size) - 1)).bit_count()
 
 
-def _claimed(block: bytes, ack_set: int | None) -> int:
-    """As `_charged`, of bytes that are damaged: their count is believed as far as they have room for it."""
+def entry_cost(block: bytes, ack_set: int | None) -> int:
+    """Permits that the broker took for a delivery which is not to be opened, or is damaged.
+
+    The count of messages that damaged metadata gives is believed as far as the payload has room for so many.
+    """
     try:
         metadata, payload_offset = parse_metadata(block)
     except MetadataCorrupt:
@@ -170,13 +175,12 @@ def _too_large(size_bytes: int, limit_bytes: int, charged: int) -> Damaged:
 
 
 def _decrypted(metadata: MessageMetadata, payload: bytes, decrypt: Decrypt | None, charged: int) -> bytes:
+    if decrypt is None:
+        raise Undecryptable(metadata, payload, charged, "this consumer has no crypto_key_reader")
     try:
-        if decrypt is None:
-            raise Undecryptable("it is encrypted, and this consumer has no crypto_key_reader")
         return decrypt(metadata, payload)
-    except Undecryptable as error:
-        error.metadata, error.payload, error.charged = metadata, payload, charged
-        raise
+    except Exception as error:  # a key reader is the application's own code
+        raise Undecryptable(metadata, payload, charged, str(error)) from error
 
 
 def _decompressed(metadata: MessageMetadata, payload: bytes, charged: int) -> bytes:

@@ -26,7 +26,7 @@ class KeyBatching(Generic[T]):
         self._limits = limits
         self._sequence_ids = sequence_ids
         self._waiting: dict[bytes | None, list[tuple[Outgoing, T]]] = {}  # by sticky key
-        self._bytes = 0  # of payloads, over all keys
+        self._bytes = 0  # over all keys
         self._explicit: int | None = None  # the last id that a waiting message brought along
         self.messages = 0
 
@@ -34,7 +34,7 @@ class KeyBatching(Generic[T]):
         """False: `take()` first, then add it."""
         if not self.messages:
             return True
-        if self._bytes + len(message.payload) > self._limits.max_bytes:
+        if self._bytes + message.size_bytes() > self._limits.max_bytes:
             return False
         if message.sequence_id is None and self._explicit is None:
             return True
@@ -51,7 +51,7 @@ class KeyBatching(Generic[T]):
         duplicate = message.sequence_id is not None and message.sequence_id < self._sequence_ids.next
         self._explicit = message.sequence_id
         self._waiting.setdefault(message.sticky_key(), []).append((message, token))
-        self._bytes += len(message.payload)
+        self._bytes += message.size_bytes()
         self.messages += 1
         return (
             duplicate or self.messages >= self._limits.max_messages or self._bytes >= self._limits.max_bytes

@@ -37,3 +37,8 @@ class Outgoing(NamedTuple):
         if self.ordering_key is not None:
             return self.ordering_key
         return None if self.key is None else self.key.encode()
+
+    def size_bytes(self) -> int:
+        """What it takes in an entry, nearly."""
+        size = len(self.payload) + (0 if self.key is None else len(self.key))
+        return size + sum(len(name) + len(value) for name, value in self.properties.items())

@@ -32,7 +32,11 @@ class ProducerIdentity:
 
 
 class SendFrames(Generic[T]):
-    """Makes sends, with everything but the sequence id decided here."""
+    """Makes sends, with everything but the sequence id decided here.
+
+    `publish_time_ms` is the wall clock's and goes into the entry; `now_ms`, from which the send timeout runs, may be
+    any clock that never goes back.
+    """
 
     __slots__ = ("_chunking", "_compression", "_encrypt", "_producer_id", "_send_timeout_ms", "identity")
 
@@ -53,9 +57,9 @@ class SendFrames(Generic[T]):
         self._send_timeout_ms = send_timeout_ms  # 0 = wait for ever
         self.identity = identity  # replaced after a reconnect
 
-    def batch(self, batch: Batch[T], now_ms: int) -> PendingSend[T]:
+    def batch(self, batch: Batch[T], *, publish_time_ms: int, now_ms: int) -> PendingSend[T]:
         """A batch as one entry. Raises PayloadTooLarge, and what the encryption raises."""
-        metadata = self._metadata(batch.sequence_id, now_ms)
+        metadata = self._metadata(batch.sequence_id, publish_time_ms)
         count = len(batch.tokens)
         metadata.num_messages_in_batch = count
         last = batch.last_sequence_id
@@ -75,12 +79,14 @@ class SendFrames(Generic[T]):
             now_ms=now_ms,
         )
 
-    def single(self, message: Outgoing, sequence_id: int, token: T, now_ms: int) -> list[PendingSend[T]]:
+    def single(
+        self, message: Outgoing, sequence_id: int, token: T, *, publish_time_ms: int, now_ms: int
+    ) -> list[PendingSend[T]]:
         """A message as an entry of its own, or with chunking as the chunks it needs.
 
         Raises as `batch`, and ChunkingImpossible.
         """
-        metadata = self._message_metadata(message, sequence_id, now_ms)
+        metadata = self._message_metadata(message, sequence_id, publish_time_ms)
         payload = compress_payload(metadata, message.payload, self._compression)
         if len(payload) > self.identity.max_message_bytes:
             if not self._chunking:
@@ -131,15 +137,17 @@ class SendFrames(Generic[T]):
             )
         return sends
 
-    def _metadata(self, sequence_id: int, now_ms: int) -> MessageMetadata:
+    def _metadata(self, sequence_id: int, publish_time_ms: int) -> MessageMetadata:
         identity = self.identity
-        metadata = MessageMetadata(producer_name=identity.name, sequence_id=sequence_id, publish_time=now_ms)
+        metadata = MessageMetadata(
+            producer_name=identity.name, sequence_id=sequence_id, publish_time=publish_time_ms
+        )
         if identity.schema_version:
             metadata.schema_version = identity.schema_version
         return metadata
 
-    def _message_metadata(self, message: Outgoing, sequence_id: int, now_ms: int) -> MessageMetadata:
-        metadata = self._metadata(sequence_id, now_ms)
+    def _message_metadata(self, message: Outgoing, sequence_id: int, publish_time_ms: int) -> MessageMetadata:
+        metadata = self._metadata(sequence_id, publish_time_ms)
         for name, value in message.properties.items():
             metadata.properties.add(key=name, value=value)
         _write_keys(metadata, message)

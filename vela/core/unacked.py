@@ -37,7 +37,7 @@ def unacked_tracker(
             f"unacked_messages_timeout_ms is {timeout_ms}: give {MIN_ACK_TIMEOUT_MS} or more, or 0 for none"
         )
     if tick_ms < MIN_TICK_MS:
-        raise ValueError(f"ack_timeout_tick_ms is {tick_ms}: give {MIN_TICK_MS} or more")
+        raise ValueError(f"unacked_messages_tick_ms is {tick_ms}: give {MIN_TICK_MS} or more")
     tick_ms = min(tick_ms, timeout_ms)
     if backoff is None:
         return UnackedTracker(timeout_ms=timeout_ms, tick_ms=tick_ms)

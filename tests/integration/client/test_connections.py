@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import socket
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from tests.integration.client.sinks import Sink
 from tests.support.scripted_peer import Link, ScriptedPeer
 from tests.support.waiting import until
 from vela import errors
@@ -41,34 +45,6 @@ async def ask(connection: Connection, timeout_s: float | None = 5.0) -> replies.
     return await connection.request(
         lambda request_id: commands.partition_metadata(TOPIC, request_id=request_id), timeout_s=timeout_s
     )
-
-
-class Sink:
-    """Of a consumer and of a producer: remembers what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
-
-    def on_message(self, _connection: Connection, reply: replies.Message) -> None:
-        self.told.append(("message", reply.entry_id, reply.entry_block))
-
-    def on_receipt(self, _connection: Connection, reply: replies.Receipt) -> None:
-        self.told.append(("receipt", reply.sequence_id, reply.entry_id))
-
-    def on_send_error(self, _connection: Connection, reply: replies.SendError) -> None:
-        self.told.append(("send error", reply.sequence_id, reply.code))
-
-    def on_closed_by_broker(self, _connection: Connection) -> None:
-        self.told.append(("closed",))
-
-    def on_active_change(self, _connection: Connection, active: bool) -> None:
-        self.told.append(("active", active))
-
-    def on_end_of_topic(self, _connection: Connection) -> None:
-        self.told.append(("end",))
-
-    def on_connection_lost(self, _connection: Connection, error: VelaError) -> None:
-        self.told.append(("lost", type(error)))
 
 
 async def test_s0_1_fifty_look_ups_share_one_connection_and_one_attempt(peer: ScriptedPeer) -> None:
@@ -141,6 +117,85 @@ async def test_nobody_listening_is_a_connect_error_tried_again_until_the_timeout
             await client.connection_for(TOPIC)
         with pytest.raises(errors.Timeout, match=r"given up after 0\.4 s.*127\.0\.0\.1:1"):
             await client.partitions(TOPIC)
+
+
+def test_s0_3_connecting_takes_ten_seconds_at_most_unless_told_otherwise() -> None:
+    settings = Client("pulsar://h").settings
+    assert settings.connection_timeout_s == 10
+    assert (settings.initial_backoff_ms, settings.max_backoff_ms) == (100, 60_000)
+
+
+async def test_s0_3_a_black_hole_is_an_error_when_the_time_is_up() -> None:
+    with socket.socket() as hole:  # its queue is full: further connections are not even refused
+        hole.bind(("127.0.0.1", 0))
+        hole.listen(0)
+        port = hole.getsockname()[1]
+        fillers = [socket.socket() for _ in range(3)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        await took_as_long_as_it_may(f"pulsar://127.0.0.1:{port}")
+        for filler in fillers:
+            filler.close()
+
+
+async def test_s0_3_a_broker_that_does_not_answer_the_handshake_is_one_too(peer: ScriptedPeer) -> None:
+    peer.on(events.Connect, silent)
+    await took_as_long_as_it_may(peer.url)
+    await until(lambda: not peer.open_links, "nothing left open")
+
+
+async def took_as_long_as_it_may(url: str) -> None:
+    """A connection to `url` fails after connection_timeout_ms, not before and not much later."""
+    async with Client(url, connection_timeout_ms=300) as client:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        with pytest.raises(errors.ConnectError, match=r"within 0\.3 s"):
+            await client.connection_for(TOPIC)
+        assert 0.27 <= loop.time() - started < 3
+
+
+@pytest.mark.parametrize("switch", [True, False])
+async def test_s0_4_tcp_no_delay_reaches_the_socket(peer: ScriptedPeer, switch: bool) -> None:
+    async with Client(peer.url, tcp_no_delay=switch) as client:
+        connection = await client.connection_for(TOPIC)
+        channel: Any = connection._channel
+        option = channel._transport.get_extra_info("socket").getsockopt(
+            socket.IPPROTO_TCP, socket.TCP_NODELAY
+        )
+        assert bool(option) is switch
+
+
+async def test_s0_5_bytes_of_payloads_are_given_back_whatever_becomes_of_them(peer: ScriptedPeer) -> None:
+    class Picky(Sink):
+        """Takes one in two and remembers none."""
+
+        taken = 0
+
+        def on_message(self, connection: Connection, reply: replies.Message) -> None:
+            self.taken += reply.entry_id % 2
+
+    peer.max_message_bytes = 1 << 20
+    async with Client(peer.url) as client:
+        connection = await client.connection_for(TOPIC)
+        connection.consumers[1] = sink = Picky()
+        payload = bytes(100_000)
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            for number in range(0, 500, 5):
+                for entry_id in range(number, number + 5):
+                    peer.link.deliver(
+                        1 + entry_id % 3 // 2, payload, entry_id=entry_id
+                    )  # one in three to nobody
+                peer.link.flush()
+                await client.partitions(TOPIC)  # behind all of them
+            gc.collect()
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert sink.taken > 100
+        assert after - before < 20 * len(payload)
 
 
 async def test_a_second_host_is_asked_when_the_first_does_not_answer(tcp_peer: ScriptedPeer) -> None:
@@ -251,10 +306,10 @@ async def test_an_error_in_a_sink_ends_the_connection_and_reaches_the_other_sink
     tcp_peer: ScriptedPeer, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Sink):
-        def on_message(self, _connection: Connection, _reply: replies.Message) -> None:
+        def on_message(self, connection: Connection, reply: replies.Message) -> None:
             raise RuntimeError("a fault")
 
-        def on_connection_lost(self, _connection: Connection, _error: VelaError) -> None:
+        def on_connection_lost(self, connection: Connection, error: VelaError) -> None:
             raise RuntimeError("another")
 
     async with Client(tcp_peer.url) as client:
@@ -301,6 +356,21 @@ async def test_a_connection_is_not_writable_while_much_is_unsent(tcp_peer: Scrip
         written.append(connection.writable)
         assert written == [True, False, True]
         await until(lambda: tcp_peer.count(events.Send) == 2, "both")
+
+
+async def test_s0_2_frames_may_be_cut_into_pieces_and_messages_anywhere(peer: ScriptedPeer) -> None:
+    async with Client(peer.url) as client:
+        connection = await client.connection_for(TOPIC)
+        connection.consumers[1] = sink = Sink()
+        stream = b"".join(
+            b"".join(commands.message_frame(1, 77, number, -1, 0, None, b"entry %d" % number))
+            for number in range(20)
+        )
+        for start in range(0, len(stream), 7):
+            piece = stream[start : start + 7]
+            peer.link.fragments(piece[:2], piece[2:3], piece[3:])
+        await until(lambda: len(sink.told) == 20, "all messages")
+        assert sink.told == [("message", number, b"entry %d" % number) for number in range(20)]
 
 
 async def test_pings_are_answered(peer: ScriptedPeer) -> None:

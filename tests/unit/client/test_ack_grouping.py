@@ -162,6 +162,17 @@ def test_s4_6_a_cumulative_ack_inside_a_batch_leaves_what_follows() -> None:
     assert grouping.take() == ((5, 6, 0b101000), [])
 
 
+def test_s4_14_a_cumulative_ack_counts_for_what_was_acked_singly_before() -> None:
+    grouping = AckGrouping()
+    grouping.add(1, 2, 0, 2)
+    grouping.take()  # and lost with the link
+    grouping.add_cumulative(1, 2, 0, 2)
+    grouping.attached()
+    grouping.delivered(1, 2, 2, None)
+    assert grouping.acked_messages(1, 2) == 0b01
+    assert grouping.take() == ((1, 2, 0b10), [])
+
+
 def test_s4_7_a_batch_delivered_again_must_be_acked_anew() -> None:
     grouping = AckGrouping(batch_index_acks=False)
     for index in range(9):

@@ -49,7 +49,9 @@ def gather(gathering: Gathering[int], given: list[Outgoing]) -> list[Batch[int]]
 
 
 def read(batch: Batch[int], compression: Compression = Compression.NONE) -> list[Message]:
-    send = SendFrames[int](producer_id=1, identity=IDENTITY, compression=compression).batch(batch, 1234)
+    send = SendFrames[int](producer_id=1, identity=IDENTITY, compression=compression).batch(
+        batch, publish_time_ms=1234, now_ms=0
+    )
     return decode_messages(send.frame[1], max_message_bytes=IDENTITY.max_message_bytes)
 
 
@@ -101,7 +103,11 @@ def test_key_based_batches_hold_one_key_each_in_order(given: list[Outgoing]) -> 
             range(next_id, next_id + len(members))
         )
         next_id += len(members)
-        entry = SendFrames[int](producer_id=1, identity=IDENTITY).batch(batch, 1).frame[1]
+        entry = (
+            SendFrames[int](producer_id=1, identity=IDENTITY)
+            .batch(batch, publish_time_ms=1, now_ms=0)
+            .frame[1]
+        )
         header = parse_header(entry)
         assert (header.partition_key, header.ordering_key) == (members[0].key, members[0].ordering_key)
     for tokens in by_key.values():
@@ -141,7 +147,9 @@ def test_a_batch_of_one_is_still_a_batch_and_a_tombstone_says_so() -> None:
     gathering.add(Outgoing(b"", key="gone", null_value=True), 0)
     (batch,) = gathering.take()
     assert batch.payload.endswith(b"\x48\x01")
-    header = parse_header(SendFrames[int](producer_id=1, identity=IDENTITY).batch(batch, 9).frame[1])
+    header = parse_header(
+        SendFrames[int](producer_id=1, identity=IDENTITY).batch(batch, publish_time_ms=9, now_ms=0).frame[1]
+    )
     assert (header.is_batch, header.messages, header.sequence_id) == (True, 1, 3)
     assert header.publish_time_ms == 9
     assert gathering.take() == []

@@ -33,7 +33,7 @@ def chunk(
 def test_a_large_message_becomes_chunks_that_fit_and_join_to_itself(compression: Compression) -> None:
     payload = b"".join(n.to_bytes(4, "big") for n in range(3000))
     message = Outgoing(payload, properties={"name": "x" * 100}, key="k")
-    sends = frames(compression).single(message, 7, "token", 1)
+    sends = frames(compression).single(message, 7, "token", publish_time_ms=1, now_ms=1)
     assert len(sends) > 2
     assert [send.tokens for send in sends] == [[]] * (len(sends) - 1) + [["token"]]
     assert {send.sequence_id for send in sends} == {7}
@@ -54,19 +54,19 @@ def test_a_large_message_becomes_chunks_that_fit_and_join_to_itself(compression:
 
 
 def test_a_message_that_fits_when_compressed_is_not_cut() -> None:
-    (send,) = frames(Compression.ZSTD).single(Outgoing(BIG), 1, "t", 0)
+    (send,) = frames(Compression.ZSTD).single(Outgoing(BIG), 1, "t", publish_time_ms=0, now_ms=0)
     assert send.chunked is None
     assert parse_header(send.frame[1]).num_chunks == 0
 
 
 def test_without_chunking_a_large_message_is_refused_by_name() -> None:
     with pytest.raises(PayloadTooLarge, match=r"5120 bytes.*1000.*chunking_enabled"):
-        frames(chunking=False).single(Outgoing(BIG), 1, "t", 0)
+        frames(chunking=False).single(Outgoing(BIG), 1, "t", publish_time_ms=0, now_ms=0)
 
 
 def test_properties_may_leave_no_room_for_a_payload() -> None:
     with pytest.raises(ChunkingImpossible, match="properties"):
-        frames().single(Outgoing(BIG, properties={"k": "x" * 2000}), 1, "t", 0)
+        frames().single(Outgoing(BIG, properties={"k": "x" * 2000}), 1, "t", publish_time_ms=0, now_ms=0)
 
 
 @given(st.binary(min_size=1, max_size=500), st.integers(0, 40), st.integers(50, 100))

@@ -139,7 +139,7 @@ def test_s4_30_a_timeout_under_a_second_is_refused(timeout_ms: int) -> None:
 
 
 def test_s4_30_a_tick_under_100_ms_is_refused_and_one_over_the_timeout_is_shortened() -> None:
-    with pytest.raises(ValueError, match="ack_timeout_tick_ms"):
+    with pytest.raises(ValueError, match="unacked_messages_tick_ms"):
         unacked_tracker(1000, tick_ms=99)
     tracker = unacked_tracker(1000, tick_ms=60_000)
     assert tracker is not None

@@ -69,14 +69,16 @@ async def open_tcp(
 async def connect_socket(
     address: BrokerAddress, protocol: asyncio.Protocol, *, tls: ssl.SSLContext | None, no_delay: bool
 ) -> None:
-    """Connect `protocol` to an address, trying all that its name stands for."""
+    """Connect `protocol` to an address, trying all that its name stands for one after the other.
+
+    Not staggered: the race of Python 3.11 leaves a socket open when it is cancelled as one attempt succeeds.
+    """
     transport, _ = await asyncio.get_running_loop().create_connection(
         lambda: protocol,
         address.host,
         address.port,
         ssl=tls,
         server_hostname=address.host if tls is not None else None,
-        happy_eyeballs_delay=0.25,
     )
     # asyncio sets TCP_NODELAY on every TCP socket, so that switching it off is what has to be done.
     transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(no_delay))

@@ -20,13 +20,14 @@ from websockets.uri import parse_uri
 from vela.aio.transports.channel import HIGH_WATER_BYTES, LOW_WATER_BYTES, ByteReceiver
 from vela.aio.transports.tcp import connect_socket
 from vela.core.service_url import BrokerAddress
-from vela.errors import AuthenticationError, AuthorizationError, ConnectError
+from vela.errors import AuthenticationError, AuthorizationError, ConnectError, HandshakeError
 
 __all__ = ["WebSocketChannel", "open_websocket"]
 
 _MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 """Of a WebSocket message: the broker puts what it has into one. Pulsar's frames inside have their own limit."""
 _CLOSE_TIMEOUT_S: Final = 5.0
+_SERVER_ERROR: Final = 500  # from this HTTP status on another attempt may succeed
 _REFUSED: Final = {401: AuthenticationError, 403: AuthorizationError}
 _DATA: Final = frozenset((Opcode.BINARY, Opcode.CONT))
 
@@ -151,10 +152,10 @@ class WebSocketChannel(asyncio.Protocol):
 def _refusal(address: BrokerAddress, error: Exception) -> Exception:
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
-        kind = _REFUSED.get(status, ConnectError)
+        kind = _REFUSED.get(status, ConnectError if status >= _SERVER_ERROR else HandshakeError)
         return kind(f"{address.url} answers HTTP {status}: is it Vela's address, and the path right?")
     if isinstance(error, InvalidHandshake):
-        return ConnectError(f"{address.url} does not speak WebSocket: {error}")
+        return HandshakeError(f"{address.url} does not speak WebSocket: {error}")
     return ConnectError(f"{address.url}: {error}")
 
 

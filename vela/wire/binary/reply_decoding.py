@@ -42,7 +42,8 @@ def decode_reply(command: pb.BaseCommand, frame: Frame) -> replies.Reply:
 
 def _message(command: pb.BaseCommand, frame: Frame) -> replies.Message:
     body = command.message
-    complete(body, command)
+    if not body.IsInitialized():
+        complete(body, command)
     entry_block = frame.payload
     if entry_block is None:
         raise MalformedCommand("MESSAGE carries no entry")
@@ -66,7 +67,8 @@ def _message(command: pb.BaseCommand, frame: Frame) -> replies.Message:
 
 def _receipt(command: pb.BaseCommand) -> replies.Receipt:
     body = command.send_receipt
-    complete(body, command)
+    if not body.IsInitialized():
+        complete(body, command)
     where = body.message_id
     sequence_id, ledger_id, entry_id = body.sequence_id, where.ledgerId, where.entryId
     if ledger_id >= _SIGN or entry_id >= _SIGN:

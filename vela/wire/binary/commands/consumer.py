@@ -68,8 +68,13 @@ def subscribe(
     allow_out_of_order: bool = False,
     properties: Mapping[str, str] = _NO_PROPERTIES,
     schema: Schema | None = None,
+    subscription_properties: Mapping[str, str] = _NO_PROPERTIES,
+    replicate: bool = False,
 ) -> bytes:
-    """SUBSCRIBE; `start` is for non-durable subscriptions, `sticky_ranges` (inclusive) make Key_Shared STICKY."""
+    """SUBSCRIBE; `start` is for non-durable subscriptions, `sticky_ranges` (inclusive) make Key_Shared STICKY.
+
+    `properties` are the consumer's, `subscription_properties` are kept with a subscription that this makes.
+    """
     body = pb.CommandSubscribe(
         topic=topic,
         subscription=subscription,
@@ -89,6 +94,10 @@ def subscribe(
         else None,
         metadata=[pb.KeyValue(key=key, value=value) for key, value in properties.items()],
         schema=None if schema is None else schema_body(schema),
+        subscription_properties=[
+            pb.KeyValue(key=key, value=value) for key, value in subscription_properties.items()
+        ],
+        replicate_subscription_state=True if replicate else None,
     )
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.SUBSCRIBE, subscribe=body))
 

@@ -1,0 +1,1 @@
+"""Consumers against a scripted broker."""

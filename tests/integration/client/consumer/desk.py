@@ -1,0 +1,108 @@
+"""A scripted broker with one topic: it delivers what the test gives it and keeps the account of permits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.support.scripted_peer import Link, ScriptedPeer
+from tests.support.waiting import until
+from tests.unit.client.entries import single
+from vela.aio.client import Client
+from vela.aio.consumer import Consumer
+from vela.wire.binary import events
+
+__all__ = ["TOPIC", "Desk", "desk_running"]
+
+TOPIC = "persistent://public/default/orders"
+
+
+class Desk:
+    """The peer, a client of it, and what was delivered and permitted on the present subscription."""
+
+    def __init__(self, peer: ScriptedPeer, client: Client) -> None:
+        self.peer = peer
+        self.client = client
+        self.consumer_id = -1
+        self.link: Link = None  # type: ignore[assignment]  # set by SUBSCRIBE
+        self.flows: list[int] = []
+        """Permits of each Flow since the last SUBSCRIBE."""
+        self.charged = 0
+        """Permits spent since then."""
+        self.next_entry = 0
+        peer.on(events.Subscribe, self._subscribed)
+        peer.on(events.Flow, self._flowed)
+
+    def _subscribed(self, link: Link, event: events.Subscribe) -> None:
+        self.link, self.consumer_id = link, event.consumer_id
+        self.flows, self.charged = [], 0
+        link.engine.send_success(event.request_id)
+
+    def _flowed(self, link: Link, event: events.Flow) -> None:
+        if link is self.link:
+            assert event.permits > 0
+            self.flows.append(event.permits)
+
+    @property
+    def permits(self) -> int:
+        """What the broker may still send."""
+        return sum(self.flows) - self.charged
+
+    async def subscribe(self, **options: Any) -> Consumer:
+        """A consumer of the topic."""
+        return await self.client.subscribe(TOPIC, "billing", **options)
+
+    def deliver(self, entry: bytes, *, messages: int = 1, link: Link | None = None, **fields: Any) -> int:
+        """One entry of so many messages; its entry id."""
+        entry_id: int = fields.pop("entry_id", self.next_entry)
+        self.next_entry = max(self.next_entry, entry_id + 1)
+        self.charged += messages
+        (link or self.link).deliver(self.consumer_id, entry, entry_id=entry_id, **fields)
+        return entry_id
+
+    def deliver_each(self, *payloads: bytes) -> list[int]:
+        """An entry for each of these messages."""
+        return [self.deliver(single(payload)) for payload in payloads]
+
+    def drop(self) -> None:
+        """Break the connection; its permits are gone."""
+        self.link.drop()
+        self.flows, self.charged = [], 0
+
+    async def fence(self, consumer: Consumer) -> None:
+        """Wait until everything that the consumer sent so far has come."""
+        await consumer.last_message()
+
+    def acks(self) -> list[tuple[int, int]]:
+        """Ledger and entry of every ack that came, discards included."""
+        return [(each.ledger_id, each.entry_id) for ack in self.peer.of(events.Ack) for each in ack.ids]
+
+    def discards(self) -> list[tuple[int, str]]:
+        """Entry and reason of every entry thrown away."""
+        return [
+            (each.entry_id, ack.validation_error.name)
+            for ack in self.peer.of(events.Ack)
+            if ack.validation_error is not None
+            for each in ack.ids
+        ]
+
+    async def settled(self, permits: int) -> None:
+        """Wait until the broker has so many permits."""
+        await until(lambda: self.permits == permits, f"{permits} permits, not {self.permits}")
+
+    async def resubscribed(self, times: int) -> None:
+        """Wait until the consumer has subscribed so many times, and asked for messages."""
+        await until(lambda: self.peer.count(events.Subscribe) >= times, f"SUBSCRIBE number {times}")
+        await until(lambda: self.flows, "a Flow after it")
+
+
+@asynccontextmanager
+async def desk_running(**options: Any) -> AsyncIterator[Desk]:
+    """A desk whose client reconnects quickly."""
+    async with ScriptedPeer.started() as peer:
+        client = Client(peer.url, initial_backoff_ms=5, max_backoff_ms=50, **options)
+        try:
+            yield Desk(peer, client)
+        finally:
+            await client.close()

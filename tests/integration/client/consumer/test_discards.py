@@ -1,0 +1,211 @@
+"""What is thrown away: once, with its reason, and with its permits (S0.11 to S0.20, client's half)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from tests.integration.client.consumer.desk import TOPIC, Desk
+from tests.integration.client.consumer.test_receiving import payloads
+from tests.support.scripted_peer import LEDGER_ID
+from tests.support.waiting import until
+from tests.unit.client.entries import batch, compose, damage, metadata, single
+from vela.core.entry_opening import Undecryptable
+from vela.options import ConsumerCryptoFailureAction
+from vela.wire.binary import events
+from vela.wire.binary.enums import ValidationError
+from vela.wire.compression import Compression
+
+DAMAGED = [
+    pytest.param(compose(b"\xff\xff", b"x"), "CHECKSUM_MISMATCH", 1, id="s0_11_metadata"),
+    pytest.param(damage(batch([b"x"] * 10)), "CHECKSUM_MISMATCH", 10, id="s0_12_checksum"),
+    pytest.param(
+        compose(metadata(uncompressed_size=6 << 20, compression=1), b"x"),
+        "UNCOMPRESSED_SIZE_CORRUPTION",
+        1,
+        id="s0_13_size",
+    ),
+    pytest.param(
+        compose(metadata(uncompressed_size=60, compression=1, num_messages_in_batch=4), b"\xff" * 9),
+        "DECOMPRESSION_ERROR",
+        4,
+        id="s0_14_codec",
+    ),
+]
+
+
+@pytest.mark.parametrize(("entry", "reason", "charged"), DAMAGED)
+async def test_s0_18_a_damaged_entry_is_one_ack_with_the_reason_and_its_permits(
+    desk: Desk, entry: bytes, reason: str, charged: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = await desk.subscribe(receiver_queue_size=20)
+    with caplog.at_level(logging.WARNING):
+        at = desk.deliver(entry, messages=charged)
+        desk.deliver_each(b"good")
+        assert await payloads(consumer, 1) == [b"good"]
+    await desk.fence(consumer)
+    assert desk.discards() == [(at, reason)]
+    assert consumer.counters.discards == {ValidationError[reason]: 1}
+    assert consumer.counters.receives_failed == 1
+    assert len([line for line in caplog.messages if reason in line]) == 1
+    await until(lambda: desk.permits + consumer._window.owed == 20, "all permits")
+
+
+async def test_s0_17_an_entry_is_thrown_away_once_however_much_is_wrong(desk: Desk) -> None:
+    consumer = await desk.subscribe()
+    worst = compose(
+        metadata(compression=1, uncompressed_size=6 << 20, num_messages_in_batch=9), b"?", checksum=1
+    )
+    at = desk.deliver(worst)
+    desk.deliver_each(b"good")
+    await payloads(consumer, 1)
+    await desk.fence(consumer)
+    assert desk.discards() == [(at, "CHECKSUM_MISMATCH")]
+    assert desk.acks() == [(LEDGER_ID, at)]
+
+
+async def test_s0_15_the_messages_before_the_damage_stay_receivable(desk: Desk) -> None:
+    consumer = await desk.subscribe(receiver_queue_size=20)
+    five = [b"%d" % index * 9 for index in range(5)]
+    at = desk.deliver(batch(five, cut=40), messages=5)
+    desk.deliver_each(b"good")
+    messages = [await consumer.receive() for _ in range(3)]
+    assert [message.data() for message in messages[:2]] == five[:2]
+    assert messages[2].data() in (five[2], b"good")
+    await desk.fence(consumer)
+    assert desk.discards() == [(at, "BATCH_DESERIALIZE_ERROR")]
+    for message in messages:
+        consumer.acknowledge(message)
+    await until(lambda: desk.permits + consumer._window.owed == 20, "all permits")
+
+
+async def test_s0_19_a_hundred_damaged_batches_leave_the_permits_right(desk: Desk) -> None:
+    consumer = await desk.subscribe(receiver_queue_size=100)
+    for _ in range(100):
+        desk.deliver(damage(batch([b"x"] * 10)), messages=10)
+    desk.deliver_each(b"good")
+    assert await payloads(consumer, 1) == [b"good"]
+    await until(lambda: desk.permits + consumer._window.owed == 100, "all permits")
+
+
+async def test_s0_19_a_broker_that_makes_up_for_discarded_batches_is_given_one_permit(desk: Desk) -> None:
+    consumer = await desk.subscribe(receiver_queue_size=100)
+    link = consumer.connection()
+    assert link is not None
+    link._engine.server_version = "Vela 0.1.0"
+    desk.deliver(damage(batch([b"x"] * 10)), messages=1)  # 10, of which the broker gives back 9
+    desk.deliver(batch([b"x"] * 5, cut=40), messages=1)
+    desk.deliver_each(b"good")
+    while (await consumer.receive()).data() != b"good":
+        pass
+    await until(lambda: desk.permits + consumer._window.owed == 100, "all permits")
+
+
+def sealed(payload: bytes, **fields: Any) -> bytes:
+    head = metadata(**fields)
+    head.encryption_keys.add(key="theirs", value=b"sealed")
+    head.encryption_param = b"vector"
+    return compose(head, payload)
+
+
+async def test_s0_16_fail_keeps_it_unacknowledged(desk: Desk) -> None:
+    consumer = await desk.subscribe(receiver_queue_size=10)
+    desk.deliver(sealed(b"?", num_messages_in_batch=4), messages=4)
+    desk.deliver_each(b"good")
+    assert await payloads(consumer, 1) == [b"good"]
+    await desk.fence(consumer)
+    assert desk.acks() == []
+    assert consumer.counters.undecryptable_entries == 1
+    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+
+
+async def test_s0_16_what_cannot_be_decrypted_is_asked_for_again_by_the_ack_timeout(desk: Desk) -> None:
+    await desk.subscribe(unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=100)
+    desk.deliver(sealed(b"?"))
+    await until(lambda: desk.peer.count(events.Redeliver) == 1, "the redelivery request")
+
+
+async def test_s0_16_discard_throws_it_away(desk: Desk) -> None:
+    consumer = await desk.subscribe(
+        receiver_queue_size=10, crypto_failure_action=ConsumerCryptoFailureAction.DISCARD
+    )
+    at = desk.deliver(sealed(b"?", num_messages_in_batch=4), messages=4)
+    desk.deliver_each(b"good")
+    assert await payloads(consumer, 1) == [b"good"]
+    await desk.fence(consumer)
+    assert desk.discards() == [(at, "DECRYPTION_ERROR")]
+    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+
+
+async def test_s0_16_consume_hands_it_over_as_it_is(desk: Desk) -> None:
+    consumer = await desk.subscribe(
+        receiver_queue_size=10, crypto_failure_action=ConsumerCryptoFailureAction.CONSUME
+    )
+    at = desk.deliver(
+        sealed(
+            b"ciphertext", num_messages_in_batch=4, compression=Compression.ZSTD.value, uncompressed_size=99
+        ),
+        messages=4,
+    )
+    message = await consumer.receive()
+    context = message.encryption_context()
+    assert context is not None
+    assert (message.data(), context.is_decryption_failed(), context.batch_size()) == (b"ciphertext", True, 4)
+    assert (context.keys()[0].key, context.param()) == ("theirs", b"vector")
+    assert message.message_id().batch_index() == -1
+    consumer.acknowledge(message)
+    await until(lambda: desk.acks() == [(LEDGER_ID, at)], "its ack")
+    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+
+
+async def test_s0_16_a_decrypted_message_says_what_it_was_encrypted_with(desk: Desk) -> None:
+    consumer = await desk.subscribe()
+
+    def decrypt(head: object, payload: bytes) -> bytes:
+        if payload == b"bad":
+            raise RuntimeError("a key reader that fails")
+        return payload[::-1]
+
+    consumer._intake._decrypt = decrypt
+    desk.deliver(sealed(b"bad"))
+    desk.deliver(sealed(b"doog"))
+    message = await consumer.receive()
+    context = message.encryption_context()
+    assert message.data() == b"good"
+    assert context is not None
+    assert not context.is_decryption_failed()
+    assert issubclass(Undecryptable, Exception)
+
+
+async def test_s4_14_a_duplicate_of_what_was_acked_here_is_dropped_with_its_permit(desk: Desk) -> None:
+    consumer = await desk.subscribe(receiver_queue_size=10, ack_group_time_ms=60_000)
+    at = desk.deliver(single(b"first"))
+    consumer.acknowledge(await consumer.receive())
+    desk.deliver(single(b"first"), entry_id=at)
+    desk.deliver_each(b"second")
+    assert await payloads(consumer, 1) == [b"second"]
+    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+
+
+async def test_s0_28_an_entry_counts_with_its_messages(desk: Desk) -> None:
+    consumer = await desk.subscribe()
+    desk.deliver(batch([b"x"] * 7), messages=7)
+    await until(lambda: consumer.counters.messages_delivered == 7, "seven messages")
+    assert consumer.topic() == TOPIC
+
+
+async def test_s0_26_an_entry_is_acked_with_the_last_of_its_messages(desk: Desk) -> None:
+    consumer = await desk.subscribe(ack_group_time_ms=0)
+    at = desk.deliver(batch([b"x"] * 10), messages=10)
+    messages = [await consumer.receive() for _ in range(10)]
+    assert [message.message_id().batch_index() for message in messages] == list(range(10))
+    for message in messages[:9]:
+        consumer.acknowledge(message)
+    desk.deliver_each(b"after")
+    await payloads(consumer, 1)
+    await desk.fence(consumer)
+    assert desk.acks() == []
+    consumer.acknowledge(messages[9])
+    await until(lambda: desk.acks() == [(LEDGER_ID, at)], "the entry's ack")

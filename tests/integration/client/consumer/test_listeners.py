@@ -1,0 +1,216 @@
+"""Message listeners (S0.29 to S0.31)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from typing import Any
+
+import pytest
+
+from tests.integration.client.consumer.desk import Desk
+from tests.integration.client.consumer.test_receiving import payloads
+from tests.support.scripted_peer import LEDGER_ID
+from tests.support.waiting import until
+from tests.unit.client.entries import batch
+from vela.aio.consumer import Consumer
+from vela.options import ConsumerType
+from vela.wire.binary import events
+
+
+@pytest.fixture(params=["thread", "task"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def listener(kind: str, function: Any) -> Any:
+    async def listen(consumer: Any, message: Any) -> None:
+        function(consumer, message)
+
+    return listen if kind == "task" else function
+
+
+async def test_s0_29_every_message_is_handed_to_the_listener_in_order(desk: Desk, kind: str) -> None:
+    seen: list[bytes] = []
+    consumer = await desk.subscribe(
+        message_listener=listener(kind, lambda consumer, message: seen.append(message.data())),
+        receiver_queue_size=10,
+    )
+    sent = [b"%d" % index for index in range(30)]
+    for start in range(0, 30, 3):
+        desk.deliver(batch(sent[start : start + 3]), messages=3)
+    await until(lambda: len(seen) == 30, "thirty calls")
+    assert seen == sent
+    await until(lambda: consumer.counters.messages_received == 30, "their count")
+    await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+
+
+async def test_s0_29_a_listener_that_blocks_delays_nobody_else(desk: Desk) -> None:
+    called, go_on = threading.Event(), threading.Event()
+    threads: list[str] = []
+
+    def block(consumer: Any, message: Any) -> None:
+        threads.append(threading.current_thread().name)
+        called.set()
+        go_on.wait(20)
+
+    await desk.subscribe(message_listener=block)
+    desk.deliver_each(b"0")
+    await until(called.is_set, "the call")
+    try:
+        began = time.monotonic()
+        desk.link.engine.send_ping()
+        desk.link.flush()
+        await until(lambda: desk.peer.count(events.Pong) == 1, "the answer to a ping")
+        other = await desk.subscribe()
+        desk.deliver_each(b"1")
+        assert await payloads(other, 1) == [b"1"]
+        assert time.monotonic() - began < 5
+        assert threads[0] != threading.main_thread().name
+    finally:
+        go_on.set()
+
+
+async def test_s0_30_a_listener_that_raises_stops_nothing(
+    desk: Desk, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[bytes] = []
+
+    def listen(consumer: Any, message: Any) -> None:
+        seen.append(message.data())
+        if len(seen) == 1:
+            raise RuntimeError("the application's fault")
+        consumer.acknowledge(message)
+
+    consumer = await desk.subscribe(message_listener=listener(kind, listen), ack_group_time_ms=0)
+    with caplog.at_level(logging.ERROR):
+        first, *others = desk.deliver_each(b"0", b"1", b"2")
+        await until(lambda: len(seen) == 3, "three calls")
+        await until(lambda: len(desk.acks()) == 2, "two acks")
+    assert desk.acks() == [(LEDGER_ID, entry_id) for entry_id in others]
+    assert first == 0
+    assert desk.peer.count(events.Redeliver) == 0
+    assert len([line for line in caplog.messages if "listener failed" in line]) == 1
+    assert consumer.counters.messages_received == 3
+
+
+async def test_s0_31_a_failure_in_taking_a_message_ends_that_round_only(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[bytes] = []
+    consumer = await desk.subscribe(message_listener=lambda consumer, message: seen.append(message.data()))
+    consumer.queue.messages = _FailsOnce(consumer.queue.messages)
+    with caplog.at_level(logging.ERROR):
+        desk.deliver_each(b"0")
+        await until(lambda: any("could not be taken" in line for line in caplog.messages), "the failure")
+    assert seen == []
+    desk.deliver_each(b"1")
+    await until(lambda: seen == [b"0", b"1"], "both messages")
+
+
+class _FailsOnce(deque[Any]):
+    failed = False
+
+    def popleft(self) -> Any:
+        if not self.failed:
+            self.failed = True
+            raise RuntimeError("injected")
+        return super().popleft()
+
+
+async def test_pausing_the_listener_keeps_messages_until_it_is_resumed(desk: Desk, kind: str) -> None:
+    seen: list[bytes] = []
+    consumer = await desk.subscribe(
+        message_listener=listener(kind, lambda consumer, message: seen.append(message.data()))
+    )
+    consumer.pause_message_listener()
+    consumer.pause_message_listener()
+    desk.deliver_each(b"0", b"1")
+    await until(lambda: len(consumer.queue) == 2, "two messages")
+    assert seen == []
+    consumer.resume_message_listener()
+    consumer.resume_message_listener()
+    await until(lambda: seen == [b"0", b"1"], "two calls")
+
+
+async def test_a_listener_on_a_thread_may_ask_the_broker(desk: Desk) -> None:
+    found: list[Any] = []
+
+    def listen(consumer: Any, message: Any) -> None:
+        found.extend((consumer.topic(), consumer.subscription_name(), consumer.is_connected()))
+        found.append(consumer.get_last_message_id().ledger_id())
+        consumer.acknowledge_cumulative(message)
+        consumer.pause_message_listener()
+
+    consumer = await desk.subscribe(message_listener=listen, ack_group_time_ms=0)
+    desk.deliver_each(b"0", b"1")
+    await until(lambda: len(found) >= 4 and desk.acks(), "the call")
+    await until(lambda: len(consumer.queue) == 1, "the second message to wait")
+    assert found == [consumer.topic(), "billing", True, -1]
+
+
+async def test_a_listener_may_close_its_consumer(desk: Desk, kind: str) -> None:
+    seen: list[bytes] = []
+
+    def close_on_thread(consumer: Any, message: Any) -> None:
+        seen.append(message.data())
+        consumer.close()
+
+    async def close_in_task(consumer: Consumer, message: Any) -> None:
+        seen.append(message.data())
+        await consumer.close()
+
+    await desk.subscribe(message_listener=close_in_task if kind == "task" else close_on_thread)
+    desk.deliver_each(b"0", b"1")
+    await until(lambda: desk.peer.count(events.CloseConsumer) == 1, "the closing")
+    assert seen == [b"0"]
+
+
+async def test_what_comes_over_a_lost_connection_is_not_given_to_the_listener(desk: Desk) -> None:
+    seen: list[bytes] = []
+    consumer = await desk.subscribe(message_listener=lambda consumer, message: seen.append(message.data()))
+    consumer.pause_message_listener()
+    desk.deliver_each(b"old")
+    await until(lambda: len(consumer.queue) == 1, "a message")
+    desk.drop()
+    await desk.resubscribed(2)
+    consumer.resume_message_listener()
+    desk.deliver_each(b"new")
+    await until(lambda: seen == [b"new"], "the new one")
+
+
+async def test_failover_consumers_are_told_when_they_become_active(desk: Desk) -> None:
+    told: list[tuple[str, int]] = []
+
+    class Events:
+        def became_active(self, consumer: Any, partition: int) -> None:
+            told.append(("active", partition))
+            raise RuntimeError("the application's fault")
+
+        def became_inactive(self, consumer: Any, partition: int) -> None:
+            told.append(("inactive", partition))
+
+    consumer = await desk.subscribe(consumer_type=ConsumerType.Failover, consumer_event_listener=Events())
+    assert consumer.is_active is None
+    for active in (True, True, False):
+        desk.link.engine.send_active_consumer_change(desk.consumer_id, is_active=active)
+    desk.link.flush()
+    await until(lambda: len(told) == 2, "two events")
+    assert told == [("active", -1), ("inactive", -1)]
+    assert consumer.is_active is False
+
+
+async def test_the_end_of_the_topic_is_seen_and_the_queue_still_drained(desk: Desk) -> None:
+    consumer = await desk.subscribe()
+    desk.deliver_each(b"last")
+    desk.link.engine.send_reached_end_of_topic(desk.consumer_id)
+    desk.link.flush()
+    await until(consumer.has_reached_end_of_topic, "the end")
+    assert await payloads(consumer, 1) == [b"last"]
+    waiting = asyncio.create_task(consumer.receive())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    waiting.cancel()

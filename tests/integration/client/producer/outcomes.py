@@ -1,0 +1,29 @@
+"""What these tests have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from vela.aio.producer import SendFuture
+from vela.message import MessageId
+
+__all__ = ["ALONE", "BATCHED", "answers", "kinds", "note"]
+
+ALONE: dict[str, Any] = {}
+BATCHED: dict[str, Any] = {"batching_enabled": True}
+
+
+async def answers(futures: list[SendFuture]) -> list[MessageId | BaseException]:
+    """What became of each."""
+    return await asyncio.gather(*futures, return_exceptions=True)
+
+
+def kinds(outcomes: list[Any]) -> list[type]:
+    """Ids and errors by their class."""
+    return [type(outcome) for outcome in outcomes]
+
+
+def note(seen: list[int], number: int, _future: SendFuture) -> None:
+    """A callback of a future: remembers the order."""
+    seen.append(number)

@@ -1,0 +1,75 @@
+"""Flush and close."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.integration.client.producer.outcomes import BATCHED, answers, kinds
+from tests.support.storing_peer import StoringPeer
+from vela import errors
+from vela.aio import Client
+from vela.wire.binary import events
+from vela.wire.binary.enums import ServerError
+
+
+async def test_flush_waits_for_everything_before_it_also_in_line(store: StoringPeer, client: Client) -> None:
+    producer = await client.create_producer(
+        "t", max_pending_messages=2, block_if_queue_full=True, batching_max_publish_delay_ms=60_000, **BATCHED
+    )
+    futures = [producer.send_async(b"%d" % n) for n in range(5)]
+    await asyncio.wait_for(producer.flush(), 5)
+    assert all(future.done() for future in futures)
+    await asyncio.wait_for(producer.flush(), 5)
+
+
+async def test_flush_raises_the_first_error_of_what_it_waited_for(store: StoringPeer, client: Client) -> None:
+    producer = await client.create_producer("t")
+    store.on_send = lambda link, event: link.engine.send_send_error(
+        event.producer_id, event.sequence_id, ServerError.NOT_ALLOWED_ERROR, "no"
+    )
+    failing = producer.send_async(b"x")
+    with pytest.raises(errors.NotAllowedError):
+        await producer.flush()
+    assert isinstance(failing.exception(), errors.NotAllowedError)
+    await producer.flush()
+
+
+async def test_close_sends_what_is_gathered_and_refuses_what_comes_after(
+    store: StoringPeer, client: Client
+) -> None:
+    producer = await client.create_producer("t", batching_max_publish_delay_ms=60_000, **BATCHED)
+    future = producer.send_async(b"x")
+    closing = [asyncio.ensure_future(producer.close()) for _ in range(2)]
+    await asyncio.gather(*closing)
+    assert future.result().entry_id() == 0
+    assert [type(event) for event in store.peer.heard][-2:] == [events.Send, events.CloseProducer]
+    with pytest.raises(errors.AlreadyClosed):
+        await producer.send(b"y")
+    assert not producer.is_connected()
+    await producer.close()
+
+
+async def test_close_leaves_no_future_hanging(store: StoringPeer) -> None:
+    store.on_send = store.ignore
+    async with Client(store.peer.url, operation_timeout_seconds=0.2) as client:
+        producer = await client.create_producer(
+            "t", max_pending_messages=1, block_if_queue_full=True, send_timeout_millis=0
+        )
+        futures = [producer.send_async(b"x") for _ in range(3)]
+        flushing = asyncio.ensure_future(producer.flush())
+        await producer.close()
+        assert kinds(await answers(futures)) == [errors.AlreadyClosed] * 3
+        with pytest.raises(errors.AlreadyClosed):
+            await flushing
+
+
+async def test_closing_the_client_closes_its_producers(store: StoringPeer) -> None:
+    client = Client(store.peer.url)
+    producer = await client.create_producer("t", **BATCHED)
+    future = producer.send_async(b"x")
+    await client.close()
+    assert future.result().entry_id() == 0
+    with pytest.raises(errors.AlreadyClosed):
+        await producer.send(b"y")

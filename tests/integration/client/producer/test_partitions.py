@@ -1,0 +1,179 @@
+"""A producer of several partitions: routing, lazy starts, growth, shared limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.scripted_peer import Link, ScriptedPeer
+from tests.support.storing_peer import StoringPeer
+from tests.support.waiting import until
+from vela import errors
+from vela.aio import Client
+from vela.aio.partitioned_producer import PartitionedProducer
+from vela.core.key_hash import HashingScheme, java_string_hash
+from vela.message import Message, MessageId
+from vela.options import PartitionsRoutingMode
+from vela.wire.binary import events
+from vela.wire.binary.enums import ServerError
+
+
+class Partitions:
+    """How many the peer says there are."""
+
+    def __init__(self, peer: ScriptedPeer, count: int) -> None:
+        self.count = count
+        peer.on(
+            events.PartitionMetadata,
+            lambda link, event: link.engine.send_partition_metadata(event.request_id, self.count),
+        )
+
+
+@pytest.fixture
+def partitions(store: StoringPeer) -> Partitions:
+    return Partitions(store.peer, 4)
+
+
+@pytest.fixture
+async def client(store: StoringPeer, partitions: Partitions) -> AsyncIterator[Client]:
+    async with Client(store.peer.url, initial_backoff_ms=1, operation_timeout_seconds=5) as client:
+        yield client
+
+
+def opened(store: StoringPeer) -> list[str]:
+    return sorted(event.topic.rpartition("/")[2] for event in store.peer.of(events.OpenProducer))
+
+
+async def test_messages_without_a_key_take_turns_and_ids_say_where_they_lie(
+    store: StoringPeer, client: Client
+) -> None:
+    producer = await client.create_producer("t")
+    assert opened(store) == [f"t-partition-{n}" for n in range(4)]
+    ids = await asyncio.gather(*[producer.send_async(b"x") for _ in range(8)])
+    assert Counter(each.partition() for each in ids) == {0: 2, 1: 2, 2: 2, 3: 2}
+    assert producer.is_connected()
+    assert producer.last_sequence_id() == 1
+    assert producer.statistics().messages_sent == 8
+
+
+async def test_a_batch_fills_one_partition_before_the_next(store: StoringPeer, client: Client) -> None:
+    producer = await client.create_producer("t", batching_enabled=True, batching_max_messages=3)
+    ids = await asyncio.gather(*[producer.send_async(b"x") for _ in range(9)])
+    assert [each.partition() for each in ids[::3]] == [(ids[0].partition() + n) % 4 for n in range(3)]
+    assert len(store.entries) == 3
+
+
+async def test_keys_go_by_the_hash_that_was_asked_for(client: Client) -> None:
+    producer = await client.create_producer("t", hashing_scheme=HashingScheme.JavaStringHash)
+    for key in ("a", "order-7", "ключ"):
+        assert (await producer.send(b"x", partition_key=key)).partition() == java_string_hash(key) % 4
+
+
+async def test_single_partition_routing_stays_on_one(client: Client) -> None:
+    producer = await client.create_producer(
+        "t", message_routing_mode=PartitionsRoutingMode.UseSinglePartition
+    )
+    ids = await asyncio.gather(*[producer.send_async(b"x") for _ in range(5)])
+    assert len({each.partition() for each in ids}) == 1
+
+
+async def test_a_router_of_the_application_sees_the_message(client: Client) -> None:
+    seen: list[tuple[bytes, str, dict[str, str], int]] = []
+
+    def route(message: Message, partitions: int) -> int:
+        seen.append((message.data(), message.partition_key(), message.properties(), partitions))
+        return int(message.properties()["to"])
+
+    producer = await client.create_producer("t", message_router=route)
+    message_id = await producer.send(b"x", {"to": "2"}, partition_key="k")
+    assert message_id.partition() == 2
+    assert seen == [(b"x", "k", {"to": "2"}, 4)]
+    with pytest.raises(errors.InvalidConfiguration, match="message_router gave partition 4"):
+        await producer.send(b"x", {"to": "4"})
+
+
+async def test_the_limit_over_partitions_is_shared_out(store: StoringPeer, client: Client) -> None:
+    store.on_send = store.ignore
+    producer = await client.create_producer(
+        "t", max_pending_messages=100, max_pending_messages_across_partitions=8, send_timeout_millis=200
+    )
+    futures = [producer.send_async(b"x", partition_key="same") for _ in range(3)]
+    assert isinstance(futures[2].exception(), errors.ProducerQueueIsFull)
+    assert [type(each) for each in await asyncio.gather(*futures, return_exceptions=True)] == [
+        errors.Timeout,
+        errors.Timeout,
+        errors.ProducerQueueIsFull,
+    ]
+
+
+async def test_a_lazy_start_opens_partitions_when_they_are_needed(store: StoringPeer, client: Client) -> None:
+    producer = await client.create_producer("t", lazy_start_partitioned_producers=True)
+    assert len(opened(store)) == 1
+    futures = [producer.send_async(b"%d" % n) for n in range(8)]
+    await producer.flush()
+    assert [future.result().partition() for future in futures[:4]] != [0, 0, 0, 0]
+    assert len(opened(store)) == 4
+    assert sorted(store.payloads) == [b"%d" % n for n in range(8)]
+
+
+async def test_a_lazy_start_that_fails_fails_its_messages_and_is_tried_again(
+    store: StoringPeer, client: Client
+) -> None:
+    producer = await client.create_producer("t", lazy_start_partitioned_producers=True)
+    refuses = store.peer
+    refuses.on(
+        events.OpenProducer,
+        lambda link, event: link.engine.send_error(event.request_id, ServerError.PRODUCER_BUSY, "no"),
+    )
+    outcomes = await asyncio.gather(*[producer.send_async(b"x") for _ in range(4)], return_exceptions=True)
+    assert sum(isinstance(each, errors.ProducerBusy) for each in outcomes) == 3
+    StoringPeer(refuses)
+    # The one that was open all the time says its name to the new store by coming again.
+    refuses.link.drop()
+    again = await asyncio.gather(*[producer.send_async(b"x") for _ in range(4)])
+    assert all(isinstance(each, MessageId) for each in again)
+    assert producer.statistics().messages_failed == 3
+
+
+async def test_partitions_that_are_added_are_used(
+    store: StoringPeer, client: Client, partitions: Partitions
+) -> None:
+    producer = await client.create_producer("t", partitions_update_interval_seconds=0.02)
+    assert isinstance(producer, PartitionedProducer)
+    partitions.count = 6
+    await until(lambda: producer.partitions() == 6, "two more partitions")
+    ids = await asyncio.gather(*[producer.send_async(b"x") for _ in range(6)])
+    assert {each.partition() for each in ids} == set(range(6))
+    partitions.count = 2  # never fewer
+    await producer.update_partitions()
+    assert producer.partitions() == 6
+
+
+async def test_one_refused_partition_refuses_the_producer_and_closes_the_others(
+    store: StoringPeer, client: Client
+) -> None:
+    def admit(link: Link, event: events.OpenProducer) -> None:
+        if event.topic.endswith("-2"):
+            link.engine.send_error(event.request_id, ServerError.TOPIC_TERMINATED_ERROR, "over")
+        else:
+            link.engine.send_producer_success(event.request_id, name="p")
+
+    store.peer.on(events.OpenProducer, admit)
+    with pytest.raises(errors.TopicTerminated):
+        await client.create_producer("t")
+    assert store.peer.count(events.CloseProducer) == 3
+
+
+async def test_closing_closes_every_partition(store: StoringPeer, client: Client) -> None:
+    producer = await client.create_producer("t", batching_enabled=True, batching_max_publish_delay_ms=60_000)
+    futures = [producer.send_async(b"x", partition_key=str(n)) for n in range(20)]
+    await producer.close()
+    assert all(future.result().ledger_id() > 0 for future in futures)
+    assert store.peer.count(events.CloseProducer) == 4
+    with pytest.raises(errors.AlreadyClosed):
+        await producer.send(b"x")
+    with pytest.raises(errors.AlreadyClosed):
+        await producer.flush()

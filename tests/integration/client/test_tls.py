@@ -1,0 +1,167 @@
+"""Encryption and certificates, against a peer that terminates TLS itself; both transports."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificates import Authority, KeyPair
+from tests.support.scripted_peer import ScriptedPeer
+from vela import errors
+from vela.aio import Client
+from vela.authentication import AuthenticationTLS
+from vela.wire.binary import events
+
+TOPIC = "persistent://public/default/t"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server(authority: Authority) -> KeyPair:
+    return authority.issue("server", "127.0.0.1", "localhost")
+
+
+@pytest.fixture(params=[False, True], ids=["tcp", "websocket"])
+def websocket(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+async def test_s0_6_a_client_without_tls_gets_nowhere_at_a_door_with_it(
+    server: KeyPair, websocket: bool
+) -> None:
+    async with ScriptedPeer.started(websocket=websocket, tls=server.server_context()) as peer:
+        plain = peer.url.replace("+ssl", "").replace("wss", "ws")
+        async with Client(plain, operation_timeout_seconds=0.3) as client:
+            with pytest.raises((errors.ConnectError, errors.ReadError, errors.Timeout)):
+                await client.partitions(TOPIC)
+        assert not peer.heard
+
+
+async def test_s0_6_with_tls_everything_is_encrypted(
+    server: KeyPair, authority: Authority, websocket: bool
+) -> None:
+    async with (
+        ScriptedPeer.started(websocket=websocket, tls=server.server_context()) as peer,
+        Client(peer.url, tls_trust_certs_file_path=authority.file) as client,
+    ):
+        assert await client.partitions(TOPIC) == 0
+        assert peer.count(events.PartitionMetadata) == 1
+
+
+async def test_s0_6_use_tls_encrypts_whatever_the_scheme_says(server: KeyPair, authority: Authority) -> None:
+    async with (
+        ScriptedPeer.started(tls=server.server_context()) as peer,
+        Client(
+            peer.url.replace("+ssl", ""),
+            use_tls=True,
+            operation_timeout_seconds=5,
+            tls_trust_certs_file_path=authority.file,
+        ) as client,
+    ):
+        assert await client.partitions(TOPIC) == 0
+
+
+async def test_s0_6_a_door_without_tls_is_a_handshake_error(websocket: bool) -> None:
+    async with ScriptedPeer.started() as peer:
+        url = f"{'wss' if websocket else 'pulsar+ssl'}://127.0.0.1:{peer.port}"
+        peer.max_message_bytes = 1000  # it reads the TLS hello as a frame that is too large and hangs up
+        async with Client(url, operation_timeout_seconds=0.3) as client:
+            with pytest.raises((errors.ConnectError, errors.Timeout)):
+                await client.partitions(TOPIC)
+        assert not peer.heard
+
+
+async def test_s0_7_a_certificate_nobody_vouches_for_is_taken_when_told_so(
+    server: KeyPair, websocket: bool
+) -> None:
+    async with ScriptedPeer.started(websocket=websocket, tls=server.server_context()) as peer:
+        async with Client(peer.url) as client:
+            with pytest.raises(errors.HandshakeError, match="certificate is not trusted"):
+                await client.partitions(TOPIC)
+        async with Client(peer.url, tls_allow_insecure_connection=True) as client:
+            assert await client.partitions(TOPIC) == 0
+
+
+async def test_s0_8_a_trust_file_counts_alone_and_none_means_the_systems(
+    server: KeyPair, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Authority(tmp_path, "Another")
+    async with ScriptedPeer.started(tls=server.server_context()) as peer:
+        for trusted, is_accepted in [(None, False), ("", False), (other.file, False), (authority.file, True)]:
+            async with Client(peer.url, tls_trust_certs_file_path=trusted) as client:
+                if is_accepted:
+                    assert await client.partitions(TOPIC) == 0
+                else:
+                    with pytest.raises(errors.HandshakeError, match="not trusted"):
+                        await client.partitions(TOPIC)
+        # The system's store is where OpenSSL looks; the variable is its own way to name another.
+        monkeypatch.setenv("SSL_CERT_FILE", authority.file)
+        async with Client(peer.url) as client:
+            assert await client.partitions(TOPIC) == 0
+        async with Client(peer.url, tls_trust_certs_file_path=other.file) as client:
+            with pytest.raises(errors.HandshakeError, match="not trusted"):
+                await client.partitions(TOPIC)
+
+
+async def test_s0_8_the_hosts_name_is_checked_when_told_so(authority: Authority, websocket: bool) -> None:
+    elsewhere = authority.issue("elsewhere", "broker.example")
+    async with ScriptedPeer.started(websocket=websocket, tls=elsewhere.server_context()) as peer:
+        async with Client(peer.url, tls_trust_certs_file_path=authority.file) as client:
+            assert await client.partitions(TOPIC) == 0
+        async with Client(
+            peer.url, tls_trust_certs_file_path=authority.file, tls_validate_hostname=True
+        ) as client:
+            with pytest.raises(errors.HandshakeError, match=r"not trusted.*127"):
+                await client.partitions(TOPIC)
+
+
+async def test_s0_9_a_client_certificate_is_shown_when_there_is_one(
+    server: KeyPair, authority: Authority, websocket: bool
+) -> None:
+    own = authority.issue("client")
+    context = server.server_context(clients_of=authority)
+    async with ScriptedPeer.started(websocket=websocket, tls=context) as peer:
+        trust = authority.file
+        async with Client(peer.url, tls_trust_certs_file_path=trust, operation_timeout_seconds=0.3) as client:
+            with pytest.raises((errors.ConnectError, errors.Timeout)):
+                await client.partitions(TOPIC)
+        assert not peer.heard
+        authentication = AuthenticationTLS(own.certificate, own.private_key)
+        async with Client(
+            peer.url, authentication, operation_timeout_seconds=5, tls_trust_certs_file_path=trust
+        ) as client:
+            assert await client.partitions(TOPIC) == 0
+            assert peer.of(events.Connect)[-1].auth_method == "tls"
+        async with Client(
+            peer.url,
+            tls_trust_certs_file_path=trust,
+            tls_certificate_file_path=own.certificate,
+            tls_private_key_file_path=own.private_key,
+            operation_timeout_seconds=5,
+        ) as client:
+            assert await client.partitions(TOPIC) == 0
+
+
+def test_files_that_cannot_be_used_are_said_at_once(server: KeyPair) -> None:
+    with pytest.raises(errors.InvalidConfiguration, match=r"tls_trust_certs_file_path: .*No such file"):
+        Client("pulsar+ssl://h", tls_trust_certs_file_path="/no/such/file")
+    with pytest.raises(errors.InvalidConfiguration, match="tls_certificate_file_path and"):
+        Client(
+            "pulsar+ssl://h",
+            tls_certificate_file_path=server.certificate,
+            tls_private_key_file_path=server.certificate,
+        )
+    with pytest.raises(errors.InvalidConfiguration, match="together, or neither"):
+        Client("wss://h", tls_certificate_file_path=server.certificate)
+
+
+def test_old_versions_of_tls_are_not_spoken() -> None:
+    context = Client("pulsar+ssl://h").settings.tls
+    assert context is not None
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2

@@ -1,0 +1,100 @@
+"""A scripted peer that keeps what producers send, with or without deduplication, and answers or not as a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.support.scripted_peer import LEDGER_ID, Link, ScriptedPeer
+from vela.wire.binary import events
+from vela.wire.entry import Message, checksum_ok, decode_messages, parse_header
+
+__all__ = ["StoringPeer"]
+
+Behaviour = Callable[[Link, events.Send], None]
+
+
+class StoringPeer:
+    """What `peer` has stored. `on_send` replaces what it does with a SEND; `accept` is the ordinary way."""
+
+    def __init__(self, peer: ScriptedPeer, *, deduplicates: bool = False) -> None:
+        self.peer = peer
+        self.entries: list[bytes] = []
+        self.on_send: Behaviour = self.accept
+        self._deduplicates = deduplicates
+        self._names: dict[tuple[int, int], str] = {}  # of producers, by link and producer id
+        self._highest: dict[str, int] = {}  # sequence ids stored, by producer name
+        peer.on(events.OpenProducer, self._open)
+        peer.on(events.Send, lambda link, event: self.on_send(link, event))
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """Of all messages stored, in order."""
+        return [message.payload for message in self.messages]
+
+    @property
+    def messages(self) -> list[Message]:
+        """All messages stored, in order."""
+        limit = self.peer.max_message_bytes
+        return [
+            message for entry in self.entries for message in decode_messages(entry, max_message_bytes=limit)
+        ]
+
+    def _open(self, link: Link, event: events.OpenProducer) -> None:
+        name = event.producer_name or f"made-{event.producer_id}"
+        self._names[id(link), event.producer_id] = name
+        last = self._highest.get(name, -1) if self._deduplicates else -1
+        link.engine.send_producer_success(event.request_id, name=name, last_sequence_id=last)
+
+    def store(self, link: Link, event: events.Send) -> int:
+        """Keeps the entry; its id, -1 for a duplicate."""
+        assert checksum_ok(event.entry_block)
+        header = parse_header(event.entry_block)
+        assert header.sequence_id == event.sequence_id
+        assert header.messages == event.messages
+        assert header.highest_sequence_id == event.highest_sequence_id
+        name = self._names[id(link), event.producer_id]
+        assert header.producer_name == name
+        if self._deduplicates:
+            if event.sequence_id <= self._highest.get(name, -1):
+                return -1
+            self._highest[name] = max(event.sequence_id, event.highest_sequence_id or 0)
+        self.entries.append(event.entry_block)
+        return len(self.entries) - 1
+
+    def accept(self, link: Link, event: events.Send) -> None:
+        """Stores and answers."""
+        entry_id = self.store(link, event)
+        link.engine.send_receipt(
+            event.producer_id,
+            event.sequence_id,
+            ledger_id=LEDGER_ID if entry_id >= 0 else -1,
+            entry_id=entry_id,
+            highest_sequence_id=event.highest_sequence_id,
+        )
+
+    def ignore(self, _link: Link, _event: events.Send) -> None:
+        """Does nothing."""
+
+    def break_after(self, sends: int, *, stores: bool) -> None:
+        """Accepts so many, then drops the link once: with the next one stored but not answered, or not at all."""
+        left = sends
+
+        def behave(link: Link, event: events.Send) -> None:
+            nonlocal left
+            if not link.is_open:
+                return
+            if left:
+                left -= 1
+                self.accept(link, event)
+                return
+            if stores:
+                self.store(link, event)
+            link.flush()
+            link.drop()
+            self.on_send = self._accept_unless_dropped
+
+        self.on_send = behave
+
+    def _accept_unless_dropped(self, link: Link, event: events.Send) -> None:
+        if link.is_open:
+            self.accept(link, event)

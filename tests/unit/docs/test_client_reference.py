@@ -1,0 +1,39 @@
+"""docs/reference/client.md: every argument of the client with its default, every way to authenticate."""
+
+from __future__ import annotations
+
+import inspect
+
+from tests.unit.docs.pages import code_names, page, rows, section
+from vela import authentication
+from vela.aio import Client
+from vela.authentication import Authentication, AuthenticationDisabled
+
+PAGE = page("reference/client.md")
+
+
+def documented(heading: str) -> list[list[str]]:
+    """The rows of the table under a heading of the third level."""
+    return list(rows(PAGE.partition(f"\n### {heading}\n")[2].partition("\n##")[0]))
+
+
+def arguments_of(call: type) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(call).parameters)
+
+
+def test_every_argument_of_the_client_has_its_row_with_its_default() -> None:
+    said = {code_names(cells[0])[0]: code_names(cells[1]) for cells in documented("Arguments")}
+    assert said == {
+        name: [] if each.default is inspect.Parameter.empty else [repr(each.default).replace("_", "")]
+        for name, each in arguments_of(Client).items()
+    }
+
+
+def test_every_way_to_authenticate_has_its_row() -> None:
+    assert section(PAGE, "Connections")
+    said = {code_names(cells[0])[0]: code_names(cells[1]) for cells in documented("Authentication")}
+    assert said == {
+        name: list(arguments_of(each))
+        for name, each in inspect.getmembers(authentication, inspect.isclass)
+        if issubclass(each, Authentication) and each not in (Authentication, AuthenticationDisabled)
+    }

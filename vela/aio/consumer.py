@@ -1,0 +1,691 @@
+"""A consumer of one topic, or of one partition: its life, its queue, what an application calls.
+
+The broker's deliveries come through `intake`, acks go through `ack_side`. Everything runs on the client's event loop;
+what is taken from the queue without waiting costs neither a future nor a task.
+"""
+
+# Over 400 lines with what its calls promise: an application's whole view of a consumer is in one place.
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from vela.aio.ack_sender import DONE
+from vela.aio.ack_side import AckSide
+from vela.aio.attachment import Attachment
+from vela.aio.consumer_events import EventCaller
+from vela.aio.intake import Intake
+from vela.aio.listener import start_listener
+from vela.aio.listener_view import ListenerView
+from vela.aio.receive_queue import ReceiveQueue
+from vela.aio.subscription_commands import seek_command, subscribe_command
+from vela.aio.timers import LoopTimers
+from vela.core.ack_options import AckOptions
+from vela.core.consumer_counters import ConsumerCounters
+from vela.core.consumer_state import ConsumerState
+from vela.core.receive_window import ReceiveWindow
+from vela.core.start_position import StartPosition
+from vela.core.topic_name import full_name, partition_index
+from vela.errors import AlreadyClosed, InvalidConfiguration, NotConnected, ReadError, Timeout, VelaError
+from vela.message import Message, MessageId
+from vela.wire.binary import commands, replies
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+    from vela.aio.connection import Connection
+    from vela.aio.consumer_options import ConsumerOptions
+    from vela.aio.listener import Listener
+    from vela.core.batch_acks import Position
+    from vela.core.entry_opening import Decrypt
+
+__all__ = ["Consumer", "Inbox"]
+
+log = logging.getLogger(__name__)
+
+_NAME_BYTES: Final = 3
+_NAME_CHARACTERS: Final = 5
+
+
+class Inbox(Protocol):
+    """Takes the messages of several consumers in place of their own queues: a consumer of several topics.
+
+    Whoever hands one of them to the application calls `taken` of the consumer it came from.
+    """
+
+    def put(self, consumer: Consumer, messages: list[Message]) -> None:
+        """Messages have come, in order."""
+
+    def drop(self, consumer: Consumer, positions: Collection[Position] | None) -> int:
+        """Forget the messages of this consumer that nobody took, None = all; how many they were."""
+
+
+class Consumer:
+    """Made by `Client.subscribe`.
+
+    Messages are taken with `receive`, `receive_async`, `batch_receive`, by `async for`, or by a listener. Each is
+    handed out once on a connection; after the connection was lost, what is not acknowledged comes again.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        options: ConsumerOptions,
+        *,
+        inbox: Inbox | None = None,
+    ) -> None:
+        """`topic` is one topic or one partition. Raises InvalidConfiguration, InvalidTopicName."""
+        self._client = client
+        self._topic = full_name(topic)
+        self._options = options
+        self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
+        self.consumer_id = client.new_consumer_id()
+        """Its number on its connection."""
+        self.counters = ConsumerCounters()
+        """What it counts."""
+        self.start: StartPosition | None = None
+        """Messages of one entry that lie before where it began, or was sought to, are passed over."""
+        self._loop = asyncio.get_running_loop()
+        timers = LoopTimers()
+        self.acks = AckSide(self, _ack_options(client, self._topic, options), timers)
+        """Its acknowledging side."""
+        self._track = self.acks.taken if options.unacked_messages_timeout_ms else None
+        self._intake = Intake(self, self._topic, options, timers, _decrypt(options))
+        self.queue = ReceiveQueue(self.taken, self._is_current)
+        """What was delivered and not taken."""
+        self._window = self._new_window()
+        self._grows = options.auto_scaled_receiver_queue_size_enabled
+        self._was_full = False  # of a growing queue: everything permitted had come
+        self._inbox = inbox
+        self._listener: Listener | None = None
+        self._events = EventCaller(options.consumer_event_listener, self._name)
+        self._link: Connection | None = None
+        self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
+        self._attached = asyncio.Event()
+        self._state = ConsumerState.UNINITIALIZED
+        self._closing: asyncio.Task[None] | None = None
+        self._epoch = None if options.is_shared else 0
+        self._start_id = options.start_message_id
+        self._start_inclusive = options.start_message_id_inclusive
+        self._last_taken: Message | None = None
+        self._is_seeking = False
+        self._held: list[Message] = []  # what came while a seek was under way
+        self._reached_end = False
+        self._is_active: bool | None = None
+
+    def _new_window(self) -> ReceiveWindow:
+        options = self._options
+        return ReceiveWindow(
+            max(1, options.queue_size),
+            growable=options.auto_scaled_receiver_queue_size_enabled,
+            paused=options.start_paused,
+        )
+
+    async def open(self) -> None:
+        """Subscribes. Raises what the broker refuses with, and Timeout; the consumer has failed then. Once only."""
+        self._state = ConsumerState.CONNECTING
+        try:
+            function = self._options.message_listener
+            if function is not None:
+                view = self._options.listener_view or ListenerView
+                self._listener = start_listener(function, self, self, name=self._name, view=view)
+            await self._attachment.open()
+        except BaseException as error:
+            self._state = ConsumerState.FAILED
+            self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
+            await self._stop()
+            raise
+        self._client.keep(self)
+
+    # --- names and numbers
+
+    def topic(self) -> str:
+        """The full name of the topic it consumes."""
+        return self._topic
+
+    def subscription_name(self) -> str:
+        """The subscription."""
+        return self._options.subscription_name
+
+    def consumer_name(self) -> str:
+        """The name it was given, or five random hexadecimal digits; the same for its whole life (S0.35)."""
+        return self._name
+
+    def is_connected(self) -> bool:
+        """Whether it is subscribed over a connection now. If not, it is coming again by itself, or it is closed."""
+        return self._link is not None and self._state is ConsumerState.READY
+
+    def has_reached_end_of_topic(self) -> bool:
+        """Whether the topic is terminated and everything on it acknowledged: nothing will come any more."""
+        return self._reached_end
+
+    @property
+    def state(self) -> ConsumerState:
+        """Where it stands."""
+        return self._state
+
+    @property
+    def is_active(self) -> bool | None:
+        """On Failover: whether it is the one that receives; None while the broker has not said."""
+        return self._is_active
+
+    @property
+    def last_taken(self) -> Message | None:
+        """The message that the application took last."""
+        return self._last_taken
+
+    @property
+    def available_permits(self) -> int:
+        """Messages that there is room for: 0 (or less) = the queue is full and nobody receives (S0.46)."""
+        return self._window.size - len(self.queue)
+
+    # --- taking messages
+
+    async def receive(self, timeout_millis: float | None = None) -> Message:
+        """The next message.
+
+        Waiting receives are served in the order of their calls. Raises Timeout when none comes in time, AlreadyClosed
+        when the consumer is or gets closed, NotConnected when it has failed, InvalidConfiguration with a listener. May
+        be cancelled: the message goes to the next receive then, none is lost. Works while the connection is being made
+        again. Mirrors semantics S0.21 to S0.34.
+        """
+        self._check_receives()
+        if self._grows and not self.queue.messages:
+            self._grow()
+        try:
+            return await self.queue.receive(timeout_millis)
+        except asyncio.CancelledError:
+            self.counters.receives_failed += 1
+            raise
+
+    def receive_async(self) -> asyncio.Future[Message]:
+        """As `receive`, without waiting: a future of the message. Futures are done in the order of their calls.
+
+        A future that is cancelled before it is done takes no message. One that is done holds its message: whoever
+        stops awaiting it still finds it there.
+        """
+        self._check_receives()
+        if self._grows and not self.queue.messages:
+            self._grow()
+        return self.queue.receive_async()
+
+    def receive_nowait(self) -> Message | None:
+        """The next message if it is there already, else None. Raises as `receive`; not for a queue of 0 (S2.14)."""
+        self._check_receives()
+        return self.queue.take()
+
+    async def batch_receive(self) -> list[Message]:
+        """Messages as the batch receive policy says: as soon as there are enough, or when its time is up.
+
+        May be empty. Waits no longer than for a full queue, whatever the policy says. Raises as `receive`; cancelled,
+        it takes no message.
+        """
+        self._check_receives()
+        return await self.queue.receive_batch(self._options.batch_receive_policy, self._window.size)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        """As `receive`; the iteration ends when the consumer is closed."""
+        messages = self.queue.messages
+        if messages and self._listener is None:
+            message = messages.popleft()
+            self._count(message)
+            return message
+        try:
+            return await self.receive()
+        except AlreadyClosed:
+            raise StopAsyncIteration from None
+
+    def _check_receives(self) -> None:
+        if self._listener is not None:
+            raise InvalidConfiguration("a consumer with a message listener does not receive by hand")
+        if not self._state.can_receive:
+            if self._state.is_over:
+                raise AlreadyClosed(f"the consumer of {self._topic} is closed")
+            raise NotConnected(f"the consumer of {self._topic} has failed: make another")
+
+    def taken(self, message: Message) -> None:
+        """The application was given this message. One of a past connection gives no permit (S0.44)."""
+        if self._is_current(message):
+            self._count(message)
+
+    def _is_current(self, message: Message) -> bool:
+        return message.entry.generation == self._intake.generation
+
+    def _count(self, message: Message) -> None:
+        counters = self.counters
+        counters.messages_received += 1
+        counters.bytes_received += len(message.body.payload)
+        self._last_taken = message
+        if self._track is not None:
+            self._track(message)
+        if permits := self._window.give_back(1):
+            self._flow(permits)
+
+    def _grow(self) -> None:
+        if self._was_full:
+            self._was_full = False
+            if permits := self._window.grow():
+                self._flow(permits)
+
+    # --- acknowledging
+
+    def acknowledge(
+        self,
+        message: Message | MessageId | Sequence[Message | MessageId],
+        properties: Mapping[str, int] | None = None,
+    ) -> Awaitable[None]:
+        """Acknowledge one message, or each of a list: it is not delivered again. See `AckSide.acknowledge`."""
+        return self.acks.acknowledge(message, properties)
+
+    def acknowledge_cumulative(
+        self, message: Message | MessageId, properties: Mapping[str, int] | None = None
+    ) -> Awaitable[None]:
+        """Acknowledge everything up to this message, itself included. See `AckSide.acknowledge_cumulative`."""
+        return self.acks.acknowledge_cumulative(message, properties)
+
+    def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
+        """Have a message delivered again, after `negative_ack_redelivery_delay_ms`. Returns at once.
+
+        See `AckSide.negative_acknowledge`.
+        """
+        self.acks.negative_acknowledge(message)
+        return DONE
+
+    def redeliver_unacknowledged_messages(self) -> None:
+        """Have everything delivered again that is not acknowledged. Returns at once; safe to repeat.
+
+        What waits in the queue is dropped and comes again too. On Exclusive and Failover in order, from the first
+        unacknowledged message (S4.24); on Shared and Key_Shared to whichever consumer has room.
+        """
+        self.acks.redeliver_all()
+
+    # --- pausing
+
+    def pause(self) -> None:
+        """Ask the broker for no more messages; what is on its way still comes. Safe to repeat, over reconnects too."""
+        self._window.pause()
+
+    def resume(self) -> None:
+        """Ask for messages again, for those taken meanwhile too. Safe to repeat."""
+        if permits := self._window.resume():
+            self._flow(permits)
+
+    def pause_message_listener(self) -> None:
+        """Begin no further call of the listener; the one that runs goes on. Safe to repeat, and from any thread."""
+        if self._listener is None:
+            raise InvalidConfiguration("the consumer has no message listener to pause")
+        self._listener.pause()
+
+    def resume_message_listener(self) -> None:
+        """Go on calling the listener. Safe to repeat, and from any thread."""
+        if self._listener is None:
+            raise InvalidConfiguration("the consumer has no message listener to resume")
+        self._listener.resume()
+
+    # --- asking the broker
+
+    async def seek(self, position: MessageId | int | Callable[[str], MessageId | int]) -> None:
+        """Move the whole subscription: to a message, to a time (milliseconds since 1970), or to what a function says.
+
+        The next message is the one after the given one, or with `start_message_id_inclusive` that one itself; for a
+        time the first published at or after it. Returns when the consumer is subscribed again at the new place.
+        Messages taken before are delivered again or not, as they lie; acknowledging them has no effect.
+        Raises NotConnected, Timeout and what the broker refuses with. When it fails or is cancelled, the subscription
+        may have been moved or not; what was waiting is kept if the link was. May be called again.
+        """
+        target: MessageId | int = position(self._topic) if callable(position) else position
+        if isinstance(target, bool) or not isinstance(target, int | MessageId):
+            raise InvalidConfiguration(f"seek takes a message id or milliseconds, not {target!r}")
+        if self._is_seeking:
+            raise InvalidConfiguration("a seek is under way: wait for it")
+        link = self._require_link()
+        generation = self._intake.generation
+        self.acks.flush()
+        self._is_seeking = True
+        self._held += self.queue.messages
+        self.queue.clear()
+        try:
+            await link.request(
+                lambda request_id: seek_command(self.consumer_id, target, request_id=request_id),
+                timeout_s=self._client.settings.operation_timeout_s,
+            )
+            self._sought(target, generation, link)
+        finally:
+            self._is_seeking = False
+            held, self._held = self._held, []
+            if held := [message for message in held if self._is_current(message)]:
+                self._put(held)
+        await self._until_attached()
+
+    def _sought(self, target: MessageId | int, generation: int, link: Connection) -> None:
+        """The broker has moved the subscription."""
+        self._last_taken = None
+        if isinstance(target, MessageId):
+            self._start_id = target
+            self.start = _start_position(target, inclusive=self._start_inclusive)
+        else:
+            self._start_id, self.start = None, None
+        dropped = len(self._held) + self._drop_queue()
+        self._held.clear()
+        if self._link is link and self._intake.generation == generation:
+            self._dropped(dropped)  # the broker did not close this consumer: on Failover, one that stands by
+        self.acks.sought()
+
+    async def _until_attached(self) -> None:
+        try:
+            async with asyncio.timeout(self._client.settings.operation_timeout_s):
+                await self._attached.wait()
+        except TimeoutError:
+            raise Timeout(f"the consumer of {self._topic} is not subscribed again yet") from None
+        if self._state is not ConsumerState.READY:
+            self._check_receives()
+
+    async def unsubscribe(self, force: bool = False) -> None:
+        """Delete the subscription with its backlog, and close. `force`: even while other consumers are on it.
+
+        Raises NotConnected, Timeout and what the broker refuses with; the consumer goes on as before then.
+        """
+        link = self._require_link()
+        await link.request(
+            lambda request_id: commands.unsubscribe(self.consumer_id, request_id=request_id, force=force),
+            timeout_s=self._client.settings.operation_timeout_s,
+        )
+        link.consumers.pop(self.consumer_id, None)
+        self._link = None
+        await self.close()
+
+    async def get_last_message_id(self) -> MessageId:
+        """The newest message of the topic; -1 for ledger and entry when it holds none. Raises as `unsubscribe`."""
+        last = (await self.last_message()).last
+        return MessageId(
+            max(last.partition, partition_index(self._topic)),
+            last.ledger_id,
+            last.entry_id,
+            last.batch_index,
+            topic=self._topic,
+        )
+
+    async def last_message(self) -> replies.LastMessageId:
+        """The newest message, and how far the subscription is acknowledged. Raises as `get_last_message_id`."""
+        link = self._require_link()
+        answer = await link.request(
+            lambda request_id: commands.get_last_message_id(self.consumer_id, request_id=request_id),
+            timeout_s=self._client.settings.operation_timeout_s,
+        )
+        assert isinstance(answer, replies.LastMessageId)
+        return answer
+
+    def _require_link(self) -> Connection:
+        if self._state.is_over:
+            raise AlreadyClosed(f"the consumer of {self._topic} is closed")
+        if self._link is None:
+            raise NotConnected(f"the consumer of {self._topic} has no connection now: try again later")
+        return self._link
+
+    # --- closing
+
+    async def close(self) -> None:
+        """Send what acks are gathered, leave the subscription, drop what waits. May be called twice and cancelled.
+
+        What is not acknowledged goes to other consumers, or comes again. Calls that wait get AlreadyClosed. A
+        listener's call that runs is not waited for.
+        """
+        if self._state is ConsumerState.FAILED:
+            self._state = ConsumerState.CLOSED
+        if self._closing is None and self._state is not ConsumerState.CLOSED:
+            self._state = ConsumerState.CLOSING
+            error = AlreadyClosed(f"the consumer of {self._topic} is closed")
+            self.queue.end(error)
+            self._closing = self._loop.create_task(self._close(error))
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+
+    async def _close(self, error: VelaError) -> None:
+        """Leaves the subscription, then tells those who still wait why."""
+        await self._stop()
+        link, self._link = self._link, None
+        if link is not None:
+            try:
+                await link.request(
+                    lambda request_id: commands.close_consumer(self.consumer_id, request_id=request_id),
+                    timeout_s=self._client.settings.operation_timeout_s,
+                )
+            except VelaError as failure:
+                log.debug("%s: the broker did not hear that %s closes: %s", self._topic, self._name, failure)
+            link.consumers.pop(self.consumer_id, None)
+        await self._attachment.close()
+        self._state = ConsumerState.CLOSED
+        self._client.forget(self)
+        self.queue.end(error)
+
+    async def _stop(self) -> None:
+        """No listener is called any more; what acks are gathered are sent."""
+        if self._listener is not None:
+            self._listener.close()
+        self._events.close()
+        self._intake.close()
+        self._attached.set()
+        await self.acks.close()
+
+    def _fail(self, error: VelaError) -> None:
+        """It cannot come back: the topic is gone, or the like."""
+        if self._state.is_over:
+            return
+        log.warning("%s: the consumer %s has failed: %s", self._topic, self._name, error)
+        self._state = ConsumerState.FAILED
+        self._client.forget(self)
+        self.queue.end(NotConnected(f"the consumer of {self._topic} has failed: {error}"))
+        self._closing = self._loop.create_task(self._stop())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- being attached to a connection
+
+    async def _attach(self, connection: Connection) -> None:
+        """Semantics 1.5: empty the queue, subscribe, forget the permits of before, send all of them."""
+        if self._state.is_over:
+            raise AlreadyClosed(f"the consumer of {self._topic} is closed")
+        self._link = None
+        self._attached.clear()
+        start = self._resume_at()
+        self._drop_queue()
+        self._intake.attached()
+        connection.consumers[self.consumer_id] = self
+        try:
+            await connection.request(
+                lambda request_id: subscribe_command(
+                    self._options,
+                    topic=self._topic,
+                    consumer_id=self.consumer_id,
+                    consumer_name=self._name,
+                    request_id=request_id,
+                    start=start,
+                    epoch=self._epoch,
+                ),
+                timeout_s=self._client.settings.operation_timeout_s,
+            )
+        except BaseException as error:
+            connection.consumers.pop(self.consumer_id, None)
+            if isinstance(error, Timeout | asyncio.CancelledError):  # the broker may yet subscribe it
+                connection.write(
+                    commands.close_consumer(self.consumer_id, request_id=connection.next_request_id())
+                )
+            raise
+        if connection.consumers.get(self.consumer_id) is not self:
+            raise ReadError(f"the broker closed the consumer of {self._topic} as soon as it was subscribed")
+        self._link = connection
+        self._state = ConsumerState.READY
+        self.acks.attached()
+        self._permit_anew()
+        self._attached.set()
+
+    def _permit_anew(self) -> None:
+        """The broker has no permits of this consumer's."""
+        if permits := self._window.attached():
+            self._flow(permits)
+
+    def _resume_at(self) -> MessageId | None:
+        """Where a subscription that is not durable begins: after what was taken last, else where it was told to."""
+        if self._options.durable:
+            return None
+        last = self._last_taken
+        if last is not None:
+            self._start_id, self._start_inclusive = last.message_id(), False
+        if self._start_id is not None:
+            self.start = _start_position(self._start_id, inclusive=self._start_inclusive)
+        return self._start_id
+
+    def _detach(self, connection: Connection, error: VelaError | None) -> None:
+        if connection is self._link:
+            self._link = None
+            self._attached.clear()
+            if self._state is ConsumerState.READY:
+                self._state = ConsumerState.CONNECTING
+        if not self._state.is_over:
+            self._attachment.lost(connection, error)
+
+    # --- what the broker says (`ConsumerSink`)
+
+    def on_message(self, connection: Connection, reply: replies.Message) -> None:
+        """See `ConsumerSink`. What comes over another connection than the present one counts for nothing (S0.44)."""
+        if connection is not self._link:
+            self.counters.stale_entries += 1
+            return
+        epoch = reply.consumer_epoch
+        if epoch is not None and self._epoch is not None and epoch < self._epoch:
+            self._intake.pass_over(reply)
+            return
+        self._intake.receive(connection, reply)
+
+    def on_closed_by_broker(self, connection: Connection) -> None:
+        """See `ConsumerSink`."""
+        self._detach(connection, None)
+
+    def on_connection_lost(self, connection: Connection, error: VelaError) -> None:
+        """See `ConsumerSink`."""
+        self._detach(connection, error)
+
+    def on_active_change(self, connection: Connection, active: bool) -> None:
+        """See `ConsumerSink`."""
+        if self._is_active != active:
+            self._is_active = active
+            self._events.tell(self, partition_index(self._topic), active)
+
+    def on_end_of_topic(self, connection: Connection) -> None:
+        """See `ConsumerSink`."""
+        self._reached_end = True
+
+    # --- for the intake, the listener and the acknowledging side
+
+    @property
+    def messages(self) -> deque[Message]:
+        """See `ListenerSource`."""
+        return self.queue.messages
+
+    def listener_idle(self) -> None:
+        """See `ListenerSource`."""
+
+    def connection(self) -> Connection | None:
+        """See `AckOwner`."""
+        return self._link
+
+    def give_back(self, permits: int) -> None:
+        """Permits of messages that the application will not see; below 0 takes some back that were too many."""
+        if permits := self._window.give_back(permits):
+            self._flow(permits)
+
+    def show(self, messages: list[Message], is_batch: bool) -> None:
+        """See `IntakeOwner`."""
+        if self._is_seeking:
+            self._held += messages
+        else:
+            self._put(messages)
+
+    def _put(self, messages: list[Message]) -> None:
+        if self._inbox is not None:
+            self._inbox.put(self, messages)
+        else:
+            self.queue.put(messages)
+            if self._grows and len(self.queue) + self._window.owed >= self._window.size:
+                self._was_full = True
+            if self._listener is not None:
+                self._listener.wake()
+
+    def redelivered_locally(self, positions: Sequence[Position]) -> None:
+        """See `AckOwner`."""
+        wanted = set(positions)
+        inbox = self._inbox
+        self._dropped(self.queue.remove(wanted) if inbox is None else inbox.drop(self, wanted))
+
+    def redeliver_everything(self) -> None:
+        """See `AckOwner`."""
+        dropped = self._drop_queue()
+        if self._epoch is not None:
+            self._epoch += 1
+        if self._link is not None:
+            self._link.write(commands.redeliver(self.consumer_id, (), epoch=self._epoch))
+        self._dropped(dropped)
+
+    def _dropped(self, messages: int) -> None:
+        """So many messages left the queue untaken, on this connection."""
+        self.give_back(messages)
+
+    def _drop_queue(self) -> int:
+        self._was_full = False
+        return self.queue.clear() if self._inbox is None else self._inbox.drop(self, None)
+
+    def _flow(self, permits: int) -> None:
+        if self._link is not None:
+            self._link.write(commands.flow(self.consumer_id, permits))
+
+
+def _start_position(message_id: MessageId, *, inclusive: bool) -> StartPosition | None:
+    if message_id in (MessageId.earliest, MessageId.latest):
+        return None
+    first = message_id.first_chunk() or message_id
+    return StartPosition(
+        ledger_id=first.ledger_id(),
+        entry_id=first.entry_id(),
+        batch_index=first.batch_index(),
+        inclusive=inclusive,
+    )
+
+
+def _decrypt(options: ConsumerOptions) -> Decrypt | None:
+    if options.crypto_key_reader is None:
+        return None
+    from vela.encryption.decryptor import Decryptor  # needs the extra vela[encryption]
+
+    return Decryptor(options.crypto_key_reader).decrypt
+
+
+def _ack_options(client: Client, topic: str, options: ConsumerOptions) -> AckOptions:
+    return AckOptions(
+        is_shared=options.is_shared,
+        is_persistent=topic.startswith("persistent://"),
+        batch_index_acks=options.batch_index_ack_enabled,
+        group_ms=options.ack_group_time_ms,
+        group_size=options.ack_group_size,
+        receipts=options.ack_receipt_enabled,
+        receipt_timeout_s=client.settings.operation_timeout_s,
+        ack_timeout_ms=options.unacked_messages_timeout_ms or 0,
+        ack_timeout_tick_ms=options.unacked_messages_tick_ms,
+        ack_timeout_backoff=options.ack_timeout_redelivery_backoff,
+        negative_ack_delay_ms=options.negative_ack_redelivery_delay_ms,
+        negative_ack_backoff=options.negative_ack_redelivery_backoff,
+    )

@@ -1,0 +1,49 @@
+"""How a client makes producers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vela.aio.partitioned_producer import PartitionedProducer
+from vela.aio.producer import Producer
+from vela.aio.topic_producer import TopicProducer
+from vela.core.producer_options import ProducerOptions
+from vela.encryption import AbstractCryptoKeyReader
+from vela.encryption.encryptor import Encryptor
+from vela.errors import InvalidConfiguration
+from vela.wire.entry.sealing import Encrypt
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+
+__all__ = ["encryption_of", "open_producer"]
+
+
+async def open_producer(client: Client, topic: str, options: ProducerOptions) -> Producer:
+    """A producer, open, of a topic (its full name), with partitions or not. Raises as `Client.create_producer`."""
+    partitions = await client.partitions(topic)
+    producer: TopicProducer | PartitionedProducer
+    if partitions:
+        producer = PartitionedProducer(client, topic, options, partitions)
+    else:
+        producer = TopicProducer(client, topic, options)
+    client.keep(producer)  # before it opens: a client closed meanwhile closes it too
+    try:
+        await producer.open()
+    except BaseException:
+        client.forget(producer)
+        raise
+    return producer
+
+
+def encryption_of(
+    key_names: str | Sequence[str] | None, key_reader: AbstractCryptoKeyReader | None
+) -> Encrypt | None:
+    """What encrypts payloads for these keys, None = nothing does. Raises InvalidConfiguration and CryptoError."""
+    if not key_names and key_reader is None:
+        return None
+    if not key_names or key_reader is None:
+        raise InvalidConfiguration("encryption needs both encryption_key and crypto_key_reader")
+    names = [key_names] if isinstance(key_names, str) else key_names
+    return Encryptor(names, key_reader).encrypt

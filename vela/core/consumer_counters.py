@@ -1,0 +1,32 @@
+"""What a consumer counts of its receiving."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from vela.wire.binary.enums import ValidationError
+
+__all__ = ["ConsumerCounters"]
+
+
+class ConsumerCounters:
+    """Since the consumer was made. Read them at any time; whoever wants rates takes differences."""
+
+    __slots__ = (
+        "bytes_received",
+        "discards",
+        "messages_delivered",
+        "messages_received",
+        "receives_failed",
+        "stale_entries",
+        "undecryptable_entries",
+    )
+
+    def __init__(self) -> None:
+        self.messages_received = 0  # taken by the application (S0.51)
+        self.bytes_received = 0  # of their payloads
+        self.messages_delivered = 0  # come from the broker, those of a batch one by one (S0.28)
+        self.receives_failed = 0  # entries thrown away, and receives that were interrupted
+        self.discards: Counter[ValidationError] = Counter()  # entries thrown away, by reason
+        self.stale_entries = 0  # come over a connection, or in an epoch, that is past (S0.44)
+        self.undecryptable_entries = 0  # for which this consumer has no key
