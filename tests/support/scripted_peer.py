@@ -44,6 +44,7 @@ class Link:
         engine: ServerEngine,
         write: Callable[[bytes | tuple[bytes, ...]], None],
         drop: Callable[[], None],
+        stop_reading: Callable[[], None],
     ) -> None:
         self.engine = engine
         self.heard: list[events.Event] = []
@@ -53,6 +54,8 @@ class Link:
         """How many SENDs the default script answered."""
         self._write = write
         self._drop = drop
+        self.stop_reading = stop_reading
+        """Take nothing more from the socket, for good: the client's buffers fill."""
 
     def flush(self) -> None:
         """Send what the engine holds."""
@@ -164,9 +167,11 @@ class ScriptedPeer:
             link.drop()
         await self._server.wait_closed()
 
-    def _new_link(self, write: Callable[[bytes | tuple[bytes, ...]], None], drop: Callable[[], None]) -> Link:
+    def _new_link(
+        self, write: Callable[[bytes | tuple[bytes, ...]], None], transport: asyncio.Transport
+    ) -> Link:
         engine = ServerEngine(server_version="Scripted", max_message_bytes=self.max_message_bytes)
-        link = Link(engine, write, drop)
+        link = Link(engine, write, transport.abort, transport.pause_reading)
         self.links.append(link)
         return link
 
@@ -190,7 +195,8 @@ class ScriptedPeer:
         def write(data: bytes | tuple[bytes, ...]) -> None:
             writer.write(data if isinstance(data, bytes) else b"".join(data))
 
-        link = self._new_link(write, writer.transport.abort)
+        assert isinstance(writer.transport, asyncio.Transport)
+        link = self._new_link(write, writer.transport)
         try:
             while data := await reader.read(1 << 18):
                 self._hear(link, data)
@@ -207,7 +213,7 @@ class ScriptedPeer:
             while True:
                 await socket.send(await unsent.get())
 
-        link = self._new_link(unsent.put_nowait, socket.transport.abort)
+        link = self._new_link(unsent.put_nowait, socket.transport)
         sender = asyncio.create_task(send())
         try:
             async for data in socket:

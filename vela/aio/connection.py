@@ -34,6 +34,7 @@ __all__ = ["Connection", "OpenChannel"]
 log = logging.getLogger(__name__)
 
 _SILENT_INTERVALS: Final = 2  # a connection that was silent for so many keep-alive intervals is dead
+_CLOSE_TIMEOUT_S: Final = 2.0
 
 OpenChannel = Callable[["Connection"], Awaitable[ByteChannel]]
 
@@ -150,10 +151,14 @@ class Connection:
             raise ErrorGettingAuthenticationData(f"the credentials could not be had: {error!r}") from error
 
     async def close(self) -> None:
-        """Sends what is unsent and closes; returns when that is done. May be called twice."""
+        """Sends what is unsent and closes; returns when that is done, at the latest after two seconds.
+
+        May be called twice.
+        """
         if self._channel is not None and self._error is None:
             self._flush()
             self._channel.close()
+            self._loop.call_later(_CLOSE_TIMEOUT_S, self._channel.abort)  # a peer that reads nothing more
             self._lose(AlreadyClosed("the connection was closed by this client"), abort=False)
         await asyncio.shield(self._lost)
 

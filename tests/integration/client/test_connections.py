@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import tracemalloc
+import warnings
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -553,3 +554,39 @@ async def test_what_is_asked_without_waiting_is_sent_in_order_and_answered(peer:
 
 def commands_that_must_not_be_built(_request_id: int) -> bytes:
     raise AssertionError("nothing is asked of a connection that is lost")
+
+
+async def test_closing_does_not_wait_for_a_peer_that_reads_nothing_more(
+    peer: ScriptedPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vela.aio.connection._CLOSE_TIMEOUT_S", 0.1)
+    async with Client(peer.url) as client:
+        connection = await client.connection_for(TOPIC)
+        peer.link.stop_reading()
+        for sequence_id in range(30):
+            connection.write(*commands.send(1, sequence_id, bytes(900_000)))
+        await until(lambda: not connection.writable, "full buffers")
+        waiting = asyncio.create_task(connection.until_writable())
+        async with asyncio.timeout(3):
+            await connection.close()
+            await waiting
+    assert connection.is_lost
+
+
+def test_a_client_whose_loop_is_gone_harms_nobody() -> None:
+    async def use() -> tuple[Client, Connection, ScriptedPeer]:
+        peer = ScriptedPeer()
+        await peer.listen()
+        client = Client(peer.url)
+        connection = await client.connection_for(TOPIC)
+        connection.consumers[1] = Sink()
+        return client, connection, peer
+
+    client, connection, _peer = asyncio.run(use())
+    connection.write(commands.ping())
+    asyncio.run(client.close())
+    assert client.is_closed
+    with warnings.catch_warnings():  # asyncio's own: transports that nobody closed
+        warnings.simplefilter("ignore", ResourceWarning)
+        del client, connection, _peer
+        gc.collect()

@@ -26,7 +26,7 @@ __all__ = ["WebSocketChannel", "open_websocket"]
 
 _MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 """Of a WebSocket message: the broker puts what it has into one. Pulsar's frames inside have their own limit."""
-_CLOSE_TIMEOUT_S: Final = 5.0
+_CLOSE_TIMEOUT_S: Final = 2.0
 _SERVER_ERROR: Final = 500  # from this HTTP status on another attempt may succeed
 _REFUSED: Final = {401: AuthenticationError, 403: AuthorizationError}
 _DATA: Final = frozenset((Opcode.BINARY, Opcode.CONT))
