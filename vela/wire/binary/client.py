@@ -12,6 +12,7 @@ from typing import Final
 from vela.wire.binary import commands
 from vela.wire.binary.fields import name_of, parse_command
 from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, FrameDecoder
+from vela.wire.binary.plain_replies import plain_reply
 from vela.wire.binary.replies import Connected, Refusal, Reply
 from vela.wire.binary.reply_decoding import decode_reply
 from vela.wire.binary.server import PROTOCOL_VERSION, ConnectionState
@@ -122,6 +123,9 @@ class ClientEngine:
             failure = error
         try:
             for frame in frames:
+                if self._state is ConnectionState.CONNECTED and (plain := plain_reply(frame)) is not None:
+                    replies.append(plain)
+                    continue
                 command = parse_command(frame.command)
                 if command.type not in self._accepts:
                     self._refuse(command)

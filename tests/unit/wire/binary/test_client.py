@@ -12,8 +12,10 @@ from vela.wire.binary import commands, replies
 from vela.wire.binary.client import DEFAULT_MAX_MESSAGE_BYTES, ClientEngine, ConnectionState
 from vela.wire.binary.enums import ServerError, SubType
 from vela.wire.binary.events import Connect, Schema
-from vela.wire.binary.frames import FRAME_PADDING_BYTES, payload_frame_head, simple_frame
-from vela.wire.binary.reply_decoding import _NEVER_ASKED
+from vela.wire.binary.fields import parse_command
+from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, payload_frame_head, simple_frame
+from vela.wire.binary.plain_replies import plain_reply
+from vela.wire.binary.reply_decoding import _NEVER_ASKED, decode_reply
 from vela.wire.binary.server import ServerEngine
 from vela.wire.errors import (
     FrameTooLarge,
@@ -361,6 +363,38 @@ def test_a_message_of_any_numbers_is_read_as_it_was_written(
             consumer_id, ledger_id, entry_id, partition, -1, redelivery_count, ack_set, epoch, entry
         )
     ]
+
+
+PLAIN = [
+    commands.message_head(3, 300, 7, -1, 0, None, 5),
+    commands.message_head(3, 2**62, 2**62, 4, 0, None, 5),
+    commands.message_head(200, -1, 7, 200, 3, 2**70, 5, 1),
+    commands.send_receipt(1, 5000, ledger_id=1 << 40, entry_id=128),
+    commands.send_receipt(1, -1, ledger_id=-1, entry_id=-1, highest_sequence_id=3),
+]
+
+
+@given(
+    st.sampled_from(PLAIN),
+    st.lists(st.tuples(st.integers(8, 60), st.integers(0, 255), st.booleans()), max_size=3),
+)
+def test_what_is_read_by_hand_is_what_protobuf_reads(
+    written: bytes, changes: list[tuple[int, int, bool]]
+) -> None:
+    command = bytearray(written[8:])
+    for at, byte, is_inserted in changes:
+        place = (at - 8) % len(command)
+        command[place : place + (not is_inserted)] = bytes((byte,))
+    frame = Frame(bytes(command), b"entry")
+    by_hand = plain_reply(frame)
+    if by_hand is not None:
+        assert by_hand == decode_reply(parse_command(frame.command), frame)
+        assert type(by_hand) is type(decode_reply(parse_command(frame.command), frame))
+
+
+@pytest.mark.parametrize(("index", "is_plain"), list(enumerate([True, True, False, True, False])))
+def test_usual_shapes_are_read_by_hand(index: int, is_plain: bool) -> None:
+    assert (plain_reply(Frame(PLAIN[index][8:], b"entry")) is not None) is is_plain
 
 
 @given(st.binary(max_size=300), st.lists(st.sampled_from(EVERY_REPLY), max_size=3))
