@@ -22,7 +22,7 @@ from vela.aio.pull_settings import PullSettings, pulled_topic
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
 from vela.core.pull_loop import PullLimits
-from vela.errors import AlreadyClosed, InvalidConfiguration, Timeout, VelaError
+from vela.errors import AlreadyClosed, ConsumerNotInitialized, InvalidConfiguration, Timeout, VelaError
 from vela.options import InitialPosition
 from vela.pull_message import PulledMessage
 
@@ -146,6 +146,7 @@ class PullConsumer:
         self._given_back: dict[PulledMessage, asyncio.TimerHandle] = {}
         self._resumed = asyncio.Event()
         self._resumed.set()
+        self._starting = asyncio.Lock()
         self._saving = asyncio.Lock()
         self._failure: VelaError | None = None
         self._is_started = False
@@ -159,14 +160,18 @@ class PullConsumer:
         Raises TopicNotFound, InvalidConfiguration for a queue that is not there, ConnectError, Timeout, what the offset
         store raises, AlreadyClosed. After an error it may be called again; `close` all the same.
         """
-        if self._is_closed:
-            raise AlreadyClosed("the consumer is closed")
-        if self._is_started:
-            return
-        self._pullers = {
-            queue: await self._opened(queue, self._initial_position) for queue in await self._queue_numbers()
-        }
-        await self._save()  # the place to come back to, also for a queue that begins at its end
+        async with self._starting:
+            self._require_open()
+            if not self._is_started:
+                self._pullers = {
+                    queue: await self._opened(queue, self._initial_position)
+                    for queue in await self._queue_numbers()
+                }
+                await self._save()  # the place to come back to, also for a queue that begins at its end
+                self._require_open()
+                self._begin()
+
+    def _begin(self) -> None:
         self._is_started = True
         self._tasks = [asyncio.create_task(self._commit_regularly())]
         if self._settings.queues is None:
@@ -179,7 +184,8 @@ class PullConsumer:
     async def close(self) -> None:
         """Stop pulling, let listeners that run come to their end, save the offsets. May be called twice.
 
-        What was received and not acknowledged comes again to whoever starts from these offsets.
+        What was received and not acknowledged comes again to whoever starts from these offsets. Raises what the store
+        raises: what has been acknowledged since the last save then comes again too.
         """
         if self._is_closed:
             return
@@ -189,10 +195,10 @@ class PullConsumer:
         for timer in self._given_back.values():
             timer.cancel()
         self._news.set()
-        if self._listener is not None:
-            await self._listener.stop()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
+            if self._listener is not None:
+                await self._listener.stop()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             if self._is_started:
                 await self._save()
         finally:
@@ -216,8 +222,8 @@ class PullConsumer:
     async def receive(self, timeout_millis: int | None = None) -> PulledMessage:
         """The next message. Safe to cancel: nothing is lost.
 
-        Raises Timeout, AlreadyClosed, and, for good, what the broker refuses the consumer with. With a listener
-        InvalidConfiguration.
+        Raises Timeout, AlreadyClosed, ConsumerNotInitialized before `start`; InvalidConfiguration with a listener, and,
+        for good, when the broker refuses the pulls as such.
         """
         if self._listener is not None:
             raise InvalidConfiguration("a consumer with a message_listener has no receive()")
@@ -292,8 +298,7 @@ class PullConsumer:
     async def next_message(self) -> PulledMessage:
         """`receive` without a limit, for listeners."""
         while True:
-            if self._is_closed:
-                raise AlreadyClosed("the consumer is closed")
+            self._require_open()
             while self._arrived:
                 message = self._arrived.popleft()
                 if self._is_unfinished(message):
@@ -301,11 +306,13 @@ class PullConsumer:
             if self._failure is not None:
                 raise self._failure
             if not self._is_started:
-                raise AlreadyClosed(
-                    "the consumer is not started: `async with consumer`, or `await consumer.start()`"
-                )
+                raise ConsumerNotInitialized("start the consumer: `async with`, or `await consumer.start()`")
             self._news.clear()
             await self._news.wait()
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise AlreadyClosed("the consumer is closed")
 
     # --- queues
 

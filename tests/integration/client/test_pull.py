@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -329,6 +330,49 @@ async def test_a_listener_may_be_a_plain_function_and_may_not_be_cut_short(
     assert offsets.saved == {(TOPIC, 0): 1}  # the second one was not begun
 
 
+async def test_as_many_calls_at_once_as_was_asked_for(peer: PullPeer, http: ScriptedHttp) -> None:
+    """In threads of their own: asyncio's default ones are few, and the application's."""
+    together = threading.Barrier(20)
+    passed: list[int] = []
+
+    def listen(pulling: PullConsumer, message: PulledMessage) -> None:
+        passed.append(together.wait(5))
+
+    peer.publish(*[b"x"] * 20)
+    async with consumer(http, message_listener=listen, listener_concurrency=20):
+        await until(lambda: len(passed) == 20, "all calls")
+
+
+async def test_a_listener_that_returns_an_awaitable_is_awaited(peer: PullPeer, http: ScriptedHttp) -> None:
+    heard = asyncio.Event()
+
+    async def said() -> None:
+        heard.set()
+
+    peer.publish(b"x")
+    async with consumer(http, message_listener=lambda pulling, message: said()):
+        await asyncio.wait_for(heard.wait(), 5)
+
+
+async def test_a_close_during_the_start_leaves_nothing_behind(peer: PullPeer, http: ScriptedHttp) -> None:
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: HttpRequest) -> Answer:
+        asked.set()
+        await may_answer.wait()
+        return await peer(request)
+
+    http.script = slow
+    pulling = consumer(http)
+    starting = asyncio.ensure_future(pulling.start())
+    await asked.wait()
+    await pulling.close()
+    may_answer.set()
+    with pytest.raises(errors.VelaError):
+        await starting
+    await until(lambda: http.open_connections == 0, "the connections to be closed")
+
+
 async def test_a_listener_may_close_its_consumer(peer: PullPeer, http: ScriptedHttp) -> None:
     closed = asyncio.Event()
 
@@ -370,9 +414,9 @@ async def test_iteration_ends_with_the_close_and_receivers_stand_in_line(
     peer: PullPeer, http: ScriptedHttp
 ) -> None:
     pulling = consumer(http)
-    with pytest.raises(errors.AlreadyClosed, match="not started"):
+    with pytest.raises(errors.ConsumerNotInitialized, match="start the consumer"):
         await pulling.receive()
-    await pulling.start()
+    await asyncio.gather(pulling.start(), pulling.start())
     waiting = [asyncio.ensure_future(pulling.receive()) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()
