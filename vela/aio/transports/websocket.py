@@ -26,6 +26,9 @@ __all__ = ["WebSocketChannel", "open_websocket"]
 
 _MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 """Of a WebSocket message: the broker puts what it has into one. Pulsar's frames inside have their own limit."""
+_MAX_SENT_BYTES: Final = 1024 * 1024
+"""Of a WebSocket message to the broker, which takes little more than one frame of Pulsar's at a time; how these are
+cut does not matter."""
 _CLOSE_TIMEOUT_S: Final = 2.0
 _SERVER_ERROR: Final = 500  # from this HTTP status on another attempt may succeed
 _REFUSED: Final = {401: AuthenticationError, 403: AuthorizationError}
@@ -112,10 +115,16 @@ class WebSocketChannel(asyncio.Protocol):
         self._receiver.on_resume()
 
     def write(self, data: bytes) -> None:
-        """See `ByteChannel`: one message."""
-        if self._engine.state is State.OPEN:
-            self._engine.send_binary(data)
-            self._send()
+        """See `ByteChannel`: one message, or several where the broker would not take one so large."""
+        engine = self._engine
+        if engine.state is not State.OPEN:
+            return
+        if len(data) <= _MAX_SENT_BYTES:
+            engine.send_binary(data)
+        else:
+            for start in range(0, len(data), _MAX_SENT_BYTES):
+                engine.send_binary(data[start : start + _MAX_SENT_BYTES])
+        self._send()
 
     def close(self) -> None:
         """See `ByteChannel`."""

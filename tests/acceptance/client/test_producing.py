@@ -1,0 +1,328 @@
+"""Publishing to a whole Vela, over TCP and over WebSocket; read back with Apache's client, unmodified."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import pulsar
+import pulsar.schema
+import pytest
+import pytest_asyncio
+
+from tests.support.vela import VelaProcess
+from vela import errors, schema
+from vela.aio.client import Client
+from vela.message import MessageId
+from vela.options import BatchingType, CompressionType, PartitionsRoutingMode, ProducerAccessMode
+
+RECEIVE_MS = 20_000
+T = TypeVar("T")
+
+
+@pytest.fixture
+def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(shared_vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    yield client
+    client.close()
+
+
+@pytest_asyncio.fixture
+async def client(service_url: str) -> AsyncIterator[Client]:
+    async with Client(service_url, initial_backoff_ms=20) as client:
+        yield client
+
+
+async def read_back(
+    apache: pulsar.Client, topic: str, count: int, pick: Callable[[pulsar.Message], T], **options: Any
+) -> list[T]:
+    """The messages of a topic from its beginning, and that there are no more."""
+
+    def receive() -> list[T]:
+        consumer = apache.subscribe(
+            topic, "reader", initial_position=pulsar.InitialPosition.Earliest, **options
+        )
+        found = [pick(consumer.receive(RECEIVE_MS)) for _ in range(count)]
+        with pytest.raises(pulsar.Timeout):
+            consumer.receive(200)
+        consumer.close()
+        return found
+
+    return await asyncio.to_thread(receive)
+
+
+def place(message: pulsar.Message) -> tuple[int, int, int]:
+    found = message.message_id()
+    return found.ledger_id(), found.entry_id(), found.batch_index()
+
+
+def placed(message_id: MessageId) -> tuple[int, int, int]:
+    return message_id.ledger_id(), message_id.entry_id(), message_id.batch_index()
+
+
+@pytest.mark.parametrize("batching", [True, False], ids=["batches", "single"])
+async def test_apaches_client_reads_all_that_a_message_carries(
+    apache: pulsar.Client, client: Client, topic: str, batching: bool
+) -> None:
+    producer = await client.create_producer(topic, batching_enabled=batching, batching_max_messages=4)
+    ids = await asyncio.gather(
+        *[
+            producer.send_async(
+                b"%d" % n,
+                {"n": str(n), "ü": "é"},
+                partition_key=f"key-{n}",
+                ordering_key="order",
+                event_timestamp=1000 + n,
+            )
+            for n in range(10)
+        ]
+    )
+    read = await read_back(
+        apache,
+        topic,
+        10,
+        lambda m: (
+            m.data(),
+            m.properties(),
+            m.partition_key(),
+            m.ordering_key(),
+            m.event_timestamp(),
+            m.producer_name(),
+            place(m),
+        ),
+    )
+    name = producer.producer_name()
+    assert read == [
+        (b"%d" % n, {"n": str(n), "ü": "é"}, f"key-{n}", "order", 1000 + n, name, placed(ids[n]))
+        for n in range(10)
+    ]
+    assert (ids[5].batch_index(), ids[5].batch_size()) == ((1, 4) if batching else (-1, 0))
+
+
+async def test_every_codec_is_read(apache: pulsar.Client, client: Client, topic: str) -> None:
+    expected = []
+    for codec in CompressionType:
+        for batching in (True, False):
+            producer = await client.create_producer(topic, compression_type=codec, batching_enabled=batching)
+            payloads = [f"{codec.name} {batching} the same words {n}".encode() * 20 for n in range(3)]
+            await asyncio.gather(*[producer.send_async(payload) for payload in payloads])
+            expected += payloads
+    assert await read_back(apache, topic, len(expected), lambda m: m.data()) == expected
+
+
+@pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.ZSTD])
+async def test_large_messages_travel_in_chunks(
+    apache: pulsar.Client, client: Client, topic: str, codec: CompressionType
+) -> None:
+    producer = await client.create_producer(topic, chunking_enabled=True, compression_type=codec)
+    payloads = [os.urandom(size) for size in (11_000_000, 10, 6_000_000)]
+    ids = await asyncio.gather(*[producer.send_async(payload, {"n": "1"}) for payload in payloads])
+    first = ids[0].first_chunk()
+    assert first is not None
+    assert ids[0].entry_id() - first.entry_id() == 2
+    assert ids[1].first_chunk() is None
+    assert await read_back(apache, topic, 3, lambda m: m.data()) == payloads
+
+
+async def test_without_chunking_a_large_message_is_refused_here(client: Client, topic: str) -> None:
+    producer = await client.create_producer(topic)
+    with pytest.raises(errors.MessageTooBig):
+        await producer.send(bytes(6_000_000))
+    await producer.send(b"small")
+
+
+async def test_key_based_batches_hold_one_key_each(apache: pulsar.Client, client: Client, topic: str) -> None:
+    producer = await client.create_producer(topic, batching_enabled=True, batching_type=BatchingType.KeyBased)
+    await asyncio.gather(*[producer.send_async(b"%d" % n, partition_key="abc"[n % 3]) for n in range(9)])
+    read = await read_back(apache, topic, 9, lambda m: (m.partition_key(), m.data(), place(m)[1]))
+    entries: dict[int, set[str]] = {}
+    for key, _, entry in read:
+        entries.setdefault(entry, set()).add(key)
+    assert sorted("".join(keys) for keys in entries.values()) == ["a", "b", "c"]
+    for key, expected in (("a", b"036"), ("b", b"147"), ("c", b"258")):
+        assert b"".join(data for of, data, _ in read if of == key) == expected
+
+
+async def test_a_null_value_and_a_schema_are_read(apache: pulsar.Client, client: Client, topic: str) -> None:
+    class Order(schema.Record):
+        number = schema.Integer()
+
+    producer = await client.create_producer(topic, schema=schema.JsonSchema(Order))
+    await producer.send(Order(number=7), partition_key="k")
+    await producer.send(None, partition_key="k")
+    with pytest.raises(TypeError):
+        await producer.send(b"not an order")
+
+    class ApachesOrder(pulsar.schema.Record):  # type: ignore[misc]  # the client has no types
+        number = pulsar.schema.Integer()
+
+    ApachesOrder.__name__ = "Order"
+    read = await read_back(
+        apache,
+        topic,
+        2,
+        lambda m: (None if m.data() == b"" else m.value().number, m.schema_version()),
+        schema=pulsar.schema.JsonSchema(ApachesOrder),
+    )
+    assert [value for value, _ in read] == [7, None]
+    assert read[0][1] == "\0" * 8
+
+
+# --- partitions
+
+
+async def test_keys_live_where_apaches_client_puts_them(
+    shared_vela: VelaProcess, apache: pulsar.Client, client: Client, topic: str
+) -> None:
+    shared_vela.manage("createtopic", topic, "--partitions", "7")
+    keys = [f"order-{n}" for n in range(40)] + ["a", "ключ", "日本語", "x" * 50]
+
+    def by_apache() -> list[int]:
+        producer = apache.create_producer(topic)
+        found = [producer.send(b"x", partition_key=key).partition() for key in keys]
+        producer.close()
+        return found
+
+    expected = await asyncio.to_thread(by_apache)
+    producer = await client.create_producer(topic)
+    ids = await asyncio.gather(*[producer.send_async(b"x", partition_key=key) for key in keys])
+    assert [each.partition() for each in ids] == expected
+    assert len(set(expected)) == 7
+
+
+async def test_partitions_take_turns_and_grow(shared_vela: VelaProcess, client: Client, topic: str) -> None:
+    shared_vela.manage("createtopic", topic, "--partitions", "2")
+    producer = await client.create_producer(topic, partitions_update_interval_seconds=0.05)
+    single = await client.create_producer(
+        topic,
+        message_routing_mode=PartitionsRoutingMode.UseSinglePartition,
+        lazy_start_partitioned_producers=True,
+        batching_enabled=True,
+    )
+    ids = await asyncio.gather(*[producer.send_async(b"x") for _ in range(4)])
+    assert sorted(each.partition() for each in ids) == [0, 0, 1, 1]
+    ids = await asyncio.gather(*[single.send_async(b"x") for _ in range(4)])
+    assert len({each.partition() for each in ids}) == 1
+    await asyncio.to_thread(shared_vela.manage, "updatepartitions", topic, "3", "--yes")
+    seen: set[int] = set()
+
+    async with asyncio.timeout(10):
+        while seen != {0, 1, 2}:
+            seen.add((await producer.send(b"x")).partition())
+
+
+# --- deduplication and access
+
+
+@pytest.mark.parametrize("batching", [True, False], ids=["batches", "single"])
+async def test_what_is_sent_again_is_stored_once(
+    shared_vela: VelaProcess, apache: pulsar.Client, client: Client, topic: str, batching: bool
+) -> None:
+    shared_vela.manage("createtopic", topic)
+    shared_vela.manage("setpolicy", topic, "deduplication=true", "--yes")
+    for first, end, expected_last in ((0, 30, -1), (20, 50, 290), (50, 60, 490)):
+        producer = await client.create_producer(
+            topic, "reader-of-a-file", batching_enabled=batching, batching_max_messages=7
+        )
+        assert producer.last_sequence_id() == expected_last
+        ids = await asyncio.gather(
+            *[producer.send_async(b"%d" % n, sequence_id=n * 10) for n in range(first, end)]
+        )
+        assert producer.last_sequence_id() == (end - 1) * 10
+        assert [each.ledger_id() >= 0 for each in ids] == [n * 10 > expected_last for n in range(first, end)]
+        await producer.close()
+    assert await read_back(apache, topic, 60, lambda m: m.data()) == [b"%d" % n for n in range(60)]
+
+
+async def test_links_that_break_lose_and_double_nothing(
+    shared_vela: VelaProcess, apache: pulsar.Client, client: Client, topic: str
+) -> None:
+    shared_vela.manage("createtopic", topic)
+    shared_vela.manage("setpolicy", topic, "deduplication=true", "--yes")
+    producer = await client.create_producer(topic, batching_enabled=True, batching_max_messages=5)
+    breaking = True
+
+    async def break_links() -> None:
+        while breaking:
+            await asyncio.sleep(0.05)
+            for connection in client.pool.connections:
+                connection.abort(errors.ConnectError("by the test"))
+
+    breaker = asyncio.create_task(break_links())
+    for n in range(2000):
+        # One at a time at the end of each hundred, so that links break at every stage.
+        sending = producer.send_async(b"%d" % n)
+        if n % 100 == 99:
+            await sending
+    await producer.flush()
+    breaking = False
+    await breaker
+    assert await read_back(apache, topic, 2000, lambda m: m.data()) == [b"%d" % n for n in range(2000)]
+
+
+async def test_access_modes(service_url: str, client: Client, topic: str) -> None:
+    mode = ProducerAccessMode
+    owner = await client.create_producer(topic, access_mode=mode.Exclusive)
+    with pytest.raises(errors.ProducerFenced):
+        await client.create_producer(topic, access_mode=mode.Exclusive)
+    with pytest.raises(errors.ProducerBusy):
+        await client.create_producer(topic)
+    async with Client(service_url) as other:
+        waiting = asyncio.ensure_future(
+            other.create_producer(topic, access_mode=mode.WaitForExclusive, send_timeout_millis=1000)
+        )
+        await owner.send(b"1")
+        assert not waiting.done()
+        await owner.close()
+        second = await asyncio.wait_for(waiting, 20)
+        await second.send(b"3")
+        third = await client.create_producer(topic, access_mode=mode.ExclusiveWithFencing)
+        await third.send(b"4")
+        with pytest.raises(errors.Timeout):  # it stands in line again
+            await second.send(b"too late")
+        assert not second.is_connected()
+        await third.close()
+        fourth = await client.create_producer(topic, access_mode=mode.ExclusiveWithFencing)
+        await fourth.send(b"5")
+
+
+async def test_an_exclusive_producer_is_fenced_by_one_that_fences(client: Client, topic: str) -> None:
+    mode = ProducerAccessMode
+    first = await client.create_producer(topic, access_mode=mode.Exclusive)
+    await first.send(b"1")
+    second = await client.create_producer(topic, access_mode=mode.ExclusiveWithFencing)
+    with pytest.raises(errors.ProducerFenced):
+        await asyncio.wait_for(first.send(b"too late"), 10)
+    await second.send(b"2")
+
+
+async def test_an_exclusive_producer_comes_back_to_its_topic(client: Client, topic: str) -> None:
+    producer = await client.create_producer(topic, access_mode=ProducerAccessMode.Exclusive)
+    for n in range(3):
+        await producer.send(b"%d" % n)
+        for connection in client.pool.connections:
+            connection.abort(errors.ConnectError("by the test"))
+    await producer.send(b"still here")
+
+
+async def test_a_terminated_topic_ends_its_producers(
+    shared_vela: VelaProcess, client: Client, topic: str
+) -> None:
+    producer = await client.create_producer(topic, batching_enabled=True)
+    await producer.send(b"last")
+    await asyncio.to_thread(shared_vela.manage, "topic", "terminate", topic, "--yes")
+    with pytest.raises(errors.TopicTerminated):
+        await asyncio.wait_for(producer.send(b"too late"), 10)
+    with pytest.raises(errors.TopicTerminated):
+        await client.create_producer(topic)
+
+
+async def test_a_delayed_message_waits(apache: pulsar.Client, client: Client, topic: str) -> None:
+    producer = await client.create_producer(topic, batching_enabled=True)
+    await producer.send(b"later", deliver_after=timedelta(milliseconds=1500))
+    await producer.send(b"now")
+    read = await read_back(apache, topic, 2, lambda m: m.data(), consumer_type=pulsar.ConsumerType.Shared)
+    assert read == [b"now", b"later"]
