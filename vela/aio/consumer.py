@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from vela.aio.ack_sender import DONE
 from vela.aio.ack_side import AckSide
 from vela.aio.attachment import Attachment
 from vela.aio.consumer_events import EventCaller
@@ -297,8 +296,7 @@ class Consumer:
 
         See `AckSide.negative_acknowledge`.
         """
-        self.acks.negative_acknowledge(message)
-        return DONE
+        return self.acks.negative_acknowledge(message)
 
     def redeliver_unacknowledged_messages(self) -> None:
         """Have everything delivered again that is not acknowledged. Returns at once; safe to repeat.

@@ -180,15 +180,18 @@ class Intake:
     def _discard(self, connection: Connection, reply: replies.Message, damage: Damaged) -> None:
         """One ack with the reason, on the connection that delivered it, not waited for (S0.18)."""
         owner = self._owner
-        log.warning(
-            "%s: entry %s:%s is thrown away as %s: %s",
-            self._topic,
-            reply.ledger_id,
-            reply.entry_id,
-            damage.reason.name,
-            damage,
-        )
         owner.counters.discards[damage.reason] += 1
+        count = owner.counters.discards[damage.reason]
+        if _is_worth_a_line(count):
+            log.warning(
+                "%s: entry %s:%s is thrown away as %s: %s (%d so far)",
+                self._topic,
+                reply.ledger_id,
+                reply.entry_id,
+                damage.reason.name,
+                damage,
+                count,
+            )
         owner.counters.receives_failed += 1
         owner.acks.discard(reply.ledger_id, reply.entry_id, damage.reason)
         settled = damage.reason is not ValidationError.DECRYPTION_ERROR and _settles_discards(connection)
@@ -218,13 +221,16 @@ class Intake:
             self._owner.counters.messages_delivered += 1
             self._owner.show([message], False)
             return
-        log.warning(
-            "%s: entry %s:%s stays unacknowledged, it cannot be decrypted: %s",
-            self._topic,
-            reply.ledger_id,
-            reply.entry_id,
-            error,
-        )
+        count = self._owner.counters.undecryptable_entries
+        if _is_worth_a_line(count):
+            log.warning(
+                "%s: entry %s:%s stays unacknowledged, it cannot be decrypted: %s (%d so far)",
+                self._topic,
+                reply.ledger_id,
+                reply.entry_id,
+                error,
+                count,
+            )
         self._owner.acks.taken(message)  # so that the ack timeout, if there is one, asks for it again
         self._owner.give_back(error.charged)
 
@@ -289,6 +295,11 @@ class Intake:
 
 def _settles_discards(connection: Connection) -> bool:
     return connection.server_version.startswith(_SETTLES_DISCARDS)
+
+
+def _is_worth_a_line(count: int) -> bool:
+    """The 1st, 2nd, 4th, 8th … of a kind: a producer that went wrong must not fill the log of its consumers."""
+    return count & (count - 1) == 0
 
 
 def _bits(bodies: list[Body]) -> int:

@@ -1,0 +1,1 @@
+"""Consumers against a whole Vela, over TCP and over WebSocket."""

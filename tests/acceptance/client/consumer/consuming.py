@@ -1,0 +1,105 @@
+"""What these tests do again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pulsar
+
+from tests.acceptance.client.publishing import publish_entries
+from tests.support.broker_harness import rows
+from tests.support.vela import VelaProcess
+from tests.unit.client.entries import batch, single
+from vela.aio.client import Client
+from vela.aio.consumer import Consumer
+from vela.message import Message
+
+__all__ = [
+    "QUIET_MS",
+    "all_acknowledged",
+    "becomes",
+    "broker_has_permits",
+    "data",
+    "numbers",
+    "publish",
+    "publish_with_apache",
+    "take",
+]
+
+QUIET_MS = 300  # long enough for what would come
+
+
+async def publish_with_apache(
+    apache: pulsar.Client, topic: str, payloads: Sequence[bytes], **options: Any
+) -> None:
+    def send() -> None:
+        producer = apache.create_producer(topic, **options)
+        for payload in payloads:
+            producer.send_async(payload, lambda result, message_id: None)
+        producer.flush()
+        producer.close()
+
+    await asyncio.to_thread(send)
+
+
+async def publish(client: Client, topic: str, payloads: Sequence[bytes], *, size: int = 0) -> None:
+    """One by one, or in batches of `size`."""
+    if size:
+        parts = [list(payloads[start : start + size]) for start in range(0, len(payloads), size)]
+        await publish_entries(client, topic, *((batch(part), len(part)) for part in parts))
+    else:
+        await publish_entries(client, topic, *((single(payload), 1) for payload in payloads))
+
+
+async def take(consumer: Consumer, count: int, *, acknowledge: bool = True) -> list[Message]:
+    found: list[Message] = []
+    async with asyncio.timeout(20):
+        while len(found) < count:
+            message = await consumer.receive()
+            if acknowledge:
+                consumer.acknowledge(message)
+            found.append(message)
+    return found
+
+
+def data(messages: Sequence[Message]) -> list[bytes]:
+    return [message.data() for message in messages]
+
+
+async def broker_has_permits(vela: VelaProcess, consumer: Consumer, size: int) -> None:
+    """The broker's permits, and those that the consumer owes it, make up the queue's size."""
+
+    def found() -> list[tuple[Any, ...]]:
+        return rows(
+            vela.database_url,
+            "SELECT permits, unacked_messages FROM vela_consumer_session WHERE name = %s",
+            consumer.consumer_name(),
+        )
+
+    async def settled() -> bool:
+        return await asyncio.to_thread(found) == [(size - consumer._window.owed, 0)]
+
+    await becomes(settled, f"{size} permits")
+
+
+async def all_acknowledged(consumer: Consumer) -> bool:
+    found = await consumer.last_message()
+    return found.mark_delete is not None and (found.mark_delete.ledger_id, found.mark_delete.entry_id) >= (
+        found.last.ledger_id,
+        found.last.entry_id,
+    )
+
+
+async def becomes(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Wait for a condition that has to be asked for."""
+    for _ in range(500):
+        if await condition():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def numbers(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
