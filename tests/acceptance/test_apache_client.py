@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pulsar
 import pytest
 
+from tests.support.raw_pulsar import RawPulsar
 from tests.support.vela import VelaProcess
+from vela.wire.binary import commands
+from vela.wire.binary.enums import SubType
+from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 RECEIVE_MS = 20_000
 QUIET_MS = 1_500
+QUEUE = 10
 
 
 @pytest.fixture
@@ -166,6 +172,76 @@ def test_batch_index_acks_outlive_the_consumer(client: pulsar.Client, topic: str
     consumer = subscribe()
     assert [message.data() for message in receive(consumer, 7)] == [b"%d" % number for number in range(3, 10)]
     assert_silent(consumer)
+
+
+def within(call: Callable[[], pulsar.Message], seconds: float = RECEIVE_MS / 1000) -> pulsar.Message:
+    """Without a queue the client takes no timeout, so the call is another thread's."""
+    answer: list[pulsar.Message] = []
+    thread = threading.Thread(target=lambda: answer.append(call()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert answer, "no message came"
+    return answer[0]
+
+
+def test_s2_4_without_a_queue_a_busy_consumer_holds_one_message_and_others_get_the_rest(
+    client: pulsar.Client, topic: str
+) -> None:
+    kind = pulsar.ConsumerType.Shared
+    busy, free = (client.subscribe(topic, "s", consumer_type=kind, receiver_queue_size=0) for _ in range(2))
+    publish(client.create_producer(topic, batching_enabled=False), [b"%d" % number for number in range(10)])
+    held = within(busy.receive)
+    rest = []
+    for _ in range(9):
+        message = within(free.receive)
+        free.acknowledge(message)
+        rest.append(message.data())
+    assert sorted([held.data(), *rest]) == [b"%d" % number for number in range(10)]
+    busy.close()  # what it held, and nothing else, goes to the other
+    assert within(free.receive).data() == held.data()
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover", "KeyShared"])
+def test_s0_50_without_a_queue_messages_come_one_by_one_on_every_type(
+    client: pulsar.Client, topic: str, kind: str
+) -> None:
+    consumer_type = pulsar.ConsumerType.__members__[kind]
+    consumer = client.subscribe(topic, "s", consumer_type=consumer_type, receiver_queue_size=0)
+    publish(client.create_producer(topic, batching_enabled=False), [b"%d" % number for number in range(5)])
+    for number in range(5):
+        message = within(consumer.receive)
+        assert message.data() == b"%d" % number
+        consumer.acknowledge(message)
+
+
+def test_a_lower_priority_gets_what_the_higher_has_no_permits_for(
+    vela: VelaProcess, client: pulsar.Client, topic: str
+) -> None:
+    """This client has no option for a level: it is always of the best one, 0, beside a peer of level 1."""
+    with RawPulsar(vela.pulsar_url) as peer:
+        peer.subscribe(topic, priority=1)
+        peer.tell(commands.flow(1, 100))
+        best = client.subscribe(
+            topic, "s", consumer_type=pulsar.ConsumerType.Shared, receiver_queue_size=QUEUE
+        )
+        publish(client.create_producer(topic, batching_enabled=False), [b"%d" % at for at in range(30)])
+        sent = [peer.hear() for _ in range(30 - QUEUE)]
+        assert {each.type for each in sent if each is not None} == {BaseCommand.MESSAGE}
+        assert [message.data() for message in receive(best, QUEUE)] == [b"%d" % at for at in range(QUEUE)]
+
+
+def test_the_best_priority_takes_over_a_failover_subscription(
+    vela: VelaProcess, client: pulsar.Client, topic: str
+) -> None:
+    with RawPulsar(vela.pulsar_url) as peer:
+        peer.subscribe(topic, type_=SubType.FAILOVER, priority=1)
+        assert peer.active_change() is True
+        best = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Failover, consumer_name="z")
+        assert peer.active_change() is False
+        publish(client.create_producer(topic), [b"%d" % number for number in range(20)])
+        assert [message.data() for message in receive(best, 20)] == [b"%d" % number for number in range(20)]
+        best.close()
+        assert peer.active_change() is True
 
 
 def test_cumulative_ack_and_redeliver_on_exclusive(client: pulsar.Client, topic: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pulsar
 import pulsar.schema
@@ -120,6 +122,33 @@ def test_large_messages_travel_in_chunks(client: pulsar.Client, topic: str) -> N
         consumer.acknowledge(message)
 
 
+def test_on_shared_each_large_message_is_one_consumers_whole(client: pulsar.Client, topic: str) -> None:
+    kind = pulsar.ConsumerType.Shared
+    consumers = [client.subscribe(topic, "s", consumer_type=kind) for _ in range(3)]
+    payloads = [bytes([number]) * 11_000_000 for number in range(6)]
+    producers = [
+        client.create_producer(topic, chunking_enabled=True, batching_enabled=False) for _ in range(2)
+    ]
+    for at, payload in enumerate(payloads):  # of two producers at once: their chunks lie between each other's
+        producers[at % 2].send_async(payload, lambda *_: None)
+    for producer in producers:
+        producer.flush()
+    came: list[bytes] = []
+
+    def look() -> bool:
+        for consumer in consumers:
+            with contextlib.suppress(pulsar.Timeout):
+                message = consumer.receive(100)
+                consumer.acknowledge(message)
+                came.append(message.data())
+        return len(came) >= len(payloads)
+
+    wait_until(look, "all chunks of each message at one consumer", timeout_s=30)
+    assert sorted(came) == payloads
+    with pytest.raises(pulsar.Timeout):
+        consumers[0].receive(500)
+
+
 class OrderV1(pulsar.schema.Record):  # type: ignore[misc]  # the client has no types
     number = pulsar.schema.Integer()
 
@@ -136,8 +165,8 @@ class OrderV3(pulsar.schema.Record):  # type: ignore[misc]
 OrderV2.__name__ = OrderV3.__name__ = "OrderV1"  # versions of one record
 
 
-def test_schemas_are_versioned_checked_and_read(client: pulsar.Client, topic: str) -> None:
-    kind = pulsar.schema.JsonSchema
+@pytest.mark.parametrize("kind", [pulsar.schema.JsonSchema, pulsar.schema.AvroSchema])
+def test_schemas_are_versioned_checked_and_read(client: pulsar.Client, topic: str, kind: Any) -> None:
     producer = client.create_producer(topic, schema=kind(OrderV1))
     consumer = client.subscribe(topic, "s", schema=kind(OrderV1))
     producer.send(OrderV1(number=7))
@@ -151,6 +180,24 @@ def test_schemas_are_versioned_checked_and_read(client: pulsar.Client, topic: st
             client.create_producer(topic, schema=refused)
         with pytest.raises(pulsar.IncompatibleSchema):
             client.subscribe(topic, "other", schema=refused)
+
+
+def test_an_older_avro_message_is_read_by_the_schema_it_was_written_with(
+    client: pulsar.Client, topic: str
+) -> None:
+    """Avro's bytes say nothing of themselves: the client asks the broker for the writer's version."""
+    avro = pulsar.schema.AvroSchema
+    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
+    client.create_producer(topic, schema=avro(OrderV1)).send(OrderV1(number=7))
+    client.create_producer(topic, schema=avro(OrderV2)).send(OrderV2(number=8, note="x"))
+    consumer.close()
+    newer = client.subscribe(topic, "s", schema=avro(OrderV2))
+    values = [newer.receive(RECEIVE_MS).value() for _ in range(2)]
+    assert [(value.number, value.note) for value in values] == [(7, None), (8, "x")]
+    older = client.subscribe(
+        topic, "t", schema=avro(OrderV1), initial_position=pulsar.InitialPosition.Earliest
+    )
+    assert [older.receive(RECEIVE_MS).value().number for _ in range(2)] == [7, 8]
 
 
 def test_a_primitive_schema(client: pulsar.Client, topic: str) -> None:

@@ -71,7 +71,9 @@ class RawPulsar:
         """PRODUCER."""
         self.ask("PRODUCER_SUCCESS", commands.producer(topic, producer_id=producer_id, request_id=1))
 
-    def subscribe(self, topic: str, subscription: str = "s", *, type_: SubType = SubType.SHARED) -> None:
+    def subscribe(
+        self, topic: str, subscription: str = "s", *, type_: SubType = SubType.SHARED, priority: int = 0
+    ) -> None:
         """SUBSCRIBE as consumer 1, from the beginning."""
         self.ask(
             "SUCCESS",
@@ -82,8 +84,16 @@ class RawPulsar:
                 consumer_id=1,
                 request_id=2,
                 initial_position=InitialPosition.EARLIEST,
+                priority=priority,
             ),
         )
+
+    def active_change(self) -> bool:
+        """What a Failover consumer is told next."""
+        command = self.hear()
+        assert command is not None
+        assert command.type == BaseCommand.ACTIVE_CONSUMER_CHANGE, command
+        return command.active_consumer_change.is_active
 
     def until_closed(self) -> list[BaseCommand]:
         """Everything the broker still says before it closes."""
