@@ -9,9 +9,10 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 
+from vela.aio.credentials import credentials_of
+from vela.aio.requests import Request, Requests, failed
 from vela.aio.sinks import ConsumerSink, ProducerSink
 from vela.aio.transports.channel import HIGH_WATER_BYTES, ByteChannel
 from vela.authentication import Authentication
@@ -21,7 +22,6 @@ from vela.errors import (
     ErrorGettingAuthenticationData,
     HandshakeError,
     ReadError,
-    Timeout,
     VelaError,
     from_server_error,
 )
@@ -37,15 +37,6 @@ _SILENT_INTERVALS: Final = 2  # a connection that was silent for so many keep-al
 _CLOSE_TIMEOUT_S: Final = 2.0
 
 OpenChannel = Callable[["Connection"], Awaitable[ByteChannel]]
-
-
-@dataclass(slots=True)
-class _Pending:
-    """A request that awaits its answer."""
-
-    answer: asyncio.Future[replies.Answer]
-    deadline: asyncio.TimerHandle | None
-    on_queued: Callable[[], None] | None
 
 
 class Connection:
@@ -74,8 +65,7 @@ class Connection:
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._error: VelaError | None = None  # why it is lost
-        self._requests: dict[int, _Pending] = {}
-        self._last_request_id = 0
+        self._requests = Requests(name, self._loop)
         self._out: list[bytes] = []  # written in this turn of the loop
         self._out_bytes = 0
         self._paused = False  # by the channel
@@ -110,8 +100,6 @@ class Connection:
         """The lower of the two peers'."""
         return self._engine.protocol_version
 
-    # --- opening and closing
-
     async def open(
         self, open_channel: OpenChannel, *, proxy_to_broker_url: str | None, keep_alive_interval_s: float
     ) -> None:
@@ -120,7 +108,7 @@ class Connection:
         Raises OSError, ConnectError, AuthenticationError or what else the broker refuses with.
         """
         try:
-            data = await self._credentials()
+            data = await credentials_of(self._authentication)
             channel = await open_channel(self)
             if self._error is not None:  # the peer spoke, or went, before it was asked
                 channel.abort()
@@ -142,13 +130,6 @@ class Connection:
         self._keep_alive = self._loop.call_later(
             keep_alive_interval_s, self._check_alive, keep_alive_interval_s
         )
-
-    async def _credentials(self) -> bytes:
-        try:
-            data = self._authentication.data()
-            return data if isinstance(data, bytes) else await data
-        except Exception as error:
-            raise ErrorGettingAuthenticationData(f"the credentials could not be had: {error!r}") from error
 
     async def close(self) -> None:
         """Sends what is unsent and closes; returns when that is done, at the latest after two seconds.
@@ -188,9 +169,7 @@ class Connection:
         self._tell_all(error)
 
     def _tell_all(self, error: VelaError) -> None:
-        requests, self._requests = self._requests, {}
-        for pending in requests.values():
-            _settle(pending, error)
+        self._requests.fail_all(error)
         sinks: list[ConsumerSink | ProducerSink] = [*self.consumers.values(), *self.producers.values()]
         self.consumers.clear()
         self.producers.clear()
@@ -205,8 +184,6 @@ class Connection:
     def _set_lost(self) -> None:
         if not self._lost.done():
             self._lost.set_result(None)
-
-    # --- writing
 
     def write(self, *parts: bytes) -> None:
         """Sends bytes of whole frames, in order; never waits. Vanishes when the connection is lost.
@@ -257,12 +234,9 @@ class Connection:
         self._paused = False
         self._set_writable()
 
-    # --- requests
-
     def next_request_id(self) -> int:
         """A number no other request on this connection has."""
-        self._last_request_id += 1
-        return self._last_request_id
+        return self._requests.next_id()
 
     async def request(
         self,
@@ -279,12 +253,12 @@ class Connection:
         answered until its turn has come, however long that takes; `on_queued` is called when it is queued.
         """
         if self._error is not None:
-            raise self._error
-        request_id, pending = self._send_request(build, timeout_s, on_queued)
+            raise self._error.with_traceback(None)
+        request = self._begin(build, timeout_s, on_queued)
         try:
-            return await pending.answer
+            return await request.answer
         finally:
-            self._forget_request(request_id, pending)
+            self._requests.end(request)
 
     def ask(
         self, build: Callable[[int], bytes], *, timeout_s: float | None
@@ -293,53 +267,22 @@ class Connection:
         among other writes is known. The future holds what `request` would raise; nobody needs to look at it.
         """
         if self._error is not None:
-            failed: asyncio.Future[replies.Answer] = self._loop.create_future()
-            _fail(failed, self._error)
-            return failed
-        request_id, pending = self._send_request(build, timeout_s)
-        pending.answer.add_done_callback(lambda _: self._forget_request(request_id, pending))
-        return pending.answer
+            return failed(self._loop, self._error)
+        request = self._begin(build, timeout_s)
+        request.answer.add_done_callback(lambda _: self._requests.end(request))
+        return request.answer
 
-    def _send_request(
+    def _begin(
         self,
         build: Callable[[int], bytes],
         timeout_s: float | None,
         on_queued: Callable[[], None] | None = None,
-    ) -> tuple[int, _Pending]:
-        request_id = self.next_request_id()
+    ) -> Request:
+        request_id = self._requests.next_id()
         frame = build(request_id)
-        pending = _Pending(self._loop.create_future(), None, on_queued)
-        if timeout_s is not None:
-            pending.deadline = self._loop.call_later(timeout_s, self._time_out, request_id, timeout_s)
-        self._requests[request_id] = pending
+        request = self._requests.begin(request_id, timeout_s, on_queued)
         self.write(frame)
-        return request_id, pending
-
-    def _forget_request(self, request_id: int, pending: _Pending) -> None:
-        if pending.deadline is not None:
-            pending.deadline.cancel()
-        self._requests.pop(request_id, None)
-
-    def _time_out(self, request_id: int, timeout_s: float) -> None:
-        if (pending := self._requests.pop(request_id, None)) is not None:
-            _settle(pending, Timeout(f"{self.name} did not answer within {timeout_s:g} s"))
-
-    def _answered(self, reply: replies.Answer) -> None:
-        pending = self._requests.get(reply.request_id)
-        if pending is None:  # cancelled, or timed out
-            log.debug("%s: late answer %s", self.name, reply)
-            return
-        if isinstance(reply, replies.Refusal):
-            _settle(pending, from_server_error(reply.code, reply.message))
-        elif isinstance(reply, replies.ProducerSuccess) and not reply.ready:
-            if pending.deadline is not None:
-                pending.deadline.cancel()
-            if pending.on_queued is not None:
-                pending.on_queued()
-        elif not pending.answer.done():
-            pending.answer.set_result(reply)
-
-    # --- reading
+        return request
 
     def on_bytes(self, data: bytes) -> None:
         """See `ByteReceiver`."""
@@ -415,7 +358,7 @@ class Connection:
             case replies.Message() | replies.Receipt():
                 raise AssertionError("handled above")
             case _:
-                self._answered(reply)
+                self._requests.answered(reply)
 
     def _refuses_connection(self, refusal: replies.Refusal) -> bool:
         return refusal.request_id == commands.NO_REQUEST or not self._connected.done()
@@ -436,13 +379,11 @@ class Connection:
 
     async def _answer_challenge(self, challenge: replies.AuthChallenge) -> None:
         try:
-            data = await self._credentials()
+            data = await credentials_of(self._authentication)
         except ErrorGettingAuthenticationData as error:
             self.abort(error)
             return
         self.write(self._engine.auth_response(challenge.auth_method or self._authentication.method, data))
-
-    # --- keep-alive
 
     def _check_alive(self, interval_s: float) -> None:
         now = self._loop.time()
@@ -453,13 +394,3 @@ class Connection:
             return
         self.write(commands.ping())
         self._keep_alive = self._loop.call_at(min(now + interval_s, dead_at), self._check_alive, interval_s)
-
-
-def _settle(pending: _Pending, error: VelaError) -> None:
-    _fail(pending.answer, error)
-
-
-def _fail(answer: asyncio.Future[replies.Answer], error: VelaError) -> None:
-    if not answer.done():
-        answer.set_exception(error)
-        answer.exception()  # its waiter may be gone

@@ -12,10 +12,11 @@ from vela.aio.connection import Connection
 from vela.aio.pool import ConnectionPool, Target
 from vela.aio.settings import ConnectionSettings
 from vela.core.backoff import Backoff
-from vela.core.service_url import BrokerAddress, ServiceUrl, parse_broker_url
+from vela.core.service_url import ServiceUrl, parse_broker_url
 from vela.errors import (
     ConnectError,
     ReadError,
+    ServiceUnitNotReady,
     Timeout,
     TooManyLookupRequestException,
     UnknownError,
@@ -47,11 +48,15 @@ class LookupService:
         Raises LookupError, and as `ConnectionPool.get` and `Connection.request`.
         """
         target, connection = await self._service_connection()
-        authoritative = False
+        service, authoritative = target, False
         for _ in range(_MAX_REDIRECTS + 1):
-            answer = await self._ask(
-                connection, replies.Located, _lookup(topic, authoritative, self._settings)
-            )
+            try:
+                answer = await self._ask(
+                    connection, replies.Located, _lookup(topic, authoritative, self._settings)
+                )
+            except ServiceUnitNotReady:
+                self._ask_another_than(service)
+                raise
             if not answer.redirect:
                 return self._target(answer, target)
             target = self._target(answer, target)
@@ -118,8 +123,12 @@ class LookupService:
 
     async def _retried(self, kind: type[A], build: Callable[[int], bytes]) -> A:
         async def ask() -> A:
-            _, connection = await self._service_connection()
-            return await self._ask(connection, kind, build)
+            target, connection = await self._service_connection()
+            try:
+                return await self._ask(connection, kind, build)
+            except ServiceUnitNotReady:
+                self._ask_another_than(target)
+                raise
 
         return await retried(ask, self._settings)
 
@@ -140,22 +149,21 @@ class LookupService:
 
     async def _service_connection(self) -> tuple[Target, Connection]:
         """A connection to one of the service URL's hosts: the one that worked last, else the next."""
-        for _ in self._addresses[1:]:
-            target = self._service_target()
+        failure: VelaError | None = None
+        for _ in self._addresses:
+            target = Target(self._addresses[self._at])
             try:
                 return target, await self._pool.get(target)
-            except (ConnectError, ReadError):
-                self._at = (self._at + 1) % len(self._addresses)
-        target = self._service_target()
-        try:
-            return target, await self._pool.get(target)
-        except (ConnectError, ReadError):
-            self._at = (self._at + 1) % len(self._addresses)
-            raise
+            except (ConnectError, ReadError) as error:
+                failure = error
+                self._ask_another_than(target)
+        assert failure is not None  # there is an address at least
+        raise failure
 
-    def _service_target(self) -> Target:
-        address: BrokerAddress = self._addresses[self._at]
-        return Target(address)
+    def _ask_another_than(self, target: Target) -> None:
+        # Of those who failed with the same host at the same time one moves on for all.
+        if self._addresses[self._at] == target.address:
+            self._at = (self._at + 1) % len(self._addresses)
 
 
 def _lookup(topic: str, authoritative: bool, settings: ConnectionSettings) -> Callable[[int], bytes]:

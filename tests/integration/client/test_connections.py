@@ -207,6 +207,32 @@ async def test_a_second_host_is_asked_when_the_first_does_not_answer(tcp_peer: S
     assert len(tcp_peer.links) == 1
 
 
+async def test_a_host_that_is_not_ready_is_not_asked_again_while_there_are_others(
+    tcp_peer: ScriptedPeer,
+) -> None:
+    async with ScriptedPeer.started() as other:
+        for each in (tcp_peer, other):
+            each.on(
+                events.Lookup,
+                lambda link, event: link.engine.send_lookup_failed(
+                    event.request_id, ServerError.SERVICE_NOT_READY, "starting"
+                ),
+            )
+        url = f"pulsar://127.0.0.1:{tcp_peer.port},127.0.0.1:{other.port}"
+        async with Client(url) as client:
+            for _ in range(4):
+                with pytest.raises(errors.ServiceUnitNotReady):
+                    await client.connection_for(TOPIC)
+        assert (tcp_peer.count(events.Lookup), other.count(events.Lookup)) == (2, 2)
+
+
+async def test_hosts_are_changed_once_for_all_who_fail_together(tcp_peer: ScriptedPeer) -> None:
+    async with Client(f"pulsar://127.0.0.1:1,127.0.0.1:{tcp_peer.port}") as client:
+        client._lookups._at = 0
+        assert await asyncio.gather(*(client.partitions(TOPIC) for _ in range(10))) == [0] * 10
+        assert client._lookups._at == 1
+
+
 async def test_a_late_answer_of_a_cancelled_request_is_harmless(peer: ScriptedPeer) -> None:
     async with Client(peer.url) as client:
         connection = await client.connection_for(TOPIC)
@@ -430,6 +456,24 @@ async def test_redirected_look_ups_are_followed_with_the_flag_repeated(tcp_peer:
             connection = await client.connection_for(TOPIC)
             assert connection.name == other.url
             assert [each.authoritative for each in other.of(events.Lookup)] == [True]
+
+
+async def test_redirections_behind_a_proxy_name_the_next_broker(tcp_peer: ScriptedPeer) -> None:
+    def redirect(link: Link, event: events.Lookup) -> None:
+        at_the_start = not event.authoritative
+        link.raw(
+            commands.lookup_response(
+                event.request_id,
+                url="pulsar://b1:6650" if at_the_start else "pulsar://b2:6650",
+                proxy_through_service_url=True,
+                redirect=at_the_start,
+            )
+        )
+
+    tcp_peer.on(events.Lookup, redirect)
+    async with Client(tcp_peer.url) as client:
+        await client.connection_for(TOPIC)
+    assert [each.proxy_to_broker_url for each in tcp_peer.of(events.Connect)] == [None, "b1:6650", "b2:6650"]
 
 
 async def test_look_ups_that_go_in_a_circle_end(tcp_peer: ScriptedPeer) -> None:
