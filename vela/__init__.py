@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         AuthenticationTLS,
         AuthenticationToken,
     )
+    from vela.core.negative_acks import NegativeAckTimer
     from vela.encryption.context import EncryptionContext, EncryptionKey
     from vela.encryption.key_reader import AbstractCryptoKeyReader, CryptoKeyReader, EncryptionKeyInfo
     from vela.errors import (
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
         RegexSubscriptionMode,
     )
     from vela.schema.primitive import BytesSchema
+    from vela.wire.letters import DeadLetterRule
     from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 __all__ = [
@@ -116,6 +118,7 @@ __all__ = [
     "CryptoError",
     "CryptoKeyReader",
     "CumulativeAcknowledgementNotAllowedError",
+    "DeadLetterRule",
     "EncryptionContext",
     "EncryptionKey",
     "EncryptionKeyInfo",
@@ -135,6 +138,7 @@ __all__ = [
     "Message",
     "MessageId",
     "MessageTooBig",
+    "NegativeAckTimer",
     "NotAllowedError",
     "NotConnected",
     "OperationNotSupported",
@@ -180,10 +184,12 @@ _ELSEWHERE: Final = {
     "AuthenticationTLS": "vela.authentication",
     "AuthenticationToken": "vela.authentication",
     "BytesSchema": "vela.schema.primitive",
+    "DeadLetterRule": "vela.wire.letters",
     "EncryptionContext": "vela.encryption.context",
     "EncryptionKey": "vela.encryption.context",
     "Message": "vela.message",
     "MessageId": "vela.message",
+    "NegativeAckTimer": "vela.core.negative_acks",
     "RedeliveryBackoff": "vela.wire.redelivery_backoff",
 }
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
+from vela.wire.letters import DeadLetterRule
+
 __all__ = [
     "BatchingType",
     "CompressionType",
@@ -141,12 +143,14 @@ class ConsumerDeadLetterPolicy:
         "initial_subscription_name",
         "max_redeliver_count",
         "retry_letter_topic",
+        "rule",
     )
 
     max_redeliver_count: int
     dead_letter_topic: str | None
     initial_subscription_name: str | None
     retry_letter_topic: str | None
+    rule: DeadLetterRule
 
     def __init__(
         self,
@@ -155,11 +159,14 @@ class ConsumerDeadLetterPolicy:
         initial_subscription_name: str | None = None,
         *,
         retry_letter_topic: str | None = None,
+        rule: DeadLetterRule = DeadLetterRule.JAVA,
     ) -> None:
         """Topics left out are `<topic>-<subscription>-DLQ` and `<topic>-<subscription>-RETRY`.
 
         `initial_subscription_name`: a subscription made together with the dead-letter topic, so that its messages are
-        kept. Raises ValueError for a `max_redeliver_count` below 1.
+        kept. `rule`: whether the application sees a message max + 1 times (as with Apache's Java, C++ and Python
+        clients) or max times (as with its Go client) before it is put aside. Raises ValueError for a
+        `max_redeliver_count` below 1.
         """
         if max_redeliver_count is None or max_redeliver_count < 1:
             raise ValueError("max_redeliver_count must be at least 1")
@@ -167,6 +174,7 @@ class ConsumerDeadLetterPolicy:
         self.dead_letter_topic = dead_letter_topic or None
         self.initial_subscription_name = initial_subscription_name or None
         self.retry_letter_topic = retry_letter_topic or None
+        self.rule = DeadLetterRule(rule)
 
 
 class ConsumerBatchReceivePolicy:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vela.aio.ack_sender import DONE, AckSender, id_of
+from vela.aio.consumer_warnings import warn_of_timeouts
 from vela.core.negative_acks import NegativeAcks
 from vela.core.unacked import unacked_tracker
 from vela.errors import InvalidConfiguration
@@ -54,6 +55,7 @@ class AckSide(AckSender):
         self._nack_timer: Timer | None = None
         self._nack_due_ms = 0  # of `_nack_timer`
         self._unacked_timer: Timer | None = None
+        self._warns_of_timeouts = True
 
     # -- redelivery ------------------------------------------------------------------------------------------------
 
@@ -74,6 +76,7 @@ class AckSide(AckSender):
         Raises AlreadyClosed.
         """
         self._require_open()
+        self._warns_of_timeouts = False
         entry = message.entry if isinstance(message, Message) else message.received()
         found = id_of(message)
         positions = [(found.ledger_id(), found.entry_id())]
@@ -159,6 +162,9 @@ class AckSide(AckSender):
         assert self._unacked is not None
         expired = self._unacked.pop_expired(self._timers.now_ms())
         self._arm_unacked()
+        if expired and self._warns_of_timeouts and self.letters is None:
+            self._warns_of_timeouts = False
+            warn_of_timeouts(len(expired), self._options.ack_timeout_ms)
         self.redeliver(expired, is_timeout=True)
 
     # -- deliveries and links --------------------------------------------------------------------------------------

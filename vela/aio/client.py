@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -19,9 +19,11 @@ from vela.aio.producer import Producer
 from vela.aio.producers import encryption_of, open_producer
 from vela.aio.settings import ConnectionSettings
 from vela.aio.subscribing import subscribe
+from vela.aio.timers import LoopTimers, Timers
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
 from vela.core.key_hash import HashingScheme
+from vela.core.negative_acks import NegativeAckTimer
 from vela.core.producer_options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name, partition_name
@@ -151,6 +153,8 @@ class Client:
         """Where they do."""
         self.pool = ConnectionPool(self.settings)
         """Its connections."""
+        self.make_timers: Callable[[], Timers] = LoopTimers
+        """The clock of each consumer: of its acks, its deadlines, its chunks."""
         self._lookups = LookupService(self._service_url, self.pool, self.settings)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._consumer_ids = itertools.count()
@@ -309,6 +313,7 @@ class Client:
         unacked_messages_tick_ms: int = 1000,
         ack_timeout_redelivery_backoff: RedeliveryBackoff | None = None,
         negative_ack_redelivery_backoff: RedeliveryBackoff | None = None,
+        negative_ack_timer: NegativeAckTimer = NegativeAckTimer.PRECISE,
     ) -> Consumer:
         """A consumer on a topic's subscription, which is made when it does not exist.
 
@@ -323,7 +328,8 @@ class Client:
         no limit; auto_ack_oldest_…: the oldest beyond it is acknowledged, else delivered again.
         batch_receive_policy: of `batch_receive`, by default 10 MiB or 100 ms. batch_index_ack_enabled: messages of a
         batch are acknowledged one by one at the broker too. crypto_failure_action: what becomes of what cannot be
-        decrypted. broker_consumer_stats_cache_time_ms is taken and means nothing here.
+        decrypted. dead_letter_policy: what failed so often is copied to a topic of its own and acknowledged; on Shared
+        and KeyShared, where redeliveries are counted. broker_consumer_stats_cache_time_ms is taken and means nothing.
 
         Beyond Apache's Python client: enable_zero_queue_consumer: as receiver_queue_size=0, whatever that says.
         auto_scaled_receiver_queue_size_enabled: the queue begins at 1 and doubles, up to receiver_queue_size, as it
@@ -332,7 +338,9 @@ class Client:
         receives. expire_time_…: chunks that wait so long for the others are acknowledged, 0 = never.
         ack_group_time_ms, ack_group_size: acknowledgements are sent when either is reached, time 0 = each at once.
         ack_receipt_enabled: awaiting one waits until the broker has stored it. unacked_messages_tick_ms: how finely
-        the ack timeout is kept, 100 or more. The back-offs take the place of the two delays.
+        the ack timeout is kept, 100 or more. negative_ack_redelivery_backoff takes the place of the delay,
+        ack_timeout_redelivery_backoff follows the timeout. negative_ack_timer: when negatively acknowledged messages
+        come, as different releases of Pulsar have it.
 
         Raises InvalidConfiguration, InvalidTopicName, Timeout after the operation timeout, and what the broker
         refuses with: ConsumerBusy, TopicNotFound, AuthorizationError, IncompatibleSchema … Cancelled, it leaves no
@@ -378,6 +386,7 @@ class Client:
             unacked_messages_tick_ms=unacked_messages_tick_ms,
             ack_timeout_redelivery_backoff=ack_timeout_redelivery_backoff,
             negative_ack_redelivery_backoff=negative_ack_redelivery_backoff,
+            negative_ack_timer=negative_ack_timer,
         )
         return await subscribe(self, topic, options)
 

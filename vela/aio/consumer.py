@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 from vela.aio.ack_side import AckSide
 from vela.aio.attachment import Attachment
 from vela.aio.consumer_events import EventCaller
+from vela.aio.consumer_warnings import PrefetchWatch
 from vela.aio.intake import Intake
+from vela.aio.letters import Letters
 from vela.aio.listener import start_listener
 from vela.aio.listener_view import ListenerView
 from vela.aio.receive_queue import ReceiveQueue
 from vela.aio.subscription_commands import seek_command, subscribe_command
-from vela.aio.timers import LoopTimers
 from vela.core.ack_options import AckOptions
 from vela.core.consumer_counters import ConsumerCounters
 from vela.core.consumer_state import ConsumerState
@@ -33,6 +34,7 @@ from vela.core.start_position import StartPosition
 from vela.core.topic_name import full_name, partition_index
 from vela.errors import AlreadyClosed, InvalidConfiguration, NotConnected, ReadError, Timeout, VelaError
 from vela.message import Message, MessageId
+from vela.options import ConsumerType
 from vela.wire.binary import commands, replies
 
 if TYPE_CHECKING:
@@ -91,9 +93,12 @@ class Consumer:
         self.start: StartPosition | None = None
         """Messages of one entry that lie before where it began, or was sought to, are passed over."""
         self._loop = asyncio.get_running_loop()
-        timers = LoopTimers()
+        timers = client.make_timers()
         self.acks = AckSide(self, _ack_options(client, self._topic, options), timers)
         """Its acknowledging side."""
+        self.letters = None if options.letters is None else Letters(self, options.letters, timers)
+        """What becomes of messages that failed too often, or are put off; None = nothing does."""
+        self.acks.letters = self.letters
         self._track = self.acks.taken if options.unacked_messages_timeout_ms else None
         self._intake = Intake(self, self._topic, options, timers, _decrypt(options))
         self.queue = ReceiveQueue(self.taken, self._is_current)
@@ -103,6 +108,8 @@ class Consumer:
         self._was_full = False  # of a growing queue: everything permitted had come
         self._inbox = inbox
         self._listener: Listener | None = None
+        self._timers = timers
+        self._prefetch: PrefetchWatch | None = None  # of Shared consumers that are open
         self._events = EventCaller(options.consumer_event_listener, self._name)
         self._link: Connection | None = None
         self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
@@ -135,6 +142,8 @@ class Consumer:
                 view = self._options.listener_view or ListenerView
                 self._listener = start_listener(function, self, self, name=self._name, view=view)
             await self._attachment.open()
+            if self._options.consumer_type is ConsumerType.Shared and self._inbox is None:
+                self._prefetch = PrefetchWatch(self, self._timers)
         except BaseException as error:
             self._state = ConsumerState.FAILED
             self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
@@ -183,6 +192,10 @@ class Consumer:
     def available_permits(self) -> int:
         """Messages that there is room for: 0 (or less) = the queue is full and nobody receives (S0.46)."""
         return self._window.size - len(self.queue)
+
+    def queued_and_taken(self) -> tuple[int, int]:
+        """Messages that wait for the application, and how many it took in all."""
+        return len(self.queue), self.counters.messages_received
 
     # --- taking messages
 
@@ -472,6 +485,10 @@ class Consumer:
         self._events.close()
         self._intake.close()
         self._attached.set()
+        if self._prefetch is not None:
+            self._prefetch.close()
+        if self.letters is not None:
+            await self.letters.close()
         await self.acks.close()
 
     def _fail(self, error: VelaError) -> None:
@@ -609,9 +626,11 @@ class Consumer:
 
     def show(self, messages: list[Message], is_batch: bool) -> None:
         """See `IntakeOwner`."""
+        if self.letters is not None:
+            messages = self.letters.arrived(messages)
         if self._is_seeking:
             self._held += messages
-        else:
+        elif messages:
             self._put(messages)
 
     def _put(self, messages: list[Message]) -> None:
@@ -623,6 +642,11 @@ class Consumer:
                 self._was_full = True
             if self._listener is not None:
                 self._listener.wake()
+
+    def passed_over(self, messages: Sequence[Message]) -> None:
+        """See `LettersOwner`."""
+        if self._is_current(messages[0]):
+            self._dropped(len(messages))
 
     def redelivered_locally(self, positions: Sequence[Position]) -> None:
         """See `AckOwner`."""
@@ -686,4 +710,5 @@ def _ack_options(client: Client, topic: str, options: ConsumerOptions) -> AckOpt
         ack_timeout_backoff=options.ack_timeout_redelivery_backoff,
         negative_ack_delay_ms=options.negative_ack_redelivery_delay_ms,
         negative_ack_backoff=options.negative_ack_redelivery_backoff,
+        negative_ack_timer=options.negative_ack_timer,
     )

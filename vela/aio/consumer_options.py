@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from vela.core.negative_acks import NegativeAckTimer
 from vela.errors import InvalidConfiguration
 from vela.message import Message, MessageId
 from vela.options import (
@@ -19,6 +20,7 @@ from vela.options import (
 )
 
 if TYPE_CHECKING:
+    from vela.aio.letter_box import LetterBox
     from vela.aio.listener import LoopCalls
     from vela.encryption.key_reader import AbstractCryptoKeyReader
     from vela.schema.base import Schema
@@ -83,10 +85,12 @@ class ConsumerOptions:
     unacked_messages_tick_ms: int = 1000
     ack_timeout_redelivery_backoff: RedeliveryBackoff | None = None
     negative_ack_redelivery_backoff: RedeliveryBackoff | None = None
+    negative_ack_timer: NegativeAckTimer = NegativeAckTimer.PRECISE
     retry_enable: bool = False
     retry_on_ack_timeout: bool = False
     durable: bool = True  # False: the subscription goes with its last consumer, as a reader's
     start_message_id: MessageId | None = None  # of one that is not durable
+    letters: LetterBox | None = None  # made of the options about letters, by subscribing
     listener_view: Callable[[Any, LoopCalls], Any] | None = None  # what a listener on a thread is given
     create_topic: bool = True  # a topic that does not exist is made by being subscribed to
 

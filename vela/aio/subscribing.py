@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vela.aio.consumer import Consumer
+from vela.aio.consumer_warnings import option_warnings
+from vela.aio.letter_box import open_letter_box
 from vela.aio.zero_queue import ZeroQueueConsumer
 from vela.core.topic_name import full_name, partition_name
 from vela.errors import InvalidConfiguration, OperationNotSupported
@@ -15,11 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["subscribe"]
 
+log = logging.getLogger(__name__)
+
 
 async def subscribe(client: Client, topic: str, options: ConsumerOptions) -> Consumer:
     """A consumer that is subscribed. Raises what `Client.subscribe` says."""
     name = full_name(topic)
+    for warning in option_warnings(options):
+        log.warning("%s, subscription %s: %s", name, options.subscription_name, warning)
     partitions = await client.partitions(name, create=options.create_topic)
+    options = replace(options, letters=await open_letter_box(client, [name], options))
     if options.queue_size == 0:
         if partitions > 1:
             raise InvalidConfiguration(

@@ -7,7 +7,7 @@ from typing import Final
 
 from vela.errors import InvalidTopicName
 
-__all__ = ["full_name", "namespace_of", "partition_index", "partition_name"]
+__all__ = ["base_name", "full_name", "namespace_of", "partition_index", "partition_name"]
 
 _DOMAINS: Final = ("persistent", "non-persistent")
 _PARTITION: Final = re.compile(r"-partition-(0|[1-9][0-9]*)$")
@@ -35,6 +35,11 @@ def namespace_of(topic: str) -> str:
     """ "tenant/namespace" of a topic. Raises InvalidTopicName."""
     tenant, namespace, _ = full_name(topic).partition("://")[2].split("/", 2)
     return f"{tenant}/{namespace}"
+
+
+def base_name(topic: str) -> str:
+    """The partitioned topic that a partition is of, in full; any other topic's own name. Raises InvalidTopicName."""
+    return _PARTITION.sub("", full_name(topic))
 
 
 def partition_name(topic: str, index: int) -> str:

@@ -507,3 +507,18 @@ def test_a_redelivery_that_is_due_without_a_link_is_not_needed() -> None:
     owner.link = FakeLink()
     owner.acks.attached()
     assert owner.said() == []
+
+
+@pytest.mark.parametrize("has_nacked", [True, False])
+def test_s4_1_who_leaves_failures_to_the_timeout_is_told_once(
+    has_nacked: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    owner = consumer(ack_timeout_ms=1000)
+    if has_nacked:
+        owner.acks.negative_acknowledge(message(9))
+    take(owner, 1, 2)
+    owner.timers.advance(5000)
+    take(owner, 3)
+    owner.timers.advance(5000)
+    assert [said for said in owner.said() if said[0] == "again"] == [("again", 1, 2), ("again", 3)]
+    assert [("negative_acknowledge" in text) for text in caplog.messages] == ([] if has_nacked else [True])
