@@ -20,6 +20,7 @@ from tests.acceptance.client.consumer.consuming import (
     take,
 )
 from tests.acceptance.client.publishing import publish_entries
+from tests.support.keys import write_key_pair
 from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, compose, metadata, single
@@ -171,7 +172,7 @@ async def test_chunked_messages_come_whole(client: Client, apache: pulsar.Client
 async def test_s0_16_encrypted_messages_by_action(
     client: Client, apache: pulsar.Client, topic: str, tmp_path: Path, service_url: str
 ) -> None:
-    public, private = _key_pair(tmp_path)
+    public, private = write_key_pair(tmp_path)
     reader = CryptoKeyReader(public, private)
     readable = await client.subscribe(topic, "with-key", crypto_key_reader=reader)
     by_action = {
@@ -199,24 +200,3 @@ async def test_s0_16_encrypted_messages_by_action(
     assert context is not None
     assert context.is_decryption_failed()
     assert context.batch_size() >= 1
-
-
-def _key_pair(folder: Path) -> tuple[str, str]:
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-
-    key = rsa.generate_private_key(65537, 2048)
-    private, public = folder / "private.pem", folder / "public.pem"
-    private.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.TraditionalOpenSSL,
-            serialization.NoEncryption(),
-        )
-    )
-    public.write_bytes(
-        key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-    )
-    return str(public), str(private)

@@ -65,7 +65,7 @@ async def test_s0_40_the_client_holds_what_it_asked_for(desk: Desk) -> None:
     assert consumer.available_permits == 3
 
 
-async def test_s0_46_permits_show_whether_anyone_receives(desk: Desk) -> None:
+async def test_s0_46_s2_3_permits_show_whether_anyone_receives(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=4)
     desk.deliver(batch([b"x"] * 6), messages=6)
     await delivered(consumer, 6)
