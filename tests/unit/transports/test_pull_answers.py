@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import socket
 from collections.abc import Callable
@@ -12,14 +13,16 @@ import pytest
 
 from broker.core.errors import TopicNotFound
 from broker.core.holds import QueueKey
+from broker.core.position import Position
 from broker.core.topic_name import TopicName
-from broker.service.pull_values import HeldPull, PullAnswer, PullAsk, PullStatus
+from broker.service.pull_values import HeldPull, PullAnswer, PullAsk, PulledMessage, PullStatus
 from broker.transports import pull_answers
 from broker.transports.asgi import application
 from broker.transports.daphne_server import DaphneServer
 from broker.transports.pull_answers import PullAnswers
 from tests.unit.transports.daphne_thread import DaphneThread
 from tests.unit.transports.fake_broker import FakeBroker
+from vela.wire.entry import Message
 
 PATH = "/pull/v1/public/default/t"
 
@@ -217,15 +220,50 @@ async def test_a_stop_waits_for_the_database_and_then_no_longer() -> None:
     assert len(asker.got) == 1
 
 
-async def test_below_asgi_and_through_it_the_answers_are_the_same(daphne: DaphneThread) -> None:
-    async def start() -> tuple[PulledBroker, DaphneServer]:
-        broker = PulledBroker()
-        broker.may_read.set()
-        pulls = PullAnswers(broker)
-        server = DaphneServer(application(broker, pulls), pulls, max_message_bytes=1024 * 1024)
-        server.listen("127.0.0.1", 0)
-        return broker, server
+async def start() -> tuple[PulledBroker, DaphneServer]:
+    """In the reactor's thread."""
+    broker = PulledBroker()
+    broker.may_read.set()
+    pulls = PullAnswers(broker)
+    server = DaphneServer(application(broker, pulls), pulls, max_message_bytes=1024 * 1024)
+    server.listen("127.0.0.1", 0)
+    return broker, server
 
+
+async def test_a_peer_that_asks_and_does_not_read_is_not_answered_on(daphne: DaphneThread) -> None:
+    """500 answers of 133 KB: what the kernel takes and one more are made, the rest when the peer reads."""
+    broker, server = await asyncio.to_thread(daphne.call, start)
+    message = Message(bytes(100_000), {}, None, 0, 1, -1, 0, 0, "p", None)
+    broker.shared = dataclasses.replace(
+        answer(7, PullStatus.FOUND), messages=(PulledMessage(0, Position(1, 2), message),)
+    )
+
+    async def turn() -> None:
+        await asyncio.sleep(0.2)
+
+    def converse() -> int:
+        """Answers made while nothing was read."""
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as peer:
+            peer.sendall(b"GET %s?offset=0 HTTP/1.1\r\nHost: vela\r\n\r\n" % PATH.encode() * 500)
+            made = -1
+            while made != (made := len(broker.asks)):
+                daphne.call(turn)
+            with peer.makefile("rb") as answers:
+                for _ in range(500):
+                    head = b"".join(iter(answers.readline, b"\r\n"))
+                    assert head.startswith(b"HTTP/1.1 200 OK")
+                    size = int(head.partition(b"Content-Length: ")[2].split()[0])
+                    assert len(answers.read(size)) == size
+            return made
+
+    try:
+        assert await asyncio.to_thread(converse) < 200
+    finally:
+        await asyncio.to_thread(daphne.call, server.stop)
+    assert len(broker.asks) == 500
+
+
+async def test_below_asgi_and_through_it_the_answers_are_the_same(daphne: DaphneThread) -> None:
     broker, server = await asyncio.to_thread(daphne.call, start)
 
     async def wake() -> None:
