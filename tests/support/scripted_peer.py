@@ -49,6 +49,8 @@ class Link:
         self.engine = engine
         self.heard: list[events.Event] = []
         """What came over it."""
+        self.websocket: ServerConnection | None = None
+        """What carries it, unless TCP does."""
         self.is_open = True
         self.stored = 0
         """How many SENDs the default script answered."""
@@ -214,6 +216,7 @@ class ScriptedPeer:
                 await socket.send(await unsent.get())
 
         link = self._new_link(unsent.put_nowait, socket.transport)
+        link.websocket = socket
         sender = asyncio.create_task(send())
         try:
             async for data in socket:

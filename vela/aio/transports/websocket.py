@@ -12,8 +12,7 @@ from typing import Final
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, InvalidStatus
-from websockets.frames import Frame, Opcode
-from websockets.http11 import Response
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
@@ -32,6 +31,7 @@ cut does not matter."""
 _CLOSE_TIMEOUT_S: Final = 2.0
 _SERVER_ERROR: Final = 500  # from this HTTP status on another attempt may succeed
 _REFUSED: Final = {401: AuthenticationError, 403: AuthorizationError}
+_IN_ORDER: Final = frozenset((CloseCode.NORMAL_CLOSURE, CloseCode.GOING_AWAY, CloseCode.NO_STATUS_RCVD))
 _DATA: Final = frozenset((Opcode.BINARY, Opcode.CONT))
 
 
@@ -43,6 +43,7 @@ class WebSocketChannel(asyncio.Protocol):
         self._address = address
         self._engine = ClientProtocol(parse_uri(address.url), max_size=_MAX_MESSAGE_BYTES)
         self._transport: asyncio.Transport | None = None
+        self._broken: Exception | None = None  # what the broker did wrong
         self._closing: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -70,17 +71,16 @@ class WebSocketChannel(asyncio.Protocol):
                         event.data if isinstance(event.data, bytes) else bytes(event.data)
                     )
                 elif event.opcode is Opcode.TEXT:
-                    engine.fail(1003, "binary frames only")
-            elif isinstance(event, Response):
-                self._answered()
+                    self._broken = ConnectionError("it sent text where the protocol is binary")
+                    engine.fail(CloseCode.UNSUPPORTED_DATA, "binary messages only")
+        if not self._opened.done() and (engine.state is not State.CONNECTING or engine.handshake_exc):
+            self._answered()
         self._send()
         if engine.state is State.CLOSED or engine.close_expected():
             self._expect_end()
 
     def _answered(self) -> None:
         error = self._engine.handshake_exc
-        if self._opened.done():
-            return
         if error is None:
             self._opened.set_result(None)
         else:
@@ -101,10 +101,15 @@ class WebSocketChannel(asyncio.Protocol):
         if self._closing is not None:
             self._closing.cancel()
         self._fail(ConnectError(f"{self._address.url} closed the connection instead of upgrading it"))
-        code = self._engine.close_code
-        if exc is None and code is not None and code not in (1000, 1001, 1005, 1006):
-            exc = ConnectionError(f"closed with {code} {self._engine.close_reason}".rstrip())
-        self._receiver.on_lost(exc)
+        self._receiver.on_lost(exc or self._broken or self._reason())
+
+    def _reason(self) -> Exception | None:
+        wrong, close = self._engine.parser_exc, self._engine.close_rcvd
+        if wrong is not None and not isinstance(wrong, EOFError):
+            return wrong
+        if close is None or close.code in _IN_ORDER:
+            return None
+        return ConnectionError(f"closed with {int(close.code)} {close.reason}".rstrip())
 
     def pause_writing(self) -> None:
         """See asyncio.BaseProtocol."""
@@ -129,7 +134,7 @@ class WebSocketChannel(asyncio.Protocol):
     def close(self) -> None:
         """See `ByteChannel`."""
         if self._engine.state is State.OPEN:
-            self._engine.send_close(1000)
+            self._engine.send_close(CloseCode.NORMAL_CLOSURE)
             self._send()
             self._expect_end()
         else:

@@ -1,0 +1,135 @@
+"""Ports where somebody else answers, and WebSocket servers that refuse or misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
+
+from tests.integration.client.sinks import Sink
+from tests.support.scripted_peer import ScriptedPeer
+from tests.support.waiting import until
+from vela import errors
+from vela.aio import Client
+from vela.aio.connection import Connection
+
+TOPIC = "persistent://public/default/t"
+
+
+@asynccontextmanager
+async def speaking(answer: bytes) -> AsyncIterator[int]:
+    """A server that says this whatever it is asked; its port."""
+
+    async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(answer)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(say, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "answer", "said"),
+    [
+        ("pulsar", HTTP, "does not speak the protocol, is the port right"),
+        ("pulsar", b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak the protocol, is the port right"),
+        ("pulsar+ssl", HTTP, "TLS fails"),
+        ("ws", HTTP, "answers HTTP 400"),
+        ("ws", b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak WebSocket"),
+        ("wss", HTTP, "TLS fails"),
+    ],
+)
+async def test_a_port_that_speaks_something_else_is_said_at_once(
+    scheme: str, answer: bytes, said: str
+) -> None:
+    async with speaking(answer) as port, Client(f"{scheme}://127.0.0.1:{port}") as client:
+        with pytest.raises(errors.HandshakeError, match=said):
+            await client.partitions(TOPIC)
+
+
+@asynccontextmanager
+async def refusing(*statuses: HTTPStatus) -> AsyncIterator[tuple[str, list[str]]]:
+    """A WebSocket server that answers upgrades with these, the last one for ever; its URL and the paths asked for."""
+    paths: list[str] = []
+
+    def refuse(connection: ServerConnection, request: Request) -> Response:
+        paths.append(request.path)
+        return connection.respond(statuses[min(len(paths), len(statuses)) - 1], "refused")
+
+    async with serve(lambda _: asyncio.sleep(0), "127.0.0.1", 0, process_request=refuse) as server:
+        yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}", paths
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (HTTPStatus.NOT_FOUND, errors.HandshakeError),
+        (HTTPStatus.UNAUTHORIZED, errors.AuthenticationError),
+        (HTTPStatus.FORBIDDEN, errors.AuthorizationError),
+    ],
+)
+async def test_an_upgrade_that_is_refused_is_raised_at_once(
+    status: HTTPStatus, kind: type[errors.VelaError]
+) -> None:
+    async with refusing(status) as (url, paths), Client(f"{url}/inner/") as client:
+        with pytest.raises(kind, match=f"answers HTTP {int(status)}"):
+            await client.partitions(TOPIC)
+    assert paths == ["/inner/ws/binary"]
+
+
+async def test_a_server_that_is_not_ready_is_asked_again() -> None:
+    async with (
+        refusing(HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.BAD_GATEWAY, HTTPStatus.NOT_FOUND) as (
+            url,
+            paths,
+        ),
+        Client(url, initial_backoff_ms=5) as client,
+    ):
+        with pytest.raises(errors.HandshakeError, match="404"):
+            await client.partitions(TOPIC)
+        assert len(paths) == 3
+
+
+async def test_text_is_no_way_to_speak_the_protocol() -> None:
+    async def say(socket: ServerConnection) -> None:
+        await socket.send("hello")
+        await socket.wait_closed()
+        codes.append(socket.close_code)
+
+    codes: list[int | None] = []
+    async with serve(say, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with Client(f"ws://127.0.0.1:{port}") as client:
+            with pytest.raises(errors.ConnectError, match="text where the protocol is binary"):
+                await client.connection_for(TOPIC)
+        await until(lambda: codes, "the close")
+    assert codes == [1003]
+
+
+async def test_why_a_websocket_was_closed_reaches_the_consumers() -> None:
+    async with ScriptedPeer.started(websocket=True) as peer, Client(peer.url) as client:
+        connection = await client.connection_for(TOPIC)
+        lost: list[errors.VelaError] = []
+
+        class Listening(Sink):
+            def on_connection_lost(self, connection: Connection, error: errors.VelaError) -> None:
+                lost.append(error)
+
+        connection.consumers[1] = Listening()
+        assert peer.link.websocket is not None
+        await peer.link.websocket.close(1008, "too slow")
+        await until(lambda: lost, "the loss")
+        assert "1008 too slow" in str(lost[0])
