@@ -18,6 +18,7 @@ __all__ = [
     "ConsumerDeadLetterPolicy",
     "ConsumerKeySharedPolicy",
     "ConsumerType",
+    "HashingScheme",
     "InitialPosition",
     "KeySharedMode",
     "PartitionsRoutingMode",
@@ -67,6 +68,14 @@ class PartitionsRoutingMode(enum.IntEnum):
     UseSinglePartition = 0  # one, chosen at random when the producer is made
     RoundRobinDistribution = 1  # all in turn
     CustomPartition = 2  # what `message_router` says
+
+
+class HashingScheme(enum.IntEnum):
+    """How a key becomes the number that decides its partition. Names and numbers are Apache's C++ client's."""
+
+    Murmur3_32Hash = 0
+    BoostHash = 1  # what its C++ and Python clients use unless told otherwise
+    JavaStringHash = 2  # what its Java and Go clients use
 
 
 class ProducerAccessMode(enum.IntEnum):

@@ -8,6 +8,7 @@ from bench.figures import Figure
 from bench.questions import (
     ack_holes,
     bad_peers,
+    client_publish,
     consume_backlog,
     delayed,
     drain,
@@ -30,6 +31,7 @@ __all__ = ["QUESTIONS", "SETTINGS"]
 
 QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "publish_binary": publish_binary.ask,
+    "client_publish": client_publish.ask,
     "consume_backlog": consume_backlog.ask,
     "websocket_publish": websocket_publish.ask,
     "websocket_cycle": websocket_cycle.ask,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
-import time
 
 import pulsar
 
 from bench.ceilings.raw_insert import insert_for
 from bench.figures import Figure, Goal, ratio_percent
 from bench.load import entries
+from bench.load.apache_publish import publish_with_apache
 from bench.load.binary_publish import publish_for
 from bench.setting import Setting
 
@@ -97,7 +96,7 @@ def _batches(setting: Setting, label: str, payload_bytes: int) -> list[Figure]:
 def _apache(setting: Setting, label: str, payload_bytes: int) -> Figure:
     client = pulsar.Client(setting.vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     try:
-        runs = [_apache_run(setting, client, payload_bytes) for _ in range(setting.repeats)]
+        runs = [publish_with_apache(setting, client, payload_bytes) for _ in range(setting.repeats)]
     finally:
         client.close()
     setting.say(f"publish {label} by pulsar-client: {runs[-1]:,.0f} msg/s")
@@ -107,32 +106,3 @@ def _apache(setting: Setting, label: str, payload_bytes: int) -> Figure:
         runs=tuple(runs),
         note="batching, 20,000 pending; the Python client itself is the limit",
     )
-
-
-def _apache_run(setting: Setting, client: pulsar.Client, payload_bytes: int) -> float:
-    producer = client.create_producer(
-        setting.fresh_topic("apache"),
-        batching_enabled=True,
-        batching_max_publish_delay_ms=5,
-        batching_max_messages=entries.BATCH_MESSAGES,
-        block_if_queue_full=True,
-        max_pending_messages=20_000,
-    )
-    payload = os.urandom(payload_bytes)
-    failed: list[pulsar.Result] = []
-
-    def on_answer(result: pulsar.Result, _: pulsar.MessageId) -> None:
-        if result != pulsar.Result.Ok:
-            failed.append(result)
-
-    sent, began = 0, time.perf_counter()
-    while time.perf_counter() - began < setting.run_s:
-        for _ in range(1000):
-            producer.send_async(payload, on_answer)
-        sent += 1000
-    producer.flush()
-    seconds = time.perf_counter() - began
-    producer.close()
-    if failed:
-        raise AssertionError(f"{len(failed)} sends failed, the first with {failed[0]}")
-    return sent / seconds

@@ -1,5 +1,7 @@
 """`vela.aio.Client`: connections, look-ups, and the life of everything made with it."""
 
+# Over 400 lines: signatures with their arguments explained; the work is done elsewhere.
+
 from __future__ import annotations
 
 import asyncio
@@ -22,7 +24,6 @@ from vela.aio.subscribing import subscribe
 from vela.aio.timers import LoopTimers, Timers
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
-from vela.core.key_hash import HashingScheme
 from vela.core.negative_acks import NegativeAckTimer
 from vela.core.producer_options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
@@ -36,6 +37,7 @@ from vela.options import (
     ConsumerDeadLetterPolicy,
     ConsumerKeySharedPolicy,
     ConsumerType,
+    HashingScheme,
     InitialPosition,
     PartitionsRoutingMode,
     ProducerAccessMode,

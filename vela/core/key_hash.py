@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["HashingScheme", "boost_hash", "java_string_hash", "key_hash", "murmur3_32"]
+from vela.options import HashingScheme
+
+__all__ = ["boost_hash", "java_string_hash", "key_hash", "murmur3_32"]
 
 _U32: Final = 0xFFFFFFFF
 _U64: Final = 0xFFFFFFFFFFFFFFFF
 _INT_MAX: Final = 0x7FFFFFFF
-
-
-class HashingScheme(enum.IntEnum):
-    """How a key becomes a number. Names and numbers are those of Apache's C++ client."""
-
-    Murmur3_32Hash = 0
-    BoostHash = 1  # what its C++ and Python clients use unless told otherwise
-    JavaStringHash = 2  # what its Java and Go clients use
 
 
 def key_hash(scheme: HashingScheme) -> Callable[[str], int]:

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vela.core.batching import BatchLimits
-from vela.core.key_hash import HashingScheme
 from vela.errors import InvalidConfiguration
 from vela.message import Message
-from vela.options import BatchingType, CompressionType, PartitionsRoutingMode, ProducerAccessMode
+from vela.options import (
+    BatchingType,
+    CompressionType,
+    HashingScheme,
+    PartitionsRoutingMode,
+    ProducerAccessMode,
+)
 from vela.schema.base import Schema
 from vela.schema.primitive import BytesSchema
 from vela.wire.entry.sealing import Encrypt

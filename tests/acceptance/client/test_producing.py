@@ -6,18 +6,28 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pulsar
 import pulsar.schema
 import pytest
 import pytest_asyncio
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from tests.support.vela import VelaProcess
+from tests.unit.client.recorded_encryption import PRIVATE_KEY
 from vela import errors, schema
 from vela.aio.client import Client
+from vela.encryption import CryptoKeyReader
 from vela.message import MessageId
-from vela.options import BatchingType, CompressionType, PartitionsRoutingMode, ProducerAccessMode
+from vela.options import (
+    BatchingType,
+    CompressionType,
+    InitialPosition,
+    PartitionsRoutingMode,
+    ProducerAccessMode,
+)
 
 RECEIVE_MS = 20_000
 T = TypeVar("T")
@@ -169,6 +179,56 @@ async def test_a_null_value_and_a_schema_are_read(apache: pulsar.Client, client:
     )
     assert [value for value, _ in read] == [7, None]
     assert read[0][1] == "\0" * 8
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"batching_enabled": True, "compression_type": CompressionType.LZ4},
+        {"chunking_enabled": True, "compression_type": CompressionType.ZSTD},
+    ],
+    ids=["single", "compressed batches", "compressed chunks"],
+)
+async def test_apaches_client_decrypts_what_is_encrypted_here(
+    apache: pulsar.Client, client: Client, topic: str, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    private, public = tmp_path / "private.pem", tmp_path / "public.pem"
+    private.write_bytes(PRIVATE_KEY)
+    key = load_pem_private_key(PRIVATE_KEY, None).public_key()
+    public.write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    producer = await client.create_producer(
+        topic,
+        encryption_key="orders",
+        crypto_key_reader=CryptoKeyReader(str(public), str(private)),
+        **options,
+    )
+    payloads = [b"one", b"two", os.urandom(6_000_000) if "chunking_enabled" in options else b"three"]
+    await asyncio.gather(*[producer.send_async(payload) for payload in payloads])
+    read = await read_back(
+        apache,
+        topic,
+        3,
+        lambda m: m.data(),
+        crypto_key_reader=pulsar.CryptoKeyReader(str(public), str(private)),
+    )
+    assert read == payloads
+
+
+async def test_this_client_reads_its_own_batches_and_chunks(client: Client, topic: str) -> None:
+    consumer = await client.subscribe(topic, "s", initial_position=InitialPosition.Earliest)
+    large = await client.create_producer(
+        topic, chunking_enabled=True, compression_type=CompressionType.SNAPPY
+    )
+    small = await client.create_producer(topic, batching_enabled=True)
+    payloads = [os.urandom(11_000_000), b"a", b"b", os.urandom(6_000_000)]
+    ids = [await (large if len(each) > 1 else small).send(each) for each in payloads]
+    for payload, message_id in zip(payloads, ids, strict=True):
+        message = await asyncio.wait_for(consumer.receive(), 20)
+        assert message.data() == payload
+        assert message.message_id() == message_id
+        assert message.message_id().first_chunk() == message_id.first_chunk()
+        await consumer.acknowledge(message)
 
 
 # --- partitions

@@ -16,7 +16,12 @@ from vela.options import (
 )
 from vela.schema import SchemaType
 
-ENUMS = [getattr(options, name) for name in options.__all__ if issubclass(getattr(options, name), enum.Enum)]
+ENUMS = [
+    getattr(options, name)
+    for name in options.__all__
+    if issubclass(getattr(options, name), enum.Enum)
+    and name != "HashingScheme"  # which its Python client hides
+]
 
 
 @pytest.mark.parametrize("ours", ENUMS, ids=lambda choice: choice.__name__)

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vela.core.batching import BatchLimits
-from vela.core.key_hash import HashingScheme, boost_hash, java_string_hash, key_hash, murmur3_32
+from vela.core.key_hash import boost_hash, java_string_hash, key_hash, murmur3_32
 from vela.core.outgoing import Outgoing
 from vela.core.routing import RoundRobin, SinglePartition
+from vela.options import HashingScheme
 
 BY_APACHES_PYTHON_CLIENT = {
     "a": 93,

@@ -14,9 +14,9 @@ from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
 from vela.aio.partitioned_producer import PartitionedProducer
-from vela.core.key_hash import HashingScheme, java_string_hash
+from vela.core.key_hash import java_string_hash
 from vela.message import Message, MessageId
-from vela.options import PartitionsRoutingMode
+from vela.options import HashingScheme, PartitionsRoutingMode
 from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
 
