@@ -7,20 +7,23 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from vela import __version__
 from vela.aio.connection import Connection
-from vela.aio.consumer import Consumer
 from vela.aio.consumer_options import ConsumerEvents, ConsumerOptions, MessageListener
+from vela.aio.consuming import Consumer
 from vela.aio.lookup import LookupService
 from vela.aio.pool import ConnectionPool, Target
 from vela.aio.producer import Producer
 from vela.aio.producers import encryption_of, open_producer
+from vela.aio.reader import Reader, open_reader, reader_subscription
 from vela.aio.settings import ConnectionSettings
 from vela.aio.subscribing import subscribe
+from vela.aio.table_view import TableView
 from vela.aio.timers import LoopTimers, Timers
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
@@ -29,6 +32,7 @@ from vela.core.producer_options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name, partition_name
 from vela.errors import AlreadyClosed, InvalidConfiguration
+from vela.message import MessageId
 from vela.options import (
     BatchingType,
     CompressionType,
@@ -275,7 +279,7 @@ class Client:
 
     async def subscribe(
         self,
-        topic: str,
+        topic: str | Sequence[str] | re.Pattern[str],
         subscription_name: str,
         consumer_type: ConsumerType = ConsumerType.Exclusive,
         schema: Schema[Any] | None = None,
@@ -316,18 +320,21 @@ class Client:
         ack_timeout_redelivery_backoff: RedeliveryBackoff | None = None,
         negative_ack_redelivery_backoff: RedeliveryBackoff | None = None,
         negative_ack_timer: NegativeAckTimer = NegativeAckTimer.PRECISE,
+        partitions_update_interval_seconds: float = 60,
     ) -> Consumer:
         """A consumer on a topic's subscription, which is made when it does not exist.
 
-        topic: a name, short or in full. consumer_type: how the consumers of the subscription share its messages.
-        schema: what decodes `Message.value()`, None = bytes. message_listener: called with consumer and message, in
-        place of receiving by hand; a coroutine function on the event loop, another on a thread of the consumer's own.
-        receiver_queue_size: messages asked for before they are wanted; 0 = one for each receive; None = 1000.
-        consumer_name: None = five random hexadecimal digits. unacked_messages_timeout_ms: what is taken and not
-        acknowledged within it comes again; None or 0 = never, else 1000 or more. properties: of the consumer, shown
-        by the broker. initial_position: where a new subscription begins. start_message_id_inclusive: a seek goes to
-        the message itself, not to the one after it. max_pending_chunked_message: messages that wait for chunks, 0 =
-        no limit; auto_ack_oldest_…: the oldest beyond it is acknowledged, else delivered again.
+        topic: a name, short or in full; a list of names; a compiled regular expression for the names of one
+        namespace's topics, looked at every pattern_auto_discovery_period seconds. consumer_type: how the consumers of
+        the subscription share its messages. schema: what decodes `Message.value()`, None = bytes. message_listener:
+        called with consumer and message, in place of receiving by hand; a coroutine function on the event loop,
+        another on a thread of the consumer's own. receiver_queue_size: messages asked for before they are wanted; 0 =
+        one for each receive; None = 1000. consumer_name: None = five random hexadecimal digits.
+        unacked_messages_timeout_ms: what is taken and not acknowledged within it comes again; None or 0 = never, else
+        1000 or more. properties: of the consumer, shown by the broker. initial_position: where a new subscription
+        begins. start_message_id_inclusive: a seek goes to the message itself, not to the one after it.
+        max_pending_chunked_message: messages that wait for chunks, 0 = no limit; auto_ack_oldest_…: the oldest beyond
+        it is acknowledged, else delivered again.
         batch_receive_policy: of `batch_receive`, by default 10 MiB or 100 ms. batch_index_ack_enabled: messages of a
         batch are acknowledged one by one at the broker too. crypto_failure_action: what becomes of what cannot be
         decrypted. dead_letter_policy: what failed so often is copied to a topic of its own and acknowledged; on Shared
@@ -343,6 +350,7 @@ class Client:
         the ack timeout is kept, 100 or more. negative_ack_redelivery_backoff takes the place of the delay,
         ack_timeout_redelivery_backoff follows the timeout. negative_ack_timer: when negatively acknowledged messages
         come, as different releases of Pulsar have it.
+        partitions_update_interval_seconds: how often new partitions are looked for, 0 = never.
 
         Raises InvalidConfiguration, InvalidTopicName, Timeout after the operation timeout, and what the broker
         refuses with: ConsumerBusy, TopicNotFound, AuthorizationError, IncompatibleSchema … Cancelled, it leaves no
@@ -389,8 +397,75 @@ class Client:
             ack_timeout_redelivery_backoff=ack_timeout_redelivery_backoff,
             negative_ack_redelivery_backoff=negative_ack_redelivery_backoff,
             negative_ack_timer=negative_ack_timer,
+            partitions_update_interval_s=partitions_update_interval_seconds,
         )
         return await subscribe(self, topic, options)
+
+    async def create_reader(
+        self,
+        topic: str,
+        start_message_id: MessageId,
+        schema: Schema[Any] | None = None,
+        reader_listener: MessageListener | None = None,
+        receiver_queue_size: int = 1000,
+        reader_name: str | None = None,
+        subscription_role_prefix: str | None = None,
+        is_read_compacted: bool = False,
+        crypto_key_reader: AbstractCryptoKeyReader | None = None,
+        start_message_id_inclusive: bool = False,
+        crypto_failure_action: ConsumerCryptoFailureAction = ConsumerCryptoFailureAction.FAIL,
+        *,
+        subscription_name: str | None = None,
+    ) -> Reader:
+        """A reader of a topic, of all its partitions if it has some.
+
+        start_message_id: `MessageId.earliest`, `MessageId.latest` or one message, after which it begins; with
+        start_message_id_inclusive it begins with that message itself. A topic with partitions takes only the first two.
+        reader_listener: called with the consumer behind the reader and a message, in place of reading by hand.
+        reader_name: shown by the broker. subscription_role_prefix: what the name of its subscription begins with;
+        subscription_name: that name.
+        Otherwise as `subscribe`. Raises as it does, and TopicNotFound.
+        """
+        self.require_open()
+        return await open_reader(
+            self,
+            full_name(topic),
+            reader_listener,
+            ConsumerOptions(
+                subscription_name=subscription_name or reader_subscription(subscription_role_prefix),
+                consumer_name=reader_name,
+                schema=schema,
+                receiver_queue_size=receiver_queue_size,
+                is_read_compacted=is_read_compacted,
+                crypto_key_reader=crypto_key_reader,
+                crypto_failure_action=crypto_failure_action,
+                start_message_id=start_message_id,
+                start_message_id_inclusive=start_message_id_inclusive,
+                durable=False,
+            ),
+        )
+
+    async def create_table_view(
+        self, topic: str, subscription_name: str | None = None, schema: Schema[Any] | None = None
+    ) -> TableView:
+        """A table of the topic's newest value for each key, which is whole when this returns and then follows it.
+
+        subscription_name: of the reader behind it. Raises as `create_reader`.
+        """
+        reader = await self.create_reader(
+            topic,
+            MessageId.earliest,
+            schema,
+            is_read_compacted=True,
+            subscription_name=subscription_name,
+        )
+        view = TableView(reader)
+        try:
+            await view.start()
+        except BaseException:
+            await view.close()
+            raise
+        return view
 
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
         """A topic's schema: the latest, or that of `version`. Raises TopicNotFound when it has none."""

@@ -60,6 +60,7 @@ class ConsumerOptions:
     is_read_compacted: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     pattern_auto_discovery_period: int = 60  # seconds
+    partitions_update_interval_s: float = 60  # 0 = never
     initial_position: InitialPosition = InitialPosition.Latest
     crypto_key_reader: AbstractCryptoKeyReader | None = None
     replicate_subscription_state_enabled: bool = False

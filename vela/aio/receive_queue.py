@@ -217,11 +217,13 @@ class ReceiveQueue:
 
     def remove(self, positions: Collection[Position]) -> int:
         """Forget the messages of these entries; how many they were."""
-        kept = [
-            message
-            for message in self.messages
-            if (message.entry.ledger_id, message.entry.entry_id) not in positions
-        ]
+        return self.remove_where(
+            lambda message: (message.entry.ledger_id, message.entry.entry_id) in positions
+        )
+
+    def remove_where(self, unwanted: Callable[[Message], bool]) -> int:
+        """Forget these messages; how many they were."""
+        kept = [message for message in self.messages if not unwanted(message)]
         removed = len(self.messages) - len(kept)
         if removed:
             self.messages.clear()

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vela.aio.consumer import Consumer
 from vela.aio.consumer_warnings import option_warnings
+from vela.aio.consuming import Consumer
 from vela.aio.letter_box import open_letter_box
+from vela.aio.multi_topics import MultiTopicsConsumer
+from vela.aio.pattern import PatternConsumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.aio.zero_queue import ZeroQueueConsumer
 from vela.core.topic_name import full_name, partition_name
-from vela.errors import InvalidConfiguration, OperationNotSupported
+from vela.core.topic_pattern import TopicPattern
+from vela.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
     from vela.aio.client import Client
@@ -22,23 +28,58 @@ __all__ = ["subscribe"]
 log = logging.getLogger(__name__)
 
 
-async def subscribe(client: Client, topic: str, options: ConsumerOptions) -> Consumer:
+async def subscribe(
+    client: Client, topic: str | Sequence[str] | re.Pattern[str], options: ConsumerOptions
+) -> Consumer:
     """A consumer that is subscribed. Raises what `Client.subscribe` says."""
-    name = full_name(topic)
     for warning in option_warnings(options):
-        log.warning("%s, subscription %s: %s", name, options.subscription_name, warning)
+        log.warning("%s, subscription %s: %s", topic, options.subscription_name, warning)
+    made: MultiTopicsConsumer | TopicConsumer
+    if isinstance(topic, re.Pattern):
+        made = await _of_a_pattern(client, topic, options)
+    else:
+        made = await _of_names(client, _whole([topic] if isinstance(topic, str) else topic), options)
+    await made.open()
+    return made
+
+
+async def _of_a_pattern(
+    client: Client, pattern: re.Pattern[str], options: ConsumerOptions
+) -> MultiTopicsConsumer:
+    if options.retry_enable:
+        raise InvalidConfiguration(
+            "retry_enable needs names of topics, not a pattern: the retry-letter topic is named after the first"
+        )
+    options = replace(options, letters=await open_letter_box(client, (), options))
+    return PatternConsumer(client, TopicPattern(pattern), options)
+
+
+async def _of_names(
+    client: Client, names: list[str], options: ConsumerOptions
+) -> MultiTopicsConsumer | TopicConsumer:
+    box = await open_letter_box(client, names, options)
+    options = replace(options, letters=box)
+    if box is not None and box.retry_topic is not None:
+        names = [
+            *names,
+            box.retry_topic,
+        ]  # what was put off comes back through the same consumer (semantics 3.9)
+    if len(names) > 1:
+        return MultiTopicsConsumer(client, names, options)
+    (name,) = names
     partitions = await client.partitions(name, create=options.create_topic)
-    options = replace(options, letters=await open_letter_box(client, [name], options))
     if options.queue_size == 0:
         if partitions > 1:
             raise InvalidConfiguration(
                 f"a consumer without a queue is not supported for partitioned topics: {name} has {partitions}"
                 f" partitions. Name one of them, such as {partition_name(name, 0)}"
             )
-        made: Consumer = ZeroQueueConsumer(client, partition_name(name, 0) if partitions else name, options)
-    elif partitions:
-        raise OperationNotSupported(f"{name} has {partitions} partitions: subscribe to one of them")
-    else:
-        made = Consumer(client, name, options)
-    await made.open()
-    return made
+        return ZeroQueueConsumer(client, partition_name(name, 0) if partitions else name, options)
+    return MultiTopicsConsumer(client, names, options) if partitions else TopicConsumer(client, name, options)
+
+
+def _whole(topics: Sequence[str]) -> list[str]:
+    names = list(dict.fromkeys(full_name(topic) for topic in topics))
+    if not names:
+        raise InvalidConfiguration("name the topics to subscribe to: the list is empty")
+    return names

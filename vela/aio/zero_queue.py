@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from vela.aio.consumer import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.core.consumer_state import ConsumerState
 from vela.core.zero_queue import ZeroQueueBalance
 from vela.errors import InvalidConfiguration, InvalidMessage
@@ -21,7 +21,7 @@ __all__ = ["ZeroQueueConsumer"]
 log = logging.getLogger(__name__)
 
 
-class ZeroQueueConsumer(Consumer):
+class ZeroQueueConsumer(TopicConsumer):
     """Holds at most the one message that a cancelled receive left behind; the broker gives the others to others.
 
     Batches cannot be taken one message at a time: one that comes closes this consumer and fails its receives with

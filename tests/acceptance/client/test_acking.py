@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.support.waiting import until
 from vela import errors
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.message import Message
 from vela.options import ConsumerDeadLetterPolicy, ConsumerType, InitialPosition
 
@@ -36,17 +36,19 @@ async def publish(client: Client, topic: str, payloads: list[bytes], *, batched:
             producer.send_async(payload)
 
 
-async def subscribed(client: Client, topic: str, **options: Any) -> Consumer:
+async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsumer:
     options.setdefault("initial_position", InitialPosition.Earliest)
-    return await client.subscribe(topic, "s", **options)
+    consumer = await client.subscribe(topic, "s", **options)
+    assert isinstance(consumer, TopicConsumer)
+    return consumer
 
 
-async def take(consumer: Consumer, count: int) -> list[Message]:
+async def take(consumer: TopicConsumer, count: int) -> list[Message]:
     async with asyncio.timeout(20):
         return [await consumer.receive() for _ in range(count)]
 
 
-async def nothing_comes(consumer: Consumer) -> None:
+async def nothing_comes(consumer: TopicConsumer) -> None:
     with pytest.raises(errors.Timeout):
         await consumer.receive(QUIET_MS)
 
@@ -267,6 +269,7 @@ async def test_i16_s4_31_a_message_that_always_fails_is_found_on_the_dead_letter
             consumer.acknowledge(message)
     assert sorted(seen) == [(b"bad", 0), (b"bad", 1), (b"bad", 2), (b"good", 0)]
     letters = await client.subscribe(f"{topic}-s-DLQ", "look", consumer_type=SHARED)
+    assert isinstance(letters, TopicConsumer)
     (letter,) = await take(letters, 1)
     assert (letter.data(), letter.partition_key(), letter.event_timestamp()) == (b"bad", "k", 77)
     properties = letter.properties()

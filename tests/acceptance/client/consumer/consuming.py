@@ -13,7 +13,9 @@ from tests.support.broker_harness import rows
 from tests.support.vela import VelaProcess
 from tests.unit.client.entries import batch, single
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
+from vela.aio.connection import Connection
+from vela.aio.consuming import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.message import Message
 
 __all__ = [
@@ -78,13 +80,17 @@ async def broker_has_permits(vela: VelaProcess, consumer: Consumer, size: int) -
             consumer.consumer_name(),
         )
 
+    assert isinstance(consumer, TopicConsumer)
+    window = consumer._window
+
     async def settled() -> bool:
-        return await asyncio.to_thread(found) == [(size - consumer._window.owed, 0)]
+        return await asyncio.to_thread(found) == [(size - window.owed, 0)]
 
     await becomes(settled, f"{size} permits")
 
 
 async def all_acknowledged(consumer: Consumer) -> bool:
+    assert isinstance(consumer, TopicConsumer)
     found = await consumer.last_message()
     return found.mark_delete is not None and (found.mark_delete.ledger_id, found.mark_delete.entry_id) >= (
         found.last.ledger_id,
@@ -103,3 +109,11 @@ async def becomes(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 def numbers(count: int) -> list[bytes]:
     return [b"%d" % number for number in range(count)]
+
+
+def link_of(consumer: Consumer) -> Connection:
+    """The connection of a consumer of one topic."""
+    assert isinstance(consumer, TopicConsumer)
+    link = consumer.connection()
+    assert link is not None
+    return link

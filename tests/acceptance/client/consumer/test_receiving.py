@@ -14,6 +14,7 @@ from tests.acceptance.client.consumer.consuming import (
     becomes,
     broker_has_permits,
     data,
+    link_of,
     numbers,
     publish,
     publish_with_apache,
@@ -25,6 +26,7 @@ from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, compose, metadata, single
 from vela.aio.client import Client
+from vela.aio.topic_consumer import TopicConsumer
 from vela.encryption.key_reader import CryptoKeyReader
 from vela.errors import NotConnected, ReadError
 from vela.message import Message, MessageId
@@ -94,6 +96,7 @@ async def test_s0_18_s0_19_what_is_corrupt_is_acked_and_costs_no_permit(
         while (message := await consumer.receive()).data() != b"good":
             consumer.acknowledge(message)
         consumer.acknowledge(message)
+    assert isinstance(consumer, TopicConsumer)
     assert consumer.counters.discards == {
         ValidationError.DECOMPRESSION_ERROR: 30,
         ValidationError.BATCH_DESERIALIZE_ERROR: 30,
@@ -133,10 +136,9 @@ async def test_s0_44_after_a_lost_link_what_is_unacknowledged_comes_again(
     await publish(client, topic, numbers(30))
     await take(consumer, 10)
     await take(consumer, 10, acknowledge=False)
-    link = consumer.connection()
-    assert link is not None
+    link = link_of(consumer)
     link.abort(ReadError("cut by the test"))
-    await until(lambda: consumer.is_connected() and consumer.connection() is not link, "the new link")
+    await until(lambda: consumer.is_connected() and link_of(consumer) is not link, "the new link")
     again = await take(consumer, 20)
     assert data(again) == numbers(30)[10:]
     await becomes(lambda: all_acknowledged(consumer), "all of it acknowledged")
@@ -145,8 +147,7 @@ async def test_s0_44_after_a_lost_link_what_is_unacknowledged_comes_again(
 
 async def test_without_a_connection_asking_is_refused_and_receiving_waits(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
-    link = consumer.connection()
-    assert link is not None
+    link = link_of(consumer)
     receiving = asyncio.create_task(consumer.receive())
     link.abort(ReadError("cut by the test"))
     for call in (consumer.seek(MessageId.earliest), consumer.unsubscribe(), consumer.get_last_message_id()):

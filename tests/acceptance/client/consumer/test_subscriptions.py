@@ -22,7 +22,7 @@ from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from tests.unit.client.entries import single
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.errors import ConsumerBusy, ReadError, Timeout
 from vela.message import MessageId
 from vela.options import (
@@ -98,7 +98,7 @@ async def test_a_subscription_that_is_not_durable_goes_on_after_what_was_taken(
     options = ConsumerOptions(
         subscription_name="reading", durable=False, start_message_id=MessageId.earliest, receiver_queue_size=5
     )
-    consumer = Consumer(client, topic, options)
+    consumer = TopicConsumer(client, topic, options)
     await consumer.open()
     messages = await take(consumer, 10, acknowledge=False)
     assert data(messages) == numbers(30)[:10]
@@ -114,7 +114,7 @@ async def test_a_subscription_that_is_not_durable_goes_on_after_what_was_taken(
             start_message_id=messages[7].message_id(),
             start_message_id_inclusive=inclusive,
         )
-        again = Consumer(client, topic, options)
+        again = TopicConsumer(client, topic, options)
         await again.open()
         expected = numbers(30)[7 if inclusive else 8 :]
         assert data(await take(again, len(expected), acknowledge=False)) == expected
@@ -146,10 +146,10 @@ async def test_failover_consumers_take_over(client: Client, topic: str) -> None:
     told: list[tuple[str, str]] = []
 
     class Events:
-        def became_active(self, consumer: Consumer, partition: int) -> None:
+        def became_active(self, consumer: TopicConsumer, partition: int) -> None:
             told.append((consumer.consumer_name(), "active"))
 
-        def became_inactive(self, consumer: Consumer, partition: int) -> None:
+        def became_inactive(self, consumer: TopicConsumer, partition: int) -> None:
             told.append((consumer.consumer_name(), "inactive"))
 
     options: dict[str, Any] = {"consumer_type": ConsumerType.Failover, "consumer_event_listener": Events()}

@@ -11,6 +11,7 @@ from tests.acceptance.client.consumer.consuming import (
     all_acknowledged,
     becomes,
     data,
+    link_of,
     numbers,
     publish,
     take,
@@ -73,9 +74,7 @@ async def test_s2_16_without_a_queue_over_a_lost_link(client: Client, topic: str
     for number in range(3):
         receiving = asyncio.create_task(consumer.receive())
         await until(lambda: consumer.available_permits == 1, "a permit")
-        link = consumer.connection()
-        assert link is not None
-        link.abort(ReadError("cut by the test"))
+        link_of(consumer).abort(ReadError("cut by the test"))
         await publish(client, topic, [b"%d" % number])
         message = await asyncio.wait_for(receiving, 10)
         await consumer.acknowledge(message)

@@ -10,7 +10,7 @@ from tests.support.scripted_peer import Link, ScriptedPeer
 from tests.support.waiting import until
 from tests.unit.client.entries import single
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.wire.binary import events
 
 __all__ = ["TOPIC", "Desk", "desk_running"]
@@ -49,9 +49,11 @@ class Desk:
         """What the broker may still send."""
         return sum(self.flows) - self.charged
 
-    async def subscribe(self, **options: Any) -> Consumer:
+    async def subscribe(self, **options: Any) -> TopicConsumer:
         """A consumer of the topic."""
-        return await self.client.subscribe(TOPIC, "billing", **options)
+        consumer = await self.client.subscribe(TOPIC, "billing", **options)
+        assert isinstance(consumer, TopicConsumer)
+        return consumer
 
     def deliver(self, entry: bytes, *, messages: int = 1, link: Link | None = None, **fields: Any) -> int:
         """One entry of so many messages; its entry id."""
@@ -70,7 +72,7 @@ class Desk:
         self.link.drop()
         self.flows, self.charged = [], 0
 
-    async def fence(self, consumer: Consumer) -> None:
+    async def fence(self, consumer: TopicConsumer) -> None:
         """Wait until everything that the consumer sent so far has come."""
         await consumer.last_message()
 

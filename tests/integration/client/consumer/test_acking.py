@@ -14,7 +14,7 @@ from tests.support.scripted_peer import Link
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela import errors
-from vela.aio.consumer import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.core.negative_acks import NegativeAckTimer
 from vela.core.prefetch import LOOK_MS
 from vela.message import Message
@@ -34,7 +34,7 @@ def timers(desk: Desk) -> ManualTimers:
     return manual
 
 
-async def take(consumer: Consumer, count: int) -> list[Message]:
+async def take(consumer: TopicConsumer, count: int) -> list[Message]:
     async with asyncio.timeout(10):
         return [await consumer.receive() for _ in range(count)]
 
@@ -99,6 +99,7 @@ async def test_s0_26_s4_6_s4_7_what_is_sent_of_a_batch(
 
 async def test_s4_8_of_a_topic_that_stores_nothing_no_ack_is_sent(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.client.subscribe("non-persistent://public/default/orders", "billing")
+    assert isinstance(consumer, TopicConsumer)
     desk.deliver_each(b"x")
     (message,) = await take(consumer, 1)
     await consumer.acknowledge(message)
@@ -384,7 +385,7 @@ async def test_s4_25_s4_26_a_consumer_that_hoards_is_told_so(
 # -- dead letters --------------------------------------------------------------------------------------------------
 
 
-async def dead_lettering(desk: Desk, **options: Any) -> Consumer:
+async def dead_lettering(desk: Desk, **options: Any) -> TopicConsumer:
     policy = ConsumerDeadLetterPolicy(2, initial_subscription_name="morgue")
     return await desk.subscribe(
         consumer_type=SHARED,

@@ -16,7 +16,7 @@ from tests.integration.client.consumer.test_receiving import payloads
 from tests.support.scripted_peer import LEDGER_ID
 from tests.support.waiting import until
 from tests.unit.client.entries import batch
-from vela.aio.consumer import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.options import ConsumerType
 from vela.wire.binary import events
 
@@ -159,7 +159,7 @@ async def test_a_listener_may_close_its_consumer(desk: Desk, kind: str) -> None:
         seen.append(message.data())
         consumer.close()
 
-    async def close_in_task(consumer: Consumer, message: Any) -> None:
+    async def close_in_task(consumer: TopicConsumer, message: Any) -> None:
         seen.append(message.data())
         await consumer.close()
 

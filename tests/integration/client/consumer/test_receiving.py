@@ -10,18 +10,18 @@ import pytest
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
-from vela.aio.consumer import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.errors import AlreadyClosed, ConsumerBusy, InvalidConfiguration, NotConnected, Timeout
 from vela.options import ConsumerBatchReceivePolicy
 from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
 
 
-async def payloads(consumer: Consumer, count: int) -> list[bytes]:
+async def payloads(consumer: TopicConsumer, count: int) -> list[bytes]:
     return [(await asyncio.wait_for(consumer.receive(), 5)).data() for _ in range(count)]
 
 
-async def delivered(consumer: Consumer, count: int) -> None:
+async def delivered(consumer: TopicConsumer, count: int) -> None:
     await until(lambda: consumer.counters.messages_delivered >= count, f"{count} messages")
 
 

@@ -9,7 +9,7 @@ import threading
 from tests.integration.client.consumer.backlog import Backlog
 from tests.integration.client.consumer.desk import Desk
 from tests.support.waiting import until
-from vela.aio.consumer import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.errors import AlreadyClosed
 from vela.message import Message
 
@@ -20,7 +20,7 @@ ENTRIES = 3000
 class Workers:
     """Threads that receive, acknowledge, and now and then give a receive up."""
 
-    def __init__(self, consumer: Consumer, *, gives_up: bool) -> None:
+    def __init__(self, consumer: TopicConsumer, *, gives_up: bool) -> None:
         self.consumer = consumer
         self.handed_out: list[tuple[int, int, int]] = []
         """(connection, entry, index in its batch) of every message that a thread was given."""

@@ -13,20 +13,20 @@ from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.scripted_peer import Link
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, damage, single
-from vela.aio.consumer import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.aio.zero_queue import ZeroQueueConsumer
 from vela.core.consumer_state import ConsumerState
 from vela.errors import AlreadyClosed, InvalidConfiguration, InvalidMessage
 from vela.wire.binary import events
 
 
-async def zero(desk: Desk, **options: Any) -> Consumer:
+async def zero(desk: Desk, **options: Any) -> TopicConsumer:
     consumer = await desk.subscribe(receiver_queue_size=0, **options)
     assert isinstance(consumer, ZeroQueueConsumer)
     return consumer
 
 
-async def started(consumer: Consumer) -> asyncio.Task[Any]:
+async def started(consumer: TopicConsumer) -> asyncio.Task[Any]:
     task = asyncio.create_task(consumer.receive())
     await asyncio.sleep(0)
     return task
@@ -220,7 +220,7 @@ async def test_s2_16_a_busy_listener_is_granted_nothing_on_reconnect(desk: Desk)
     calls: list[bytes] = []
     go_on = asyncio.Event()
 
-    async def listen(consumer: Consumer, message: Any) -> None:
+    async def listen(consumer: TopicConsumer, message: Any) -> None:
         calls.append(message.data())
         await go_on.wait()
 

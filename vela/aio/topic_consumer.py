@@ -13,13 +13,13 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol
 
 from vela.aio.ack_side import AckSide
 from vela.aio.attachment import Attachment
 from vela.aio.consumer_events import EventCaller
 from vela.aio.consumer_warnings import PrefetchWatch
+from vela.aio.consuming import Consumer
 from vela.aio.intake import Intake
 from vela.aio.letters import Letters
 from vela.aio.listener import start_listener
@@ -27,6 +27,7 @@ from vela.aio.listener_view import ListenerView
 from vela.aio.receive_queue import ReceiveQueue
 from vela.aio.subscription_commands import seek_command, subscribe_command
 from vela.core.ack_options import AckOptions
+from vela.core.availability import has_more
 from vela.core.consumer_counters import ConsumerCounters
 from vela.core.consumer_state import ConsumerState
 from vela.core.receive_window import ReceiveWindow
@@ -44,8 +45,9 @@ if TYPE_CHECKING:
     from vela.aio.listener import Listener
     from vela.core.batch_acks import Position
     from vela.core.entry_opening import Decrypt
+    from vela.options import ConsumerBatchReceivePolicy
 
-__all__ = ["Consumer", "Inbox"]
+__all__ = ["Inbox", "TopicConsumer"]
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +61,17 @@ class Inbox(Protocol):
     Whoever hands one of them to the application calls `taken` of the consumer it came from.
     """
 
-    def put(self, consumer: Consumer, messages: list[Message]) -> None:
+    def put(self, consumer: TopicConsumer, messages: list[Message]) -> None:
         """Messages have come, in order."""
 
-    def drop(self, consumer: Consumer, positions: Collection[Position] | None) -> int:
+    def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> int:
         """Forget the messages of this consumer that nobody took, None = all; how many they were."""
 
+    def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
+        """This consumer cannot come back: its topic is gone, or the like."""
 
-class Consumer:
+
+class TopicConsumer(Consumer):
     """Made by `Client.subscribe`.
 
     Messages are taken with `receive`, `receive_async`, `batch_receive`, by `async for`, or by a listener. Each is
@@ -101,7 +106,7 @@ class Consumer:
         self.acks.letters = self.letters
         self._track = self.acks.taken if options.unacked_messages_timeout_ms else None
         self._intake = Intake(self, self._topic, options, timers, _decrypt(options))
-        self.queue = ReceiveQueue(self.taken, self._is_current)
+        self.queue = ReceiveQueue(self.taken, self.is_current)
         """What was delivered and not taken."""
         self._window = self._new_window()
         self._grows = options.auto_scaled_receiver_queue_size_enabled
@@ -174,11 +179,6 @@ class Consumer:
         return self._reached_end
 
     @property
-    def state(self) -> ConsumerState:
-        """Where it stands."""
-        return self._state
-
-    @property
     def is_active(self) -> bool | None:
         """On Failover: whether it is the one that receives; None while the broker has not said."""
         return self._is_active
@@ -187,6 +187,11 @@ class Consumer:
     def last_taken(self) -> Message | None:
         """The message that the application took last."""
         return self._last_taken
+
+    @property
+    def window_size(self) -> int:
+        """Messages that it asks for ahead."""
+        return self._window.size
 
     @property
     def available_permits(self) -> int:
@@ -199,77 +204,32 @@ class Consumer:
 
     # --- taking messages
 
-    async def receive(self, timeout_millis: float | None = None) -> Message:
-        """The next message.
+    def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
+        return self._options.batch_receive_policy, self._window.size
 
-        Waiting receives are served in the order of their calls. Raises Timeout when none comes in time, AlreadyClosed
-        when the consumer is or gets closed, NotConnected when it has failed, InvalidConfiguration with a listener. May
-        be cancelled: the message goes to the next receive then, none is lost. Works while the connection is being made
-        again. Mirrors semantics S0.21 to S0.34.
-        """
-        self._check_receives()
-        if self._grows and not self.queue.messages:
+    def _before_waiting(self) -> None:
+        if self._grows:
             self._grow()
-        try:
-            return await self.queue.receive(timeout_millis)
-        except asyncio.CancelledError:
-            self.counters.receives_failed += 1
-            raise
 
-    def receive_async(self) -> asyncio.Future[Message]:
-        """As `receive`, without waiting: a future of the message. Futures are done in the order of their calls.
-
-        A future that is cancelled before it is done takes no message. One that is done holds its message: whoever
-        stops awaiting it still finds it there.
-        """
-        self._check_receives()
-        if self._grows and not self.queue.messages:
-            self._grow()
-        return self.queue.receive_async()
-
-    def receive_nowait(self) -> Message | None:
-        """The next message if it is there already, else None. Raises as `receive`; not for a queue of 0 (S2.14)."""
-        self._check_receives()
-        return self.queue.take()
-
-    async def batch_receive(self) -> list[Message]:
-        """Messages as the batch receive policy says: as soon as there are enough, or when its time is up.
-
-        May be empty. Waits no longer than for a full queue, whatever the policy says. Raises as `receive`; cancelled,
-        it takes no message.
-        """
-        self._check_receives()
-        return await self.queue.receive_batch(self._options.batch_receive_policy, self._window.size)
-
-    def __aiter__(self) -> Self:
-        return self
+    def _interrupted(self) -> None:
+        self.counters.receives_failed += 1
 
     async def __anext__(self) -> Message:
-        """As `receive`; the iteration ends when the consumer is closed."""
+        """See `Consumer`; spelt out here because it runs for every message."""
         messages = self.queue.messages
         if messages and self._listener is None:
             message = messages.popleft()
             self._count(message)
             return message
-        try:
-            return await self.receive()
-        except AlreadyClosed:
-            raise StopAsyncIteration from None
-
-    def _check_receives(self) -> None:
-        if self._listener is not None:
-            raise InvalidConfiguration("a consumer with a message listener does not receive by hand")
-        if not self._state.can_receive:
-            if self._state.is_over:
-                raise AlreadyClosed(f"the consumer of {self._topic} is closed")
-            raise NotConnected(f"the consumer of {self._topic} has failed: make another")
+        return await super().__anext__()
 
     def taken(self, message: Message) -> None:
         """The application was given this message. One of a past connection gives no permit (S0.44)."""
-        if self._is_current(message):
+        if self.is_current(message):
             self._count(message)
 
-    def _is_current(self, message: Message) -> bool:
+    def is_current(self, message: Message) -> bool:
+        """It came over the connection of now."""
         return message.entry.generation == self._intake.generation
 
     def _count(self, message: Message) -> None:
@@ -330,18 +290,6 @@ class Consumer:
         if permits := self._window.resume():
             self._flow(permits)
 
-    def pause_message_listener(self) -> None:
-        """Begin no further call of the listener; the one that runs goes on. Safe to repeat, and from any thread."""
-        if self._listener is None:
-            raise InvalidConfiguration("the consumer has no message listener to pause")
-        self._listener.pause()
-
-    def resume_message_listener(self) -> None:
-        """Go on calling the listener. Safe to repeat, and from any thread."""
-        if self._listener is None:
-            raise InvalidConfiguration("the consumer has no message listener to resume")
-        self._listener.resume()
-
     # --- asking the broker
 
     async def seek(self, position: MessageId | int | Callable[[str], MessageId | int]) -> None:
@@ -373,7 +321,7 @@ class Consumer:
         finally:
             self._is_seeking = False
             held, self._held = self._held, []
-            if held := [message for message in held if self._is_current(message)]:
+            if held := [message for message in held if self.is_current(message)]:
                 self._put(held)
         await self._until_attached()
 
@@ -434,6 +382,16 @@ class Consumer:
         )
         assert isinstance(answer, replies.LastMessageId)
         return answer
+
+    async def has_message_available(self) -> bool:
+        """Whether a message waits, here or at the broker. Raises as `get_last_message_id`."""
+        if self.queue.messages:
+            return True
+        last = await self.last_message()
+        if self.queue.messages:  # it came meanwhile
+            return True
+        taken = None if self._last_taken is None else self._last_taken.message_id()
+        return has_more(last=last.last, mark_delete=last.mark_delete, start=self.start, taken=taken)
 
     def _require_link(self) -> Connection:
         if self._state.is_over:
@@ -500,14 +458,8 @@ class Consumer:
         self._client.forget(self)
         self.queue.end(NotConnected(f"the consumer of {self._topic} has failed: {error}"))
         self._closing = self._loop.create_task(self._stop())
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+        if self._inbox is not None:
+            self._inbox.failed(self, error)
 
     # --- being attached to a connection
 
@@ -645,7 +597,7 @@ class Consumer:
 
     def passed_over(self, messages: Sequence[Message]) -> None:
         """See `LettersOwner`."""
-        if self._is_current(messages[0]):
+        if self.is_current(messages[0]):
             self._dropped(len(messages))
 
     def redelivered_locally(self, positions: Sequence[Position]) -> None:

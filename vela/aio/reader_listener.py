@@ -1,0 +1,35 @@
+"""A reader's listener as a consumer's: what it was called with is acknowledged, so that the broker keeps sending."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from vela.message import Message
+
+__all__ = ["reader_listener"]
+
+
+def reader_listener(
+    function: Callable[[Any, Message], Awaitable[None] | None],
+) -> Callable[[Any, Message], Awaitable[None] | None]:
+    """A coroutine function stays one. Called with the consumer behind the reader, or its `ListenerView`."""
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        call = cast("Callable[[Any, Message], Awaitable[None]]", function)
+
+        async def on_loop(consumer: Any, message: Message) -> None:
+            try:
+                await call(consumer, message)
+            finally:
+                consumer.acknowledge_cumulative(message)
+
+        return on_loop
+
+    def on_thread(view: Any, message: Message) -> None:
+        try:
+            function(view, message)
+        finally:
+            view.acknowledge_cumulative(message)
+
+    return on_thread

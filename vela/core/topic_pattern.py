@@ -1,0 +1,61 @@
+"""Which topics a pattern means, and what changed since the last look (protocol 4: regex)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from vela.core.topic_name import base_name, full_name
+from vela.errors import InvalidTopicName
+
+__all__ = ["TopicChanges", "TopicPattern"]
+
+_LITERAL: Final = re.compile(r"[^/\\^$.|?*+()\[\]{}]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicChanges:
+    """Full names, without partitions."""
+
+    added: frozenset[str]
+    removed: frozenset[str]
+
+
+class TopicPattern:
+    """A regular expression over whole names of topics of one namespace, the domain aside.
+
+    "orders-.*", "tenant/namespace/orders-.*" and "persistent://tenant/namespace/orders-.*": tenant and namespace are
+    written out, they are not patterns.
+    """
+
+    def __init__(self, pattern: str | re.Pattern[str]) -> None:
+        """Raises InvalidTopicName for what is no such pattern."""
+        text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+        flags = pattern.flags & ~re.UNICODE if isinstance(pattern, re.Pattern) else 0
+        rest = text.partition("://")[2] or text
+        parts = rest.split("/", 2)
+        if len(parts) == 1:
+            parts = ["public", "default", rest]
+        if len(parts) != 3 or not all(_LITERAL.fullmatch(part) for part in parts[:2]) or not parts[2]:
+            raise InvalidTopicName(
+                f"{text!r} is not a pattern of topics: write name, or tenant/namespace/name, with a regular expression"
+                " for the name alone"
+            )
+        self.namespace = f"{parts[0]}/{parts[1]}"
+        """ "tenant/namespace"."""
+        try:
+            self._names = re.compile(parts[2], flags)
+        except re.error as error:
+            raise InvalidTopicName(f"{text!r} is not a regular expression: {error}") from None
+
+    def matching(self, topics: Iterable[str]) -> frozenset[str]:
+        """Those that are meant, partitions as the topic they are of."""
+        whole = {base_name(full_name(topic)) for topic in topics}
+        return frozenset(topic for topic in whole if self._names.fullmatch(topic.split("/", 4)[4]))
+
+    def changes(self, known: Iterable[str], topics: Iterable[str]) -> TopicChanges:
+        """From the topics known to those that a namespace holds now."""
+        now, before = self.matching(topics), frozenset(known)
+        return TopicChanges(added=now - before, removed=before - now)
