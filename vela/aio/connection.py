@@ -124,6 +124,8 @@ class Connection:
                 )
             )
             await self._connected
+            if self._error is not None:  # what came with CONNECTED broke it
+                raise self._error
         except BaseException:
             self.abort(ConnectError("the connection was given up before it was made"))
             raise

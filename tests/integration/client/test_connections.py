@@ -85,6 +85,20 @@ async def test_s0_1_an_attempt_that_failed_is_not_remembered(tcp_peer: ScriptedP
         assert await client.partitions(TOPIC) == 0
 
 
+async def test_a_connection_that_breaks_as_it_is_made_is_not_remembered(peer: ScriptedPeer) -> None:
+    def admit_and_babble(link: Link, _event: events.Connect) -> None:
+        link.engine.send_connected()
+        link.raw(b"".join(link.engine.data_to_send()) + bytes(100))  # in one piece
+
+    peer.on(events.Connect, admit_and_babble)
+    async with Client(peer.url) as client:
+        with pytest.raises(errors.ReadError, match="broke the protocol"):
+            await client.connection_for(TOPIC)
+        assert not client.pool.connections
+        peer.forget_script(events.Connect)
+        assert await client.partitions(TOPIC) == 0
+
+
 async def test_a_caller_that_gives_up_does_not_disturb_who_waits_for_the_same_attempt(
     tcp_peer: ScriptedPeer,
 ) -> None:
