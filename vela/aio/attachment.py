@@ -109,7 +109,7 @@ class Attachment:
 
     def wait_without_limit(self) -> None:
         """`attach` was told that its turn will come: `open` does not time out any more."""
-        if self._deadline is not None:
+        if self._deadline is not None and not self._deadline.expired():
             self._deadline.reschedule(None)
 
     def lost(self, connection: Connection, error: VelaError | None = None) -> None:
