@@ -76,10 +76,12 @@ class LookupService:
         url = answer.url_tls if address.tls else answer.url
         if answer.proxy_through_service_url:
             url = url or answer.url  # how the proxy reaches the broker is its own affair
-        if url is None:
+        found = None if url is None else parse_broker_url(url)
+        if found is None or (found.tls is not address.tls and not answer.proxy_through_service_url):
             wanted = "an encrypted" if address.tls else "a plain"
-            raise errors.LookupError(f"{address.url} does not name {wanted} address of the broker")
-        found = parse_broker_url(url)
+            raise errors.LookupError(
+                f"{address.url} does not name {wanted} address of the broker but {answer}"
+            )
         if not answer.proxy_through_service_url:
             return Target(found)
         return Target(address, None if str(found) == str(address) else str(found))

@@ -472,6 +472,18 @@ async def test_redirected_look_ups_are_followed_with_the_flag_repeated(tcp_peer:
             assert [each.authoritative for each in other.of(events.Lookup)] == [True]
 
 
+async def test_an_encrypted_broker_is_not_spoken_to_in_clear(tcp_peer: ScriptedPeer) -> None:
+    tcp_peer.on(
+        events.Lookup,
+        lambda link, event: link.engine.send_lookup(
+            event.request_id, url="pulsar+ssl://b1:6651", proxy_through_service_url=False
+        ),
+    )
+    async with Client(tcp_peer.url) as client:
+        with pytest.raises(errors.LookupError, match="does not name a plain address"):
+            await client.connection_for(TOPIC)
+
+
 async def test_redirections_behind_a_proxy_name_the_next_broker(tcp_peer: ScriptedPeer) -> None:
     def redirect(link: Link, event: events.Lookup) -> None:
         at_the_start = not event.authoritative
