@@ -11,6 +11,7 @@ from tests.support.certificates import Authority
 from tests.support.tls_relay import tls_relay
 from vela import errors
 from vela.aio import Client
+from vela.authentication import AuthenticationTLS
 from vela.wire.binary import commands, replies
 
 
@@ -35,3 +36,31 @@ async def test_s0_6_topics_are_served_through_a_door_with_tls(
         async with Client(url) as client:
             with pytest.raises(errors.HandshakeError, match="not trusted"):
                 await client.connection_for(topic)
+
+
+async def test_s0_9_a_door_that_wants_a_certificate_opens_for_who_has_one(
+    service_url: str, topic: str, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    inner = urlsplit(service_url)
+    assert inner.port is not None
+    context = authority.issue("vela", "localhost").server_context(clients_of=authority)
+    own = authority.issue("client")
+    async with tls_relay(inner.port, context) as port:
+        url = f"{'pulsar+ssl' if inner.scheme == 'pulsar' else 'wss'}://localhost:{port}"
+        async with Client(
+            url,
+            AuthenticationTLS(own.certificate, own.private_key),
+            tls_trust_certs_file_path=authority.file,
+        ) as client:
+            assert await client.get_topic_partitions(topic) == [topic]
+        async with Client(url, tls_trust_certs_file_path=authority.file) as client:
+            with pytest.raises(errors.ConnectError):
+                await client.connection_for(topic)
+        async with Client(
+            url,
+            tls_allow_insecure_connection=True,
+            tls_certificate_file_path=own.certificate,
+            tls_private_key_file_path=own.private_key,
+        ) as client:
+            assert await client.get_topic_partitions(topic) == [topic]
