@@ -8,6 +8,7 @@ from bench.figures import Figure
 from bench.questions import (
     ack_holes,
     bad_peers,
+    client_consume,
     client_publish,
     consume_backlog,
     delayed,
@@ -33,6 +34,7 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "publish_binary": publish_binary.ask,
     "client_publish": client_publish.ask,
     "consume_backlog": consume_backlog.ask,
+    "client_consume": client_consume.ask,
     "websocket_publish": websocket_publish.ask,
     "websocket_cycle": websocket_cycle.ask,
     "latency": latency.ask,

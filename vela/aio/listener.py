@@ -201,9 +201,9 @@ class ThreadListener:
                 except Exception:
                     log.exception("the message listener failed; the message stays unacknowledged")
         except Exception:  # taking a message failed: the next delivery begins anew (S0.31)
-            log.exception("a message could not be taken for the listener")
             with self._lock:
                 self._is_running = False
+            log.exception("a message could not be taken for the listener")
 
     def _next(self) -> Message | None:
         """The next message; None = this round ends, and whoever puts the next one in begins another."""

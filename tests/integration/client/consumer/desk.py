@@ -30,6 +30,8 @@ class Desk:
         """Permits of each Flow since the last SUBSCRIBE."""
         self.charged = 0
         """Permits spent since then."""
+        self.most_permits = 0
+        """The most that the broker ever had."""
         self.next_entry = 0
         peer.on(events.Subscribe, self._subscribed)
         peer.on(events.Flow, self._flowed)
@@ -43,6 +45,7 @@ class Desk:
         if link is self.link:
             assert event.permits > 0
             self.flows.append(event.permits)
+            self.most_permits = max(self.most_permits, self.permits)
 
     @property
     def permits(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -71,7 +72,8 @@ async def test_s0_15_the_messages_before_the_damage_stay_receivable(desk: Desk) 
     five = [b"%d" % index * 9 for index in range(5)]
     at = desk.deliver(batch(five, cut=40), messages=5)
     desk.deliver_each(b"good")
-    messages = [await consumer.receive() for _ in range(3)]
+    async with asyncio.timeout(5):
+        messages = [await consumer.receive() for _ in range(3)]
     assert [message.data() for message in messages[:2]] == five[:2]
     assert messages[2].data() in (five[2], b"good")
     await desk.fence(consumer)
@@ -149,7 +151,7 @@ async def test_s0_16_consume_hands_it_over_as_it_is(desk: Desk) -> None:
         ),
         messages=4,
     )
-    message = await consumer.receive()
+    message = await asyncio.wait_for(consumer.receive(), 5)
     context = message.encryption_context()
     assert context is not None
     assert (message.data(), context.is_decryption_failed(), context.batch_size()) == (b"ciphertext", True, 4)
@@ -171,7 +173,7 @@ async def test_s0_16_a_decrypted_message_says_what_it_was_encrypted_with(desk: D
     consumer._intake._decrypt = decrypt
     desk.deliver(sealed(b"bad"))
     desk.deliver(sealed(b"doog"))
-    message = await consumer.receive()
+    message = await asyncio.wait_for(consumer.receive(), 5)
     context = message.encryption_context()
     assert message.data() == b"good"
     assert context is not None

@@ -208,7 +208,7 @@ async def test_a_negative_ack_on_shared_takes_the_entry_out_of_the_queue(desk: D
     await until(lambda: desk.permits + consumer._window.owed == 8, "all permits")
 
 
-async def test_i20_permits_are_conserved_whatever_comes(desk: Desk) -> None:
+async def test_s0_19_permits_are_conserved_whatever_comes(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=20)
     good = 0
     for index in range(200):
