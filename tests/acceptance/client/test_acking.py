@@ -27,10 +27,15 @@ async def client(service_url: str) -> AsyncIterator[Client]:
     await made.close()
 
 
-async def publish(client: Client, topic: str, payloads: list[bytes], *, batched: bool = False) -> None:
-    options: dict[str, Any] = (
-        {"batching_enabled": True, "batching_max_publish_delay_ms": 1000} if batched else {}
-    )
+async def publish(client: Client, topic: str, payloads: list[bytes], *, batch: int = 0) -> None:
+    """Each alone, or in batches of so many."""
+    options: dict[str, Any] = {}
+    if batch:
+        options = {
+            "batching_enabled": True,
+            "batching_max_messages": batch,
+            "batching_max_publish_delay_ms": 1000,
+        }
     async with await client.create_producer(topic, max_pending_messages=0, **options) as producer:
         for payload in payloads:
             producer.send_async(payload)
@@ -87,7 +92,7 @@ async def test_s4_6_s4_7_part_of_a_batch(
     client: Client, topic: str, batch_index_ack: bool, cumulative: bool
 ) -> None:
     await publish(client, topic, [b"before"])
-    await publish(client, topic, NUMBERS, batched=True)
+    await publish(client, topic, NUMBERS, batch=10)
     options = {"batch_index_ack_enabled": batch_index_ack, "ack_receipt_enabled": True}
     consumer = await subscribed(client, topic, **options)
     messages = await take(consumer, 11)
@@ -152,7 +157,7 @@ async def test_s4_14_s4_15_acks_survive_a_lost_connection(client: Client, topic:
 
 
 async def test_s4_16_s4_20_a_negative_ack_brings_its_message_again(client: Client, topic: str) -> None:
-    await publish(client, topic, NUMBERS[:3], batched=True)
+    await publish(client, topic, NUMBERS[:3], batch=3)
     consumer = await subscribed(
         client,
         topic,
@@ -275,6 +280,52 @@ async def test_i16_s4_31_a_message_that_always_fails_is_found_on_the_dead_letter
     properties = letter.properties()
     assert (properties["a"], properties["REAL_TOPIC"]) == ("b", topic)
     assert properties["REAL_SUBSCRIPTION"] == "s"
+    await consumer.close()
+    again = await subscribed(client, topic, consumer_type=SHARED)
+    await nothing_comes(again)
+
+
+@pytest.mark.parametrize("batch_index_ack", [True, False])
+async def test_s4_14_i22_links_lost_every_50_ms_lose_no_ack_and_no_message(
+    client: Client, topic: str, batch_index_ack: bool
+) -> None:
+    count = 600
+    await publish(client, topic, [b"%d" % number for number in range(count)], batch=10)
+    consumer = await subscribed(
+        client,
+        topic,
+        consumer_type=SHARED,
+        receiver_queue_size=100,
+        negative_ack_redelivery_delay_ms=100,
+        unacked_messages_timeout_ms=1000,
+        unacked_messages_tick_ms=100,
+        batch_index_ack_enabled=batch_index_ack,
+        ack_group_time_ms=20,
+    )
+    acked: set[bytes] = set()
+
+    async def lose_links() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0.05)
+            if (connection := consumer.connection()) is not None:
+                connection.abort(errors.ReadError("as if the link was lost"))
+
+    async def work() -> None:
+        for turn in range(1 << 30):
+            message = await consumer.receive(1500)
+            if turn % 17 == 5:
+                consumer.negative_acknowledge(message)
+            else:
+                consumer.acknowledge(message)
+                acked.add(message.data())
+            if turn % 10 == 0:
+                await asyncio.sleep(0.002)
+
+    losing = asyncio.create_task(lose_links())
+    with pytest.raises(errors.Timeout):  # nothing comes any more
+        await asyncio.wait_for(work(), 30)
+    await losing
+    assert len(acked) == count
     await consumer.close()
     again = await subscribed(client, topic, consumer_type=SHARED)
     await nothing_comes(again)
