@@ -320,6 +320,8 @@ class Client:
         ack_timeout_redelivery_backoff: RedeliveryBackoff | None = None,
         negative_ack_redelivery_backoff: RedeliveryBackoff | None = None,
         negative_ack_timer: NegativeAckTimer = NegativeAckTimer.PRECISE,
+        retry_enable: bool = False,
+        retry_on_ack_timeout: bool = False,
         partitions_update_interval_seconds: float = 60,
     ) -> Consumer:
         """A consumer on a topic's subscription, which is made when it does not exist.
@@ -349,7 +351,8 @@ class Client:
         ack_receipt_enabled: awaiting one waits until the broker has stored it. unacked_messages_tick_ms: how finely
         the ack timeout is kept, 100 or more. negative_ack_redelivery_backoff takes the place of the delay,
         ack_timeout_redelivery_backoff follows the timeout. negative_ack_timer: when negatively acknowledged messages
-        come, as different releases of Pulsar have it.
+        come, as different releases of Pulsar have it. retry_enable: messages can be put off (`reconsume_later`), to a
+        topic that is consumed as well. retry_on_ack_timeout: what is not acknowledged in time is put off, too.
         partitions_update_interval_seconds: how often new partitions are looked for, 0 = never.
 
         Raises InvalidConfiguration, InvalidTopicName, Timeout after the operation timeout, and what the broker
@@ -397,6 +400,8 @@ class Client:
             ack_timeout_redelivery_backoff=ack_timeout_redelivery_backoff,
             negative_ack_redelivery_backoff=negative_ack_redelivery_backoff,
             negative_ack_timer=negative_ack_timer,
+            retry_enable=retry_enable,
+            retry_on_ack_timeout=retry_on_ack_timeout,
             partitions_update_interval_s=partitions_update_interval_seconds,
         )
         return await subscribe(self, topic, options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -76,6 +77,19 @@ class Consumer(ABC):
         """Have a message delivered again, after `negative_ack_redelivery_delay_ms`. Returns at once.
 
         See `AckSide.negative_acknowledge`.
+        """
+
+    @abstractmethod
+    async def reconsume_later(
+        self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Put a message off: it is copied to the retry-letter topic and comes from there after `delay`.
+
+        `delay` is a timedelta, or milliseconds; `properties` are added to the copy's. Returns when the copy is stored;
+        only then is the message acknowledged. One put off more often than the dead-letter policy allows (16 times
+        without one) becomes a dead letter. Raises InvalidConfiguration without `retry_enable`, AlreadyClosed, and what
+        publishing raises: the message is then delivered again. Cancelled, the copy is written all the same.
+        Mirrors semantics 3.9.
         """
 
     @abstractmethod

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vela.message import Message, MessageId
@@ -54,6 +55,12 @@ class ListenerView:
     def negative_acknowledge(self, message: Message | MessageId) -> None:
         """See `Consumer.negative_acknowledge`."""
         self._calls.post(self._consumer.negative_acknowledge, message)
+
+    def reconsume_later(
+        self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """See `Consumer.reconsume_later`; waits until the copy is stored."""
+        self._wait(self._consumer.reconsume_later(message, delay, properties))
 
     def redeliver_unacknowledged_messages(self) -> None:
         """See `Consumer.redeliver_unacknowledged_messages`."""

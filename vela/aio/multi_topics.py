@@ -12,8 +12,10 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from vela.aio.consumer_warnings import PrefetchWatch
 from vela.aio.consuming import Consumer
 from vela.aio.listener import start_listener
 from vela.aio.listener_view import ListenerView
@@ -29,7 +31,7 @@ from vela.errors import (
     VelaError,
 )
 from vela.message import Message, MessageId
-from vela.options import InitialPosition
+from vela.options import ConsumerType, InitialPosition
 
 if TYPE_CHECKING:
     from vela.aio.client import Client
@@ -72,6 +74,7 @@ class MultiTopicsConsumer(Consumer):
         self._state = ConsumerState.UNINITIALIZED
         self._is_paused = options.start_paused
         self._updates: asyncio.Task[None] | None = None
+        self._prefetch: PrefetchWatch | None = None  # of Shared consumers that are open
         self._closing: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -91,6 +94,8 @@ class MultiTopicsConsumer(Consumer):
         self._state = ConsumerState.READY
         if self._options.partitions_update_interval_s:
             self._updates = self._loop.create_task(self._keep_up_to_date())
+        if self._options.consumer_type is ConsumerType.Shared:
+            self._prefetch = PrefetchWatch(self, self._client.make_timers())
         self._client.keep(self)
 
     # --- the topics
@@ -204,6 +209,10 @@ class MultiTopicsConsumer(Consumer):
         """Messages that there is room for, over all topics (S0.46)."""
         return sum(each.window_size for each in self._consumers.values()) - len(self.queue)
 
+    def queued_and_taken(self) -> tuple[int, int]:
+        """Messages that wait for the application, and how many it took in all."""
+        return len(self.queue), sum(each.counters.messages_received for each in self._consumers.values())
+
     def consumers(self) -> list[TopicConsumer]:
         """Those it is made of."""
         return list(self._consumers.values())
@@ -236,6 +245,12 @@ class MultiTopicsConsumer(Consumer):
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
         """See `Consumer.negative_acknowledge`."""
         return self._of(message).negative_acknowledge(message)
+
+    async def reconsume_later(
+        self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """See `Consumer.reconsume_later`."""
+        await self._of(message).reconsume_later(message, delay, properties)
 
     def redeliver_unacknowledged_messages(self) -> None:
         """See `Consumer.redeliver_unacknowledged_messages`."""
@@ -305,6 +320,8 @@ class MultiTopicsConsumer(Consumer):
         self.queue.end(AlreadyClosed(f"{self} is closed"))
         if self._updates is not None:
             self._updates.cancel()
+        if self._prefetch is not None:
+            self._prefetch.close()
         if self._listener is not None:
             self._listener.close()
         await _close_all(self._consumers.values())

@@ -13,6 +13,7 @@ import logging
 import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from vela.aio.ack_side import AckSide
@@ -270,6 +271,14 @@ class TopicConsumer(Consumer):
         See `AckSide.negative_acknowledge`.
         """
         return self.acks.negative_acknowledge(message)
+
+    async def reconsume_later(
+        self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """See `Consumer.reconsume_later`."""
+        if self.letters is None:
+            raise InvalidConfiguration("reconsume_later needs a consumer made with retry_enable=True")
+        await self.letters.reconsume_later(message, delay, properties)
 
     def redeliver_unacknowledged_messages(self) -> None:
         """Have everything delivered again that is not acknowledged. Returns at once; safe to repeat.

@@ -14,7 +14,7 @@ from vela import errors
 from vela.aio.client import Client
 from vela.aio.topic_consumer import TopicConsumer
 from vela.message import Message
-from vela.options import ConsumerDeadLetterPolicy, ConsumerType, InitialPosition
+from vela.options import ConsumerType, InitialPosition
 
 SHARED = ConsumerType.Shared
 QUIET_MS = 300  # in which nothing comes, where nothing may
@@ -248,41 +248,6 @@ async def test_s4_8_on_a_non_persistent_topic_acks_are_harmless(client: Client, 
     (message,) = await take(consumer, 1)
     async with asyncio.timeout(20):
         await consumer.acknowledge(message)
-
-
-async def test_i16_s4_31_a_message_that_always_fails_is_found_on_the_dead_letter_topic(
-    client: Client, topic: str
-) -> None:
-    policy = ConsumerDeadLetterPolicy(2, initial_subscription_name="look")
-    consumer = await subscribed(
-        client,
-        topic,
-        consumer_type=SHARED,
-        dead_letter_policy=policy,
-        negative_ack_redelivery_delay_ms=100,
-    )
-    producer = await client.create_producer(topic)
-    await producer.send(b"bad", properties={"a": "b"}, partition_key="k", event_timestamp=77)
-    await producer.send(b"good")
-    seen = []
-    for _ in range(4):
-        (message,) = await take(consumer, 1)
-        seen.append((message.data(), message.redelivery_count()))
-        if message.data() == b"bad":
-            consumer.negative_acknowledge(message)
-        else:
-            consumer.acknowledge(message)
-    assert sorted(seen) == [(b"bad", 0), (b"bad", 1), (b"bad", 2), (b"good", 0)]
-    letters = await client.subscribe(f"{topic}-s-DLQ", "look", consumer_type=SHARED)
-    assert isinstance(letters, TopicConsumer)
-    (letter,) = await take(letters, 1)
-    assert (letter.data(), letter.partition_key(), letter.event_timestamp()) == (b"bad", "k", 77)
-    properties = letter.properties()
-    assert (properties["a"], properties["REAL_TOPIC"]) == ("b", topic)
-    assert properties["REAL_SUBSCRIPTION"] == "s"
-    await consumer.close()
-    again = await subscribed(client, topic, consumer_type=SHARED)
-    await nothing_comes(again)
 
 
 @pytest.mark.parametrize("batch_index_ack", [True, False])

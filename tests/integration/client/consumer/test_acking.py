@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tests.support.scripted_peer import Link
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela import errors
+from vela.aio.consuming import Consumer
 from vela.aio.topic_consumer import TopicConsumer
 from vela.core.negative_acks import NegativeAckTimer
 from vela.core.prefetch import LOOK_MS
@@ -21,10 +24,13 @@ from vela.message import Message
 from vela.options import ConsumerDeadLetterPolicy, ConsumerType
 from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
+from vela.wire.checksum import with_checksum
+from vela.wire.entry.header import parse_metadata
 from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 SHARED = ConsumerType.Shared
 DEAD = f"{TOPIC}-billing-DLQ"
+RETRY = f"{TOPIC}-billing-RETRY"
 
 
 @pytest.fixture
@@ -488,3 +494,102 @@ async def test_a_dead_letter_policy_that_cannot_work_is_said(
         await desk.subscribe(dead_letter_policy=ConsumerDeadLetterPolicy(2))
         await desk.subscribe(dead_letter_policy=ConsumerDeadLetterPolicy(2), consumer_type=SHARED)
     assert ["has no effect on Exclusive" in text for text in caplog.messages] == [True]
+
+
+# -- retry letters -------------------------------------------------------------------------------------------------
+
+
+def no_topics_of_old_names(link: Link, event: events.PartitionMetadata) -> None:
+    if event.topic.endswith(("/billing-DLQ", "/billing-RETRY")):
+        link.engine.send_partition_metadata_failed(
+            event.request_id, ServerError.TOPIC_NOT_FOUND, "no such topic"
+        )
+    else:
+        link.engine.send_partition_metadata(event.request_id, 0)
+
+
+async def retrying(desk: Desk, **options: Any) -> tuple[Consumer, int]:
+    """A consumer with retry letters, and the id of its part that consumes the topic itself."""
+    desk.peer.on(events.PartitionMetadata, no_topics_of_old_names)
+    consumer = await desk.client.subscribe(
+        TOPIC,
+        "billing",
+        consumer_type=SHARED,
+        retry_enable=True,
+        ack_group_time_ms=0,
+        consumer_name="c1",
+        **options,
+    )
+    subscribed = {event.topic: event for event in desk.peer.of(events.Subscribe)}
+    assert set(subscribed) == {TOPIC, RETRY}
+    assert {event.subscription for event in subscribed.values()} == {"billing"}
+    return consumer, subscribed[TOPIC].consumer_id
+
+
+async def test_i16_reconsume_later_stores_a_copy_with_its_delay_and_then_acks(
+    desk: Desk, timers: ManualTimers
+) -> None:
+    consumer, consumer_id = await retrying(desk)
+    desk.link.deliver(consumer_id, single(b"bad", partition_key="k"), entry_id=4)
+    async with asyncio.timeout(10):
+        message = await consumer.receive()
+        before_ms = int(time.time() * 1000)
+        await consumer.reconsume_later(message, timedelta(seconds=30), {"why": "busy"})
+    (opened,) = desk.peer.of(events.OpenProducer)
+    assert opened.topic == RETRY
+    assert opened.producer_name is not None
+    assert opened.producer_name.endswith("-RETRY")
+    (sent,) = desk.peer.of(events.Send)
+    metadata, _ = parse_metadata(with_checksum(sent.entry_block))
+    assert before_ms + 30_000 <= metadata.deliver_at_time <= int(time.time() * 1000) + 30_000
+    properties = {pair.key: pair.value for pair in metadata.properties}
+    assert (properties["RECONSUMETIMES"], properties["DELAY_TIME"], properties["why"]) == (
+        "1",
+        "30000",
+        "busy",
+    )
+    assert properties["REAL_TOPIC"] == TOPIC
+    heard = [type(event) for event in desk.peer.heard if isinstance(event, events.Send | events.Ack)]
+    assert heard == [events.Send, events.Ack]
+    assert acked(desk) == [[4]]
+    await consumer.close()
+    assert (desk.peer.count(events.CloseProducer), desk.peer.count(events.CloseConsumer)) == (1, 2)
+
+
+@pytest.mark.parametrize("is_chosen", [True, False])
+async def test_s4_32_by_choice_what_times_out_is_put_off(
+    desk: Desk, timers: ManualTimers, is_chosen: bool
+) -> None:
+    consumer, consumer_id = await retrying(
+        desk, unacked_messages_timeout_ms=1000, retry_on_ack_timeout=is_chosen
+    )
+    desk.link.deliver(consumer_id, single(b"slow"), entry_id=4)
+    async with asyncio.timeout(10):
+        await consumer.receive()
+    timers.advance(3000)
+    if is_chosen:
+        await until(lambda: acked(desk) == [[4]], "the ack of the original")
+        assert [event.topic for event in desk.peer.of(events.OpenProducer)] == [RETRY]
+    else:
+        await until(lambda: asked(desk) == [[4]], "the request for the message")
+    assert len(asked(desk)) == (0 if is_chosen else 1)
+
+
+async def test_s4_2_retry_letters_without_an_ack_timeout_are_warned_of(
+    desk: Desk, timers: ManualTimers, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "vela"):
+        _, consumer_id = await retrying(desk)
+        desk.link.deliver(consumer_id, single(b"x"), entry_id=4)
+        timers.advance(LOOK_MS * 20)
+    said = [text for text in caplog.messages if "retry_enable without unacked_messages_timeout_ms" in text]
+    assert len(said) == 1
+    assert asked(desk) == [], "it waits until the consumer leaves"
+
+
+async def test_reconsume_later_without_retry_letters_is_refused(desk: Desk) -> None:
+    consumer = await desk.subscribe(consumer_type=SHARED)
+    desk.deliver_each(b"x")
+    (message,) = await take(consumer, 1)
+    with pytest.raises(errors.InvalidConfiguration, match="retry_enable"):
+        await consumer.reconsume_later(message, 100)

@@ -1,0 +1,178 @@
+"""Dead letters and retry letters of the client: against a whole Vela, over TCP and over WebSocket (semantics 3.9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from vela import errors
+from vela.aio.client import Client
+from vela.aio.consuming import Consumer
+from vela.message import Message
+from vela.options import ConsumerDeadLetterPolicy, ConsumerType, InitialPosition
+
+SHARED = ConsumerType.Shared
+QUIET_MS = 300  # in which nothing comes, where nothing may
+
+
+@pytest_asyncio.fixture
+async def client(service_url: str) -> AsyncIterator[Client]:
+    made = Client(service_url, initial_backoff_ms=20)
+    yield made
+    await made.close()
+
+
+async def subscribed(client: Client, topic: str, **options: Any) -> Consumer:
+    options = {"consumer_type": SHARED, "initial_position": InitialPosition.Earliest} | options
+    return await client.subscribe(topic, "s", **options)
+
+
+async def publish(client: Client, topic: str, payload: bytes, **fields: Any) -> None:
+    async with await client.create_producer(topic) as producer:
+        await producer.send(payload, **fields)
+
+
+async def take(consumer: Consumer) -> Message:
+    return await consumer.receive(20_000)
+
+
+async def nothing_comes(consumer: Consumer) -> None:
+    with pytest.raises(errors.Timeout):
+        await consumer.receive(QUIET_MS)
+
+
+async def test_i16_s4_31_a_message_that_always_fails_is_found_on_the_dead_letter_topic(
+    client: Client, topic: str
+) -> None:
+    policy = ConsumerDeadLetterPolicy(2, initial_subscription_name="look")
+    consumer = await subscribed(
+        client,
+        topic,
+        dead_letter_policy=policy,
+        negative_ack_redelivery_delay_ms=100,
+    )
+    producer = await client.create_producer(topic)
+    await producer.send(b"bad", properties={"a": "b"}, partition_key="k", event_timestamp=77)
+    await producer.send(b"good")
+    seen = []
+    for _ in range(4):
+        message = await take(consumer)
+        seen.append((message.data(), message.redelivery_count()))
+        if message.data() == b"bad":
+            consumer.negative_acknowledge(message)
+        else:
+            consumer.acknowledge(message)
+    assert sorted(seen) == [(b"bad", 0), (b"bad", 1), (b"bad", 2), (b"good", 0)]
+    letters = await client.subscribe(f"{topic}-s-DLQ", "look", consumer_type=SHARED)
+    letter = await take(letters)
+    assert (letter.data(), letter.partition_key(), letter.event_timestamp()) == (b"bad", "k", 77)
+    properties = letter.properties()
+    assert (properties["a"], properties["REAL_TOPIC"]) == ("b", topic)
+    assert properties["REAL_SUBSCRIPTION"] == "s"
+    await consumer.close()
+    again = await subscribed(client, topic)
+    await nothing_comes(again)
+
+
+async def test_a_message_put_off_comes_back_after_its_delay_through_the_same_consumer(
+    client: Client, topic: str
+) -> None:
+    consumer = await subscribed(client, topic, retry_enable=True, unacked_messages_timeout_ms=10_000)
+    await publish(client, topic, b"busy", partition_key="k", properties={"a": "b"})
+    loop = asyncio.get_running_loop()
+    put_off_at = loop.time() - 1
+    counts, topics = [], []
+    for _ in range(3):
+        message = await take(consumer)
+        counts.append(message.properties().get("RECONSUMETIMES", "0"))
+        topics.append(message.topic_name())
+        assert (message.data(), message.partition_key(), message.properties()["a"]) == (b"busy", "k", "b")
+        assert loop.time() - put_off_at >= 0.3
+        put_off_at = loop.time()
+        if len(counts) < 3:
+            await consumer.reconsume_later(message, timedelta(milliseconds=300))
+    await consumer.acknowledge(message)
+    assert counts == ["0", "1", "2"]
+    assert topics == [topic, f"{topic}-s-RETRY", f"{topic}-s-RETRY"]
+    assert message.properties()["REAL_TOPIC"] == topic
+    await consumer.close()
+    again = await subscribed(client, topic, retry_enable=True)
+    await nothing_comes(again)
+
+
+async def test_i16_what_is_put_off_too_often_is_a_dead_letter(client: Client, topic: str) -> None:
+    policy = ConsumerDeadLetterPolicy(2, f"{topic}-morgue", "look", retry_letter_topic=f"{topic}-later")
+    consumer = await subscribed(
+        client,
+        topic,
+        retry_enable=True,
+        dead_letter_policy=policy,
+        ack_receipt_enabled=True,
+        unacked_messages_timeout_ms=10_000,
+    )
+    await publish(client, topic, b"bad")
+    topics = []
+    for _ in range(3):
+        message = await take(consumer)
+        topics.append(message.topic_name())
+        await consumer.reconsume_later(message, 0)
+    assert topics == [topic, f"{topic}-later", f"{topic}-later"]
+    letters = await client.subscribe(f"{topic}-morgue", "look", consumer_type=SHARED)
+    letter = await take(letters)
+    assert (letter.data(), letter.properties()["RECONSUMETIMES"]) == (b"bad", "3")
+    await nothing_comes(consumer)
+
+
+@pytest.mark.parametrize("is_chosen", [True, False])
+async def test_s4_32_by_choice_what_times_out_is_put_off(client: Client, topic: str, is_chosen: bool) -> None:
+    consumer = await subscribed(
+        client,
+        topic,
+        retry_enable=True,
+        retry_on_ack_timeout=is_chosen,
+        unacked_messages_timeout_ms=1000,
+        unacked_messages_tick_ms=100,
+    )
+    await publish(client, topic, b"slow")
+    await take(consumer)
+    again = await take(consumer)
+    consumer.acknowledge(again)
+    assert again.topic_name() == (f"{topic}-s-RETRY" if is_chosen else topic)
+    assert again.redelivery_count() == (0 if is_chosen else 1)
+    await consumer.close()
+    last = await subscribed(client, topic)
+    await nothing_comes(last)
+
+
+async def test_i16_the_members_of_a_batch_that_failed_are_letters_one_by_one(
+    client: Client, topic: str
+) -> None:
+    consumer = await subscribed(
+        client,
+        topic,
+        dead_letter_policy=ConsumerDeadLetterPolicy(1, initial_subscription_name="look"),
+        negative_ack_redelivery_delay_ms=100,
+        batch_index_ack_enabled=True,
+    )
+    async with await client.create_producer(
+        topic, batching_enabled=True, batching_max_publish_delay_ms=1000
+    ) as producer:
+        for number in range(6):
+            producer.send_async(b"%d" % number)
+    taken = 0
+    while taken < 6 + 3:
+        message = await take(consumer)
+        taken += 1
+        if int(message.data()) % 2:
+            consumer.negative_acknowledge(message)
+        else:
+            consumer.acknowledge(message)
+    letters = await client.subscribe(f"{topic}-s-DLQ", "look", consumer_type=SHARED)
+    assert sorted([(await take(letters)).data() for _ in range(3)]) == [b"1", b"3", b"5"]
+    await nothing_comes(letters)
+    await nothing_comes(consumer)
