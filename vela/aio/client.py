@@ -22,11 +22,13 @@ from vela.aio.producer import Producer
 from vela.aio.producers import encryption_of, open_producer
 from vela.aio.reader import Reader, open_reader, reader_subscription
 from vela.aio.settings import ConnectionSettings
+from vela.aio.statistics_log import StatisticsLog
 from vela.aio.subscribing import subscribe
 from vela.aio.table_view import TableView
 from vela.aio.timers import LoopTimers, Timers
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
+from vela.core.memory_limit import MemoryLimit
 from vela.core.negative_acks import NegativeAckTimer
 from vela.core.producer_options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
@@ -101,6 +103,7 @@ class Client:
         keep_alive_interval_seconds: float = 30,
         initial_backoff_ms: float = 100,
         max_backoff_ms: float = 60_000,
+        memory_limit_bytes: int = 0,
     ) -> None:
         """Raises InvalidUrl and InvalidConfiguration.
 
@@ -111,6 +114,9 @@ class Client:
         connection_max_idle_seconds: after which an unused connection is closed.
         keep_alive_interval_seconds: between pings; after two of them without a byte the connection is given up.
         initial_backoff_ms, max_backoff_ms: pauses between attempts to connect again.
+        stats_interval_in_seconds: how often a line is logged for each consumer and producer, 0 = never.
+        memory_limit_bytes: of payloads that wait in the queues of all consumers, 0 = no limit. At the limit no more is
+        asked for, but for one message at a time of a consumer whose queue is empty; what was asked for still comes.
         """
         del io_threads, message_listener_threads, log_conf_file_path
         _positive(
@@ -122,6 +128,8 @@ class Client:
             initial_backoff_ms=initial_backoff_ms,
             max_backoff_ms=max_backoff_ms,
         )
+        if memory_limit_bytes < 0:
+            raise InvalidConfiguration("memory_limit_bytes is 0 (no limit) or more")
         if connections_per_broker < 0:
             raise InvalidConfiguration("connections_per_broker is 0 (no sharing) or more")
         self._service_url = parse_service_url(service_url, use_tls=use_tls)
@@ -153,10 +161,10 @@ class Client:
             max_backoff_ms=max_backoff_ms,
         )
         """How it connects."""
-        self.stats_interval_s = stats_interval_in_seconds
-        """How often consumers and producers log their statistics, 0 = never."""
         self.logger = logger or logging.getLogger("vela")
-        """Where they do."""
+        """Where statistics are logged."""
+        self.memory = MemoryLimit(memory_limit_bytes)
+        """What its consumers hold."""
         self.pool = ConnectionPool(self.settings)
         """Its connections."""
         self.make_timers: Callable[[], Timers] = LoopTimers
@@ -166,6 +174,7 @@ class Client:
         self._consumer_ids = itertools.count()
         self._producer_ids = itertools.count()
         self._made: dict[Closes, None] = {}  # in order, what `close` closes
+        self._statistics = StatisticsLog(lambda: tuple(self._made), self.logger, stats_interval_in_seconds)
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -483,6 +492,7 @@ class Client:
         May be called twice. An error in closing one of them is logged, and the others are closed all the same.
         """
         self._is_closed = True
+        self._statistics.close()
         made, self._made = list(self._made), {}
         for outcome in await asyncio.gather(*(each.close() for each in made), return_exceptions=True):
             if isinstance(outcome, Exception):
@@ -539,6 +549,7 @@ class Client:
     def keep(self, made: Closes) -> None:
         """`close` will close it."""
         self._made[made] = None
+        self._statistics.start()
 
     def forget(self, made: Closes) -> None:
         """It is closed."""

@@ -16,6 +16,7 @@ from vela.message import Message, MessageId
 if TYPE_CHECKING:
     from vela.aio.listener import Listener
     from vela.aio.receive_queue import ReceiveQueue
+    from vela.core.consumer_statistics import ConsumerStatistics
     from vela.options import ConsumerBatchReceivePolicy
 
 __all__ = ["Consumer"]
@@ -57,6 +58,10 @@ class Consumer(ABC):
     @abstractmethod
     def available_permits(self) -> int:
         """Messages that there is room for: 0 (or less) = the queue is full and nobody receives (S0.46)."""
+
+    @abstractmethod
+    def statistics(self) -> ConsumerStatistics:
+        """What it has done so far. Cheap, and allowed at any time."""
 
     @abstractmethod
     def acknowledge(

@@ -22,6 +22,7 @@ from vela.aio.listener_view import ListenerView
 from vela.aio.receive_queue import ReceiveQueue
 from vela.aio.topic_consumer import TopicConsumer
 from vela.core.consumer_state import ConsumerState
+from vela.core.consumer_statistics import ConsumerStatistics
 from vela.core.topic_name import partition_name
 from vela.errors import (
     AlreadyClosed,
@@ -212,6 +213,11 @@ class MultiTopicsConsumer(Consumer):
     def queued_and_taken(self) -> tuple[int, int]:
         """Messages that wait for the application, and how many it took in all."""
         return len(self.queue), sum(each.counters.messages_received for each in self._consumers.values())
+    def statistics(self) -> ConsumerStatistics:
+        """See `Consumer.statistics`: the sum over its topics."""
+        return ConsumerStatistics.total(
+            [each.statistics() for each in self._consumers.values()], waiting=len(self.queue)
+        )
 
     def consumers(self) -> list[TopicConsumer]:
         """Those it is made of."""
@@ -351,7 +357,7 @@ class MultiTopicsConsumer(Consumer):
         if self._listener is not None:
             self._listener.wake()
 
-    def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> int:
+    def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
         """See `Inbox`."""
         return self.queue.remove_where(
             lambda message: (

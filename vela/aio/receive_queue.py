@@ -209,23 +209,23 @@ class ReceiveQueue:
 
     # --- removing
 
-    def clear(self) -> int:
-        """Forget what nobody took; how many messages that were."""
-        count = len(self.messages)
+    def clear(self) -> list[Message]:
+        """Forget what nobody took; the messages that were."""
+        messages = list(self.messages)
         self.messages.clear()
-        return count
+        return messages
 
-    def remove(self, positions: Collection[Position]) -> int:
-        """Forget the messages of these entries; how many they were."""
+    def remove(self, positions: Collection[Position]) -> list[Message]:
+        """Forget the messages of these entries; those they were."""
         return self.remove_where(
             lambda message: (message.entry.ledger_id, message.entry.entry_id) in positions
         )
 
-    def remove_where(self, unwanted: Callable[[Message], bool]) -> int:
-        """Forget these messages; how many they were."""
-        kept = [message for message in self.messages if not unwanted(message)]
-        removed = len(self.messages) - len(kept)
+    def remove_where(self, is_unwanted: Callable[[Message], bool]) -> list[Message]:
+        """Forget these messages; those they were."""
+        removed = [message for message in self.messages if is_unwanted(message)]
         if removed:
+            kept = [message for message in self.messages if not is_unwanted(message)]
             self.messages.clear()
             self.messages.extend(kept)
         return removed

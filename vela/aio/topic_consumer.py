@@ -31,6 +31,8 @@ from vela.core.ack_options import AckOptions
 from vela.core.availability import has_more
 from vela.core.consumer_counters import ConsumerCounters
 from vela.core.consumer_state import ConsumerState
+from vela.core.consumer_statistics import ConsumerStatistics
+from vela.core.memory_limit import MemoryShare
 from vela.core.receive_window import ReceiveWindow
 from vela.core.start_position import StartPosition
 from vela.core.topic_name import full_name, partition_index
@@ -65,8 +67,8 @@ class Inbox(Protocol):
     def put(self, consumer: TopicConsumer, messages: list[Message]) -> None:
         """Messages have come, in order."""
 
-    def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> int:
-        """Forget the messages of this consumer that nobody took, None = all; how many they were."""
+    def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
+        """Forget the messages of this consumer that nobody took, None = all; those they were."""
 
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
         """This consumer cannot come back: its topic is gone, or the like."""
@@ -127,6 +129,7 @@ class TopicConsumer(Consumer):
         self._start_inclusive = options.start_message_id_inclusive
         self._last_taken: Message | None = None
         self._is_seeking = False
+        self._memory = MemoryShare(client.memory, self._send_flow) if client.memory.limit_bytes else None
         self._held: list[Message] = []  # what came while a seek was under way
         self._reached_end = False
         self._is_active: bool | None = None
@@ -199,6 +202,20 @@ class TopicConsumer(Consumer):
         """Messages that there is room for: 0 (or less) = the queue is full and nobody receives (S0.46)."""
         return self._window.size - len(self.queue)
 
+    def statistics(self) -> ConsumerStatistics:
+        """See `Consumer.statistics`."""
+        counters = self.counters
+        return ConsumerStatistics(
+            messages_received=counters.messages_received,
+            bytes_received=counters.bytes_received,
+            messages_delivered=counters.messages_delivered,
+            messages_waiting=len(self.queue),
+            permits_available=self.available_permits,
+            receives_failed=counters.receives_failed,
+            entries_discarded={reason.name: count for reason, count in counters.discards.items()},
+            entries_stale=counters.stale_entries,
+        )
+
     def queued_and_taken(self) -> tuple[int, int]:
         """Messages that wait for the application, and how many it took in all."""
         return len(self.queue), self.counters.messages_received
@@ -237,6 +254,8 @@ class TopicConsumer(Consumer):
         counters = self.counters
         counters.messages_received += 1
         counters.bytes_received += len(message.body.payload)
+        if self._memory is not None:
+            self._memory.remove(len(message.body.payload))
         self._last_taken = message
         if self._track is not None:
             self._track(message)
@@ -343,6 +362,7 @@ class TopicConsumer(Consumer):
         else:
             self._start_id, self.start = None, None
         dropped = len(self._held) + self._drop_queue()
+        self._forget(self._held)
         self._held.clear()
         if self._link is link and self._intake.generation == generation:
             self._dropped(dropped)  # the broker did not close this consumer: on Failover, one that stands by
@@ -451,6 +471,8 @@ class TopicConsumer(Consumer):
             self._listener.close()
         self._events.close()
         self._intake.close()
+        if self._memory is not None:
+            self._memory.reset()
         self._attached.set()
         if self._prefetch is not None:
             self._prefetch.close()
@@ -512,6 +534,8 @@ class TopicConsumer(Consumer):
 
     def _permit_anew(self) -> None:
         """The broker has no permits of this consumer's."""
+        if self._memory is not None:
+            self._memory.reset()
         if permits := self._window.attached():
             self._flow(permits)
 
@@ -589,6 +613,8 @@ class TopicConsumer(Consumer):
         """See `IntakeOwner`."""
         if self.letters is not None:
             messages = self.letters.arrived(messages)
+        if self._memory is not None:
+            self._memory.add(_payload_bytes(messages))
         if self._is_seeking:
             self._held += messages
         elif messages:
@@ -613,7 +639,9 @@ class TopicConsumer(Consumer):
         """See `AckOwner`."""
         wanted = set(positions)
         inbox = self._inbox
-        self._dropped(self.queue.remove(wanted) if inbox is None else inbox.drop(self, wanted))
+        removed = self.queue.remove(wanted) if inbox is None else inbox.drop(self, wanted)
+        self._forget(removed)
+        self._dropped(len(removed))
 
     def redeliver_everything(self) -> None:
         """See `AckOwner`."""
@@ -630,11 +658,27 @@ class TopicConsumer(Consumer):
 
     def _drop_queue(self) -> int:
         self._was_full = False
-        return self.queue.clear() if self._inbox is None else self._inbox.drop(self, None)
+        dropped = self.queue.clear() if self._inbox is None else self._inbox.drop(self, None)
+        self._forget(dropped)
+        return len(dropped)
+
+    def _forget(self, messages: Sequence[Message]) -> None:
+        if self._memory is not None:
+            self._memory.remove(_payload_bytes(messages))
 
     def _flow(self, permits: int) -> None:
+        if self._memory is None:
+            self._send_flow(permits)
+        else:
+            self._memory.grant(permits)
+
+    def _send_flow(self, permits: int) -> None:
         if self._link is not None:
             self._link.write(commands.flow(self.consumer_id, permits))
+
+
+def _payload_bytes(messages: Sequence[Message]) -> int:
+    return sum(len(message.body.payload) for message in messages)
 
 
 def _start_position(message_id: MessageId, *, inclusive: bool) -> StartPosition | None:

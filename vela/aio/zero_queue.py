@@ -108,6 +108,8 @@ class ZeroQueueConsumer(TopicConsumer):
             self._flow(permits)
 
     def _permit_anew(self) -> None:
+        if self._memory is not None:
+            self._memory.reset()
         self._balance.attached()
         self._grant(self._wanted())
 
@@ -127,6 +129,8 @@ class ZeroQueueConsumer(TopicConsumer):
         counters = self.counters
         counters.messages_received += 1
         counters.bytes_received += len(message.body.payload)
+        if self._memory is not None:
+            self._memory.remove(len(message.body.payload))
         self._last_taken = message
         if self._track is not None:
             self._track(message)

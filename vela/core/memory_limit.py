@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["MemoryLimit"]
+__all__ = ["MemoryLimit", "MemoryShare"]
 
 
 class MemoryLimit:
@@ -49,3 +49,67 @@ class MemoryLimit:
     def when_below(self, resume: Callable[[], None]) -> None:
         """Calls `resume` once, at the next removal that leaves the count below the mark. Ask while it is reached."""
         self._waiting.append(resume)
+
+
+class MemoryShare:
+    """One consumer's part of it, and the permits that it does not grant meanwhile.
+
+    At the limit a consumer that holds nothing still asks for one message at a time: otherwise one whose application
+    does not receive would stop all others.
+    """
+
+    __slots__ = ("_has_asked", "_is_waiting", "_limit", "_send", "_withheld", "held_bytes")
+
+    def __init__(self, limit: MemoryLimit, send: Callable[[int], None]) -> None:
+        """`send` grants permits to the broker."""
+        self._limit = limit
+        self._send = send
+        self._withheld = 0
+        self._has_asked = False  # for one message, which has not come yet
+        self._is_waiting = False
+        self.held_bytes = 0
+
+    def grant(self, permits: int) -> None:
+        """Grant them, now or as soon as there is room."""
+        self._withheld += permits
+        if not self._limit.is_reached:
+            self._release()
+            return
+        self._ask_for_one()
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._limit.when_below(self._below)
+
+    def add(self, size_bytes: int) -> None:
+        """So many bytes have come."""
+        self._has_asked = False
+        self.held_bytes += size_bytes
+        self._limit.add(size_bytes)
+
+    def remove(self, size_bytes: int) -> None:
+        """So many are taken or dropped."""
+        size_bytes = min(size_bytes, self.held_bytes)
+        self.held_bytes -= size_bytes
+        self._limit.remove(size_bytes)
+        if self._withheld:
+            self._ask_for_one()
+
+    def reset(self) -> None:
+        """All are dropped, and the broker has forgotten its permits."""
+        self._withheld, self._has_asked = 0, False
+        self.remove(self.held_bytes)
+
+    def _ask_for_one(self) -> None:
+        if self._withheld and not self.held_bytes and not self._has_asked:
+            self._has_asked = True
+            self._withheld -= 1
+            self._send(1)
+
+    def _below(self) -> None:
+        self._is_waiting = False
+        self._release()
+
+    def _release(self) -> None:
+        if self._withheld > 0:
+            permits, self._withheld = self._withheld, 0
+            self._send(permits)

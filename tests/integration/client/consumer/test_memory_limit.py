@@ -1,0 +1,77 @@
+"""A client's memory limit over its consumers, against a scripted broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.client.consumer.desk import desk_running
+from tests.support.waiting import until
+from vela.aio.client import Client
+from vela.errors import InvalidConfiguration
+
+
+async def test_at_the_limit_nothing_is_granted_until_messages_are_taken() -> None:
+    async with desk_running(memory_limit_bytes=100) as desk:
+        consumer = await desk.subscribe(receiver_queue_size=10)
+        await desk.settled(10)
+        desk.deliver_each(*[b"x" * 25] * 8)
+        await until(lambda: desk.client.memory.used_bytes == 200, "the messages")
+        for _ in range(4):
+            consumer.acknowledge(await consumer.receive())
+        await desk.fence(consumer)
+        assert desk.client.memory.used_bytes == 100
+        await consumer.receive()
+        await desk.fence(consumer)
+        assert desk.client.memory.used_bytes == 75
+        await desk.settled(7)  # the half refill of the fifth taken message was due below the limit
+
+
+async def test_a_refill_that_was_held_back_goes_out_when_there_is_room() -> None:
+    async with desk_running(memory_limit_bytes=100) as desk:
+        consumer = await desk.subscribe(receiver_queue_size=10)
+        desk.deliver_each(*[b"x" * 50] * 10)
+        await until(lambda: desk.client.memory.used_bytes == 500, "the messages")
+        for _ in range(8):
+            await consumer.receive()
+        await desk.fence(consumer)
+        assert desk.flows == [10]
+        await consumer.receive()
+        await desk.fence(consumer)
+        assert sum(desk.flows) == 15  # what was withheld; four more are owed until half a queue is
+        assert desk.client.memory.used_bytes == 50
+
+
+async def test_one_that_holds_nothing_gets_a_message_at_a_time_beside_one_that_holds_all() -> None:
+    async with desk_running(memory_limit_bytes=100) as desk:
+        hoarder = await desk.subscribe(receiver_queue_size=10)
+        desk.deliver_each(*[b"x" * 50] * 10)
+        await until(lambda: desk.client.memory.used_bytes == 500, "the hoarder's messages")
+        other = await desk.subscribe(receiver_queue_size=10)
+        await desk.settled(1)
+        for number in range(3):
+            desk.deliver_each(b"%d" % number)
+            assert (await other.receive(5_000)).data() == b"%d" % number
+            await desk.settled(1)
+        await hoarder.close()
+        await until(lambda: desk.permits >= 6, "what was held back")
+        assert desk.client.memory.used_bytes == 0
+
+
+async def test_what_a_lost_link_drops_is_not_held_any_more() -> None:
+    async with desk_running(memory_limit_bytes=100) as desk:
+        consumer = await desk.subscribe(receiver_queue_size=10)
+        desk.deliver_each(*[b"x" * 50] * 10)
+        await until(lambda: desk.client.memory.used_bytes == 500, "the messages")
+        desk.drop()
+        await desk.resubscribed(2)
+        await desk.settled(10)
+        assert desk.client.memory.used_bytes == 0
+        consumer.redeliver_unacknowledged_messages()
+        desk.deliver_each(b"x" * 30)
+        await consumer.receive(5_000)
+        assert desk.client.memory.used_bytes == 0
+
+
+async def test_a_negative_limit_is_refused() -> None:
+    with pytest.raises(InvalidConfiguration, match="memory_limit_bytes"):
+        Client("pulsar://127.0.0.1:1", memory_limit_bytes=-1)

@@ -1,0 +1,45 @@
+"""What a consumer has done so far, and what that makes in a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["ConsumerStatistics", "rate_per_s"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerStatistics:
+    """Since the consumer was made; of one of several topics, the sum over them."""
+
+    messages_received: int  # taken by the application (S0.51)
+    bytes_received: int  # their payloads
+    messages_delivered: int  # come from the broker, those of a batch one by one
+    messages_waiting: int  # in the queue
+    permits_available: int  # room in it: 0 = it is full and nobody receives (S0.46)
+    receives_failed: int  # entries thrown away, and receives that were interrupted
+    entries_discarded: Mapping[str, int]  # entries thrown away, by reason; only reasons that occurred
+    entries_stale: int  # come over a connection that is past
+
+    @staticmethod
+    def total(parts: list[ConsumerStatistics], *, waiting: int) -> ConsumerStatistics:
+        """Of several consumers with one queue, which holds so many messages."""
+        discarded: dict[str, int] = {}
+        for part in parts:
+            for reason, count in part.entries_discarded.items():
+                discarded[reason] = discarded.get(reason, 0) + count
+        return ConsumerStatistics(
+            messages_received=sum(part.messages_received for part in parts),
+            bytes_received=sum(part.bytes_received for part in parts),
+            messages_delivered=sum(part.messages_delivered for part in parts),
+            messages_waiting=waiting,
+            permits_available=sum(part.permits_available for part in parts) - waiting,
+            receives_failed=sum(part.receives_failed for part in parts),
+            entries_discarded=discarded,
+            entries_stale=sum(part.entries_stale for part in parts),
+        )
+
+
+def rate_per_s(before: int, now: int, elapsed_s: float) -> float:
+    """How many a second, between two readings."""
+    return (now - before) / elapsed_s if elapsed_s > 0 else 0.0
