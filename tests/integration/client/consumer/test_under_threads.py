@@ -71,9 +71,12 @@ class Workers:
 
 async def run(desk: Desk, *, gives_up: bool, breaks: bool) -> tuple[Backlog, Workers]:
     backlog = Backlog(desk, ENTRIES)
-    consumer = await desk.subscribe(receiver_queue_size=100)
+    consumer = await desk.subscribe(receiver_queue_size=100, start_paused=True)
     workers = Workers(consumer, gives_up=gives_up)
     workers.start()
+    # While nothing comes: later, on a quick machine, no receive may ever have to wait.
+    await until(lambda: workers.given_up > 0 or not gives_up, "a receive to be given up")
+    consumer.resume()
     entries = len(backlog.sizes)
     breaking = asyncio.create_task(break_links(desk)) if breaks else None
     await until(lambda: len(backlog.acked) == entries, "every entry to be acknowledged", timeout_s=60)
