@@ -319,3 +319,26 @@ async def test_i17_never_more_than_one_in_flight_over_cancelling_and_reconnectin
     assert desk.most_permits == 1
     assert len(taken) == len(set(taken))
     assert consumer.counters.messages_received == len(taken)
+
+
+async def test_s0_23_what_comes_unasked_is_for_the_next_receive_and_asks_for_nothing(desk: Desk) -> None:
+    consumer = await zero(desk)
+    desk.deliver_each(b"unasked")
+    await until(lambda: len(consumer.queue) == 1, "the message")
+    await desk.fence(consumer)
+    assert (desk.flows, desk.acks()) == ([], [])
+    assert (await consumer.receive()).data() == b"unasked"
+    waiting = await started(consumer)
+    await desk.settled(1)  # the broker charged for what nobody had asked for
+    desk.deliver_each(b"asked for")
+    assert (await waiting).data() == b"asked for"
+    assert (desk.most_permits, desk.permits) == (1, 0)
+
+
+async def test_s0_23_what_came_unasked_goes_back_unacked_when_the_consumer_closes(desk: Desk) -> None:
+    consumer = await zero(desk)
+    desk.deliver_each(b"unasked")
+    await until(lambda: len(consumer.queue) == 1, "the message")
+    await consumer.close()
+    assert desk.peer.count(events.CloseConsumer) == 1
+    assert desk.acks() == []
