@@ -213,6 +213,7 @@ class MultiTopicsConsumer(Consumer):
     def queued_and_taken(self) -> tuple[int, int]:
         """Messages that wait for the application, and how many it took in all."""
         return len(self.queue), sum(each.counters.messages_received for each in self._consumers.values())
+
     def statistics(self) -> ConsumerStatistics:
         """See `Consumer.statistics`: the sum over its topics."""
         return ConsumerStatistics.total(
