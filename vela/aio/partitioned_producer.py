@@ -8,7 +8,8 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from vela.aio.producer import Producer, SendFuture
+from vela.aio.producer import Producer
+from vela.aio.send_answers import SendFuture
 from vela.aio.topic_producer import TopicProducer
 from vela.core.key_hash import key_hash
 from vela.core.outgoing import Outgoing

@@ -10,15 +10,14 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
+from vela.aio.send_answers import SendFuture
 from vela.core.outgoing import NO_PROPERTIES, REPLICATE_NOWHERE, Outgoing
 from vela.core.producer_statistics import ProducerStatistics
 from vela.message import MessageId
 from vela.schema.base import Schema
 from vela.schema.primitive import BytesSchema
 
-__all__ = ["Producer", "SendFuture"]
-
-SendFuture = asyncio.Future[MessageId]
+__all__ = ["Producer"]
 
 
 class Producer(ABC):

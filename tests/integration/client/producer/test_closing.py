@@ -53,7 +53,7 @@ async def test_close_sends_what_is_gathered_and_refuses_what_comes_after(
 
 async def test_close_leaves_no_future_hanging(store: StoringPeer) -> None:
     store.on_send = store.ignore
-    async with Client(store.peer.url, operation_timeout_seconds=0.2) as client:
+    async with Client(store.peer.url, operation_timeout_seconds=1) as client:
         producer = await client.create_producer(
             "t", max_pending_messages=1, block_if_queue_full=True, send_timeout_millis=0
         )

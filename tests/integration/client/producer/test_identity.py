@@ -80,12 +80,12 @@ async def test_waiting_for_the_topic_has_no_timeout(store: StoringPeer) -> None:
         link.engine.send_producer_success(event.request_id, name="p", ready=False)
 
     store.peer.on(events.OpenProducer, queue)
-    async with Client(store.peer.url, operation_timeout_seconds=0.2) as client:
+    async with Client(store.peer.url, operation_timeout_seconds=1.5) as client:
         creating = asyncio.ensure_future(
             client.create_producer("t", access_mode=ProducerAccessMode.WaitForExclusive)
         )
         await until(lambda: queued, "its place in the queue")
-        done, _ = await asyncio.wait((creating,), timeout=0.5)
+        done, _ = await asyncio.wait((creating,), timeout=1.7)
         assert not done
         (link, event), *others = queued
         assert others == []

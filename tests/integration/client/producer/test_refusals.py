@@ -187,7 +187,7 @@ async def test_a_producer_refused_at_its_creation_raises_at_once(
 
 async def test_a_creation_that_times_out_or_is_cancelled_leaves_nothing_behind(store: StoringPeer) -> None:
     store.peer.on(events.OpenProducer, lambda link, event: None)
-    async with Client(store.peer.url, operation_timeout_seconds=0.1) as client:
+    async with Client(store.peer.url, operation_timeout_seconds=1) as client:
         with pytest.raises(errors.Timeout):
             await client.create_producer("t")
         await until(lambda: store.peer.count(events.CloseProducer) == 1, "CLOSE_PRODUCER")

@@ -1,0 +1,207 @@
+"""A producer's queue against a model: whatever links do, messages are stored in order and answered once, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vela.aio.send_answers import SendFuture
+from vela.aio.send_queue import SendQueue
+from vela.core.outgoing import Outgoing
+from vela.core.producer_options import ProducerOptions
+from vela.core.send_frames import ProducerIdentity
+from vela.errors import CryptoError, NotAllowedError, ProducerQueueIsFull
+from vela.message import MessageId
+from vela.wire.entry import decode_messages, parse_header
+
+IDENTITY = ProducerIdentity(name="p", max_message_bytes=100_000)
+REFUSED = NotAllowedError("by the model")
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from(["plain", "key", "delayed"])),
+        st.tuples(st.just("link"), st.booleans()),
+        st.tuples(st.just("store"), st.integers(1, 4)),
+        st.tuples(st.just("answer"), st.integers(1, 4)),
+        st.tuples(st.just("refuse"), st.none()),
+        st.tuples(st.just("cancel"), st.integers(0, 5)),
+        st.tuples(st.just("seal"), st.none()),
+    ),
+    max_size=40,
+)
+
+
+class Model:
+    """A queue, and a broker that deduplicates and loses its answers with the link."""
+
+    def __init__(self, options: ProducerOptions) -> None:
+        self.queue = SendQueue("persistent://a/b/t", 1, options)
+        self.futures: list[SendFuture] = []
+        self.completed: list[int] = []
+        self.cancelled: set[int] = set()
+        self.arrived: list[bytes] = []  # over the link, not looked at yet
+        self.receipts: list[tuple[int, int]] = []  # sequence id and entry id, not delivered yet
+        self.stored: list[int] = []
+        self.highest = -1
+        self.entries = 0
+
+    def put(self, kind: str, padding: bytes = b"") -> None:
+        number = len(self.futures)
+        future: SendFuture = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda _: self.completed.append(number))
+        self.futures.append(future)
+        payload = b"%d" % number + padding
+        if kind == "plain":
+            self.queue.put_plain(payload, future)
+        elif kind == "key":
+            self.queue.put(Outgoing(payload, key="k"), future)
+        else:
+            self.queue.put(Outgoing(payload, deliver_at_ms=1), future)
+
+    def link(self, is_up: bool) -> None:
+        self.queue.detach()
+        self.arrived, self.receipts = [], []
+        if is_up:
+            self.queue.attach(lambda _head, entry: self.arrived.append(entry), IDENTITY, -1)
+
+    def store(self, count: int) -> None:
+        for entry in self.arrived[:count]:
+            header = parse_header(entry)
+            if header.sequence_id > self.highest:
+                self.highest = header.highest_sequence_id or header.sequence_id
+                messages = decode_messages(entry, max_message_bytes=1000)
+                self.stored += [int(message.payload) for message in messages]
+            self.receipts.append((header.sequence_id, self.entries))
+            self.entries += 1
+        del self.arrived[:count]
+
+    def answer(self, count: int) -> None:
+        for sequence_id, entry_id in self.receipts[:count]:
+            self.queue.receipt(sequence_id, 7, entry_id)
+        del self.receipts[:count]
+
+    def refuse(self) -> None:
+        """Answers what is stored, then refuses the next."""
+        self.answer(len(self.receipts))
+        if self.arrived:
+            header = parse_header(self.arrived.pop(0))
+            if header.sequence_id > self.highest:
+                self.queue.refused(header.highest_sequence_id or header.sequence_id, REFUSED)
+            else:
+                self.queue.receipt(header.sequence_id, -1, -1)
+
+    def cancel(self, back: int) -> None:
+        if back < len(self.futures) and not self.futures[-1 - back].done():
+            self.futures[-1 - back].cancel()
+            self.cancelled.add(len(self.futures) - 1 - back)
+
+    def step(self, what: str, how: Any) -> None:
+        match what:
+            case "put":
+                self.put(how)
+            case "link":
+                self.link(how)
+            case "store":
+                self.store(how)
+            case "answer":
+                self.answer(how)
+            case "refuse":
+                self.refuse()
+            case "cancel":
+                self.cancel(how)
+            case _:
+                self.queue.seal()
+
+
+@given(STEPS, st.booleans(), st.booleans())
+def test_in_order_and_once_whatever_links_do(
+    steps: list[tuple[str, Any]], batching: bool, blocks: bool
+) -> None:
+    async def run() -> None:
+        options = ProducerOptions(
+            batching_enabled=batching,
+            batching_max_messages=3,
+            batching_max_publish_delay_ms=60_000,
+            max_pending_messages=5,
+            block_if_queue_full=blocks,
+            send_timeout_millis=0,
+        )
+        model = Model(options)
+        for what, how in steps:
+            model.step(what, how)
+            await asyncio.sleep(0)
+        flushing = asyncio.ensure_future(model.queue.flush())
+        model.link(True)
+        while model.queue.waiting:
+            model.queue.seal()
+            model.store(9)
+            model.answer(9)
+            await asyncio.sleep(0)
+        await asyncio.gather(flushing, return_exceptions=True)
+        check(model, blocks)
+
+    asyncio.run(run())
+
+
+def check(model: Model, blocks: bool) -> None:
+    failed = {n for n, future in enumerate(model.futures) if not future.cancelled() and future.exception()}
+    kinds = {type(model.futures[n].exception()) for n in failed}
+    assert kinds <= ({NotAllowedError} if blocks else {NotAllowedError, ProducerQueueIsFull})
+    answered = [n for n in model.completed if n not in failed | model.cancelled]
+    assert answered == sorted(answered)
+    assert len(model.completed) == len(model.futures)
+    # Stored: all that were answered with an id, each once, in order. Cancelled ones may be stored or not.
+    assert model.stored == sorted(set(model.stored))
+    assert set(answered) <= set(model.stored) <= set(answered) | model.cancelled
+    assert model.queue.waiting == 0
+
+
+async def test_a_batch_that_cannot_be_encrypted_lets_the_line_move_in_order() -> None:
+    broken = True
+
+    def encrypt(metadata: Any, payload: bytes) -> bytes:
+        if broken:
+            raise RuntimeError("no key")
+        return payload
+
+    options = ProducerOptions(
+        batching_enabled=True,
+        batching_max_allowed_size_in_bytes=20,  # one message, not two
+        max_pending_messages=3,
+        block_if_queue_full=True,
+        encrypt=encrypt,
+    )
+    model = Model(options)
+    for _ in range(7):
+        model.put("plain", padding=b"-------")
+    model.link(True)
+    for _ in range(10):
+        await asyncio.sleep(0)
+        model.queue.seal()
+    assert [type(future.exception()) for future in model.futures] == [CryptoError] * 7
+    assert model.completed == list(range(7))
+    broken = False
+    model.put("plain")
+    model.queue.seal()
+    model.store(1)
+    model.answer(1)
+    assert isinstance(await model.futures[-1], MessageId)
+
+
+async def test_statistics_and_numbers_follow_the_answers() -> None:
+    model = Model(ProducerOptions(initial_sequence_id=9))
+    model.link(True)
+    model.put("plain")
+    model.put("plain")
+    assert model.queue.waiting == 2
+    model.store(2)
+    model.answer(1)
+    assert (model.queue.last_sequence_id, model.queue.waiting) == (10, 1)
+    model.refuse()
+    assert (model.queue.last_sequence_id, model.queue.counters.messages) == (11, 2)
+    with pytest.raises(ValueError, match="least"):
+        ProducerOptions(max_pending_messages=-1)
