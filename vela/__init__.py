@@ -9,14 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from vela import aio, schema
     from vela import errors as exceptions
-    from vela import schema
     from vela.authentication import (
         Authentication,
         AuthenticationBasic,
         AuthenticationTLS,
         AuthenticationToken,
     )
+    from vela.blocking.client import Client
+    from vela.blocking.consumer import Consumer
+    from vela.blocking.producer import Producer
     from vela.core.negative_acks import NegativeAckTimer
     from vela.encryption.context import EncryptionContext, EncryptionKey
     from vela.encryption.key_reader import AbstractCryptoKeyReader, CryptoKeyReader, EncryptionKeyInfo
@@ -105,8 +108,10 @@ __all__ = [
     "BrokerPersistenceError",
     "BytesSchema",
     "ChecksumError",
+    "Client",
     "CompressionType",
     "ConnectError",
+    "Consumer",
     "ConsumerAssignError",
     "ConsumerBatchReceivePolicy",
     "ConsumerBusy",
@@ -145,6 +150,7 @@ __all__ = [
     "NotConnected",
     "OperationNotSupported",
     "PartitionsRoutingMode",
+    "Producer",
     "ProducerAccessMode",
     "ProducerBlockedQuotaExceededError",
     "ProducerBlockedQuotaExceededException",
@@ -170,14 +176,18 @@ __all__ = [
     "UnsupportedVersionError",
     "VelaError",
     "__version__",
+    "aio",
     "exceptions",
     "schema",
 ]
 
 __version__: Final = "0.1.0"
 
-_MODULES: Final = {"exceptions": "vela.errors", "schema": "vela.schema"}
+_MODULES: Final = {"aio": "vela.aio", "exceptions": "vela.errors", "schema": "vela.schema"}
 _ELSEWHERE: Final = {
+    "Client": "vela.blocking.client",
+    "Consumer": "vela.blocking.consumer",
+    "Producer": "vela.blocking.producer",
     "AbstractCryptoKeyReader": "vela.encryption.key_reader",
     "CryptoKeyReader": "vela.encryption.key_reader",
     "EncryptionKeyInfo": "vela.encryption.key_reader",

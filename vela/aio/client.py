@@ -16,6 +16,7 @@ from vela import __version__
 from vela.aio.connection import Connection
 from vela.aio.consumer_options import ConsumerEvents, ConsumerOptions, MessageListener
 from vela.aio.consuming import Consumer
+from vela.aio.daemon_thread import ListenerThreads
 from vela.aio.lookup import LookupService
 from vela.aio.pool import ConnectionPool, Target
 from vela.aio.producer import Producer
@@ -73,7 +74,7 @@ class Client:
     """The way to one Vela (or Pulsar) installation. Use it, and all that it makes, on one event loop.
 
     Arguments up to `tls_certificate_file_path` are those of Apache's Python client, with its defaults;
-    `io_threads`, `message_listener_threads` and `log_conf_file_path` are taken and mean nothing here.
+    `io_threads` and `log_conf_file_path` are taken and mean nothing here.
     Nothing is connected before it is needed.
     """
 
@@ -109,6 +110,7 @@ class Client:
 
         operation_timeout_seconds: for opening producers and consumers and for each request.
         connection_timeout_ms: for TCP, TLS, WebSocket and protocol handshake together.
+        message_listener_threads: how many listeners, of consumers, run at a time; each stays on its thread.
         concurrent_lookup_requests: on one connection; one more raises TooManyLookupRequestException.
         connections_per_broker: 0 = each consumer and producer has a connection to itself.
         connection_max_idle_seconds: after which an unused connection is closed.
@@ -118,9 +120,10 @@ class Client:
         memory_limit_bytes: of payloads that wait in the queues of all consumers, 0 = no limit. At the limit no more is
         asked for, but for one message at a time of a consumer whose queue is empty; what was asked for still comes.
         """
-        del io_threads, message_listener_threads, log_conf_file_path
+        del io_threads, log_conf_file_path
         _positive(
             operation_timeout_seconds=operation_timeout_seconds,
+            message_listener_threads=message_listener_threads,
             concurrent_lookup_requests=concurrent_lookup_requests,
             connection_timeout_ms=connection_timeout_ms,
             connection_max_idle_seconds=connection_max_idle_seconds,
@@ -169,6 +172,8 @@ class Client:
         """Its connections."""
         self.make_timers: Callable[[], Timers] = LoopTimers
         """The clock of each consumer: of its acks, its deadlines, its chunks."""
+        self.listener_threads = ListenerThreads(message_listener_threads)
+        """For listeners that are no coroutine functions."""
         self._lookups = LookupService(self._service_url, self.pool, self.settings)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._consumer_ids = itertools.count()
@@ -498,6 +503,7 @@ class Client:
             if isinstance(outcome, Exception):
                 self.logger.warning("at the close of the client: %r", outcome)
         await self.pool.close()
+        self.listener_threads.stop()
 
     # --- what is for its consumers, producers and readers
 

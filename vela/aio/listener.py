@@ -1,7 +1,7 @@
 """Listeners: the application's function is called with every message, one after the other (S0.29 to S0.31).
 
-A coroutine function runs as a task of the event loop; any other function on a thread of the consumer's own, so that
-however long it takes the connection goes on. A listener that raises is logged; its message stays unacknowledged.
+A coroutine function runs as a task of the event loop; any other function on a thread, so that however long it takes the
+connection goes on. A listener that raises is logged; its message stays unacknowledged.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
+from vela.aio.daemon_thread import DaemonThread
 from vela.message import Message
 
 __all__ = ["Listener", "ListenerSource", "LoopCalls", "TaskListener", "ThreadListener", "start_listener"]
 
 log = logging.getLogger(__name__)
+
+_TURN: Final = 100
+"""Messages that a listener is given before another one that is on the same thread."""
 
 
 class ListenerSource(Protocol):
@@ -63,12 +66,13 @@ def start_listener(
     *,
     name: str,
     view: Callable[[Any, LoopCalls], Any],
+    thread: DaemonThread | None = None,
 ) -> Listener:
     """The listener for this kind of function. On a thread it is given what `view` makes of the consumer."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         return TaskListener(cast("Callable[[Any, Message], Awaitable[None]]", function), consumer, source)
     calls = LoopCalls(asyncio.get_running_loop())
-    return ThreadListener(function, view(consumer, calls), source, calls, name=name)
+    return ThreadListener(function, view(consumer, calls), source, calls, name=name, thread=thread)
 
 
 class LoopCalls:
@@ -155,7 +159,7 @@ class TaskListener:
 
 
 class ThreadListener:
-    """Any other function: one thread, made with the first message."""
+    """Any other function: on a thread, which other listeners may be on too; they take turns."""
 
     def __init__(
         self,
@@ -165,16 +169,18 @@ class ThreadListener:
         calls: LoopCalls,
         *,
         name: str,
+        thread: DaemonThread | None,
     ) -> None:
+        """`thread`: None = one of its own, which ends when the listener is closed."""
         self._function = function
         self._consumer = consumer
         self._source = source
         self._calls = calls
-        self._name = name
+        self._thread = thread or DaemonThread(f"listener-{name}")
+        self._has_own_thread = thread is None
         self._lock = threading.Lock()  # of the three below: who comes last must see what the other did
         self._is_running = False
         self._is_paused = False
-        self._executor: ThreadPoolExecutor | None = None
         self._is_closed = False
 
     def wake(self) -> None:
@@ -183,9 +189,7 @@ class ThreadListener:
             if self._is_running or self._is_paused or self._is_closed or not self._source.messages:
                 return
             self._is_running = True
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"listener-{self._name}")
-            self._executor.submit(self._run)
+            self._thread.submit(self._run)
 
     @property
     def is_busy(self) -> bool:
@@ -194,12 +198,16 @@ class ThreadListener:
 
     def _run(self) -> None:
         try:
-            while (message := self._next()) is not None:
+            for _ in range(_TURN):
+                message = self._next()
+                if message is None:
+                    return
                 self._calls.post(self._source.taken, message)
                 try:
                     self._function(self._consumer, message)
                 except Exception:
                     log.exception("the message listener failed; the message stays unacknowledged")
+            self._thread.submit(self._run)  # after the others on this thread
         except Exception:  # taking a message failed: the next delivery begins anew (S0.31)
             with self._lock:
                 self._is_running = False
@@ -235,5 +243,5 @@ class ThreadListener:
         """See `Listener`."""
         with self._lock:
             self._is_paused = self._is_closed = True
-            if self._executor is not None:
-                self._executor.shutdown(wait=False)
+        if self._has_own_thread:
+            self._thread.stop(0)

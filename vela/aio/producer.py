@@ -127,6 +127,38 @@ class Producer(ABC):
         ):
             self._send_plain(content, future)
             return future
+        message = self.prepare(
+            content,
+            properties,
+            partition_key,
+            ordering_key,
+            sequence_id,
+            replication_clusters,
+            disable_replication,
+            event_timestamp,
+            deliver_at,
+            deliver_after,
+        )
+        self.send_outgoing(message, future)
+        return future
+
+    def prepare(
+        self,
+        content: Any,
+        properties: Mapping[str, str] | None = None,
+        partition_key: str | None = None,
+        ordering_key: str | bytes | None = None,
+        sequence_id: int | None = None,
+        replication_clusters: Sequence[str] | None = None,
+        disable_replication: bool = False,
+        event_timestamp: int | None = None,
+        deliver_at: int | None = None,
+        deliver_after: timedelta | None = None,
+    ) -> Outgoing:
+        """A message for `send_outgoing`, checked and encoded. For the client's own use, on any thread.
+
+        Arguments are those of `send_async`. Raises TypeError and ValueError for wrong ones, as does the schema.
+        """
         if content is None:
             payload = b""
         else:
@@ -140,7 +172,7 @@ class Producer(ABC):
             clusters = REPLICATE_NOWHERE
         elif replication_clusters:
             clusters = tuple(_text(cluster, "replication_clusters") for cluster in replication_clusters)
-        message = Outgoing(
+        return Outgoing(
             payload,
             _properties(properties) if properties else NO_PROPERTIES,
             _text(partition_key, "partition_key") if partition_key else None,
@@ -152,8 +184,6 @@ class Producer(ABC):
             clusters,
             content is None,
         )
-        self.send_outgoing(message, future)
-        return future
 
     @abstractmethod
     def _send_plain(self, payload: bytes, future: SendFuture) -> None:

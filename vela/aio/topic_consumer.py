@@ -26,6 +26,7 @@ from vela.aio.letters import Letters
 from vela.aio.listener import start_listener
 from vela.aio.listener_view import ListenerView
 from vela.aio.receive_queue import ReceiveQueue
+from vela.aio.schema_gate import SchemaGate
 from vela.aio.subscription_commands import seek_command, subscribe_command
 from vela.core.ack_options import AckOptions
 from vela.core.availability import has_more
@@ -108,6 +109,10 @@ class TopicConsumer(Consumer):
         """What becomes of messages that failed too often, or are put off; None = nothing does."""
         self.acks.letters = self.letters
         self._track = self.acks.taken if options.unacked_messages_timeout_ms else None
+        schema = options.schema
+        self._schema_gate: SchemaGate | None = None
+        if schema is not None and schema.reads_versions:
+            self._schema_gate = SchemaGate(client, self._topic, schema, self.on_message)
         self._intake = Intake(self, self._topic, options, timers, _decrypt(options))
         self.queue = ReceiveQueue(self.taken, self.is_current)
         """What was delivered and not taken."""
@@ -149,7 +154,14 @@ class TopicConsumer(Consumer):
             function = self._options.message_listener
             if function is not None:
                 view = self._options.listener_view or ListenerView
-                self._listener = start_listener(function, self, self, name=self._name, view=view)
+                self._listener = start_listener(
+                    function,
+                    self,
+                    self,
+                    name=self._name,
+                    view=view,
+                    thread=self._client.listener_threads.next(),
+                )
             await self._attachment.open()
             if self._options.consumer_type is ConsumerType.Shared and self._inbox is None:
                 self._prefetch = PrefetchWatch(self, self._timers)
@@ -473,6 +485,8 @@ class TopicConsumer(Consumer):
         self._intake.close()
         if self._memory is not None:
             self._memory.reset()
+        if self._schema_gate is not None:
+            self._schema_gate.close()
         self._attached.set()
         if self._prefetch is not None:
             self._prefetch.close()
@@ -569,6 +583,8 @@ class TopicConsumer(Consumer):
         epoch = reply.consumer_epoch
         if epoch is not None and self._epoch is not None and epoch < self._epoch:
             self._intake.pass_over(reply)
+            return
+        if self._schema_gate is not None and self._schema_gate.holds(connection, reply):
             return
         self._intake.receive(connection, reply)
 

@@ -32,6 +32,8 @@ class AvroSchema(Schema[R]):
     (`wants_version`, `add_version`).
     """
 
+    reads_versions = True
+
     def __init__(
         self, record_cls: type[R] | None, schema_definition: Mapping[str, Any] | None = None
     ) -> None:

@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from vela.wire.binary.events import Schema as WireSchema
 
@@ -73,6 +73,9 @@ class Schema(ABC, Generic[T]):
     from any thread.
     """
 
+    reads_versions: ClassVar[bool] = False
+    """Whether a message is read by the definition it was written with: `wants_version` and `add_version` count then."""
+
     def __init__(
         self,
         record_cls: type[T] | None,
@@ -100,6 +103,13 @@ class Schema(ABC, Generic[T]):
     def decode_message(self, msg: Message) -> T:
         """The value of a message, which may have been written with an older version of the schema."""
         return self.decode(msg.data())
+
+    def wants_version(self, topic: str, version: bytes) -> bool:
+        """Whether messages of this version cannot be read before `add_version`."""
+        return False
+
+    def add_version(self, topic: str, version: bytes, info: SchemaInfo | None) -> None:
+        """The definition of a version of the topic's schema, as the broker has it; None: it has none."""
 
     def schema_info(self) -> SchemaInfo:
         """What is sent to the broker."""

@@ -1,0 +1,75 @@
+"""Where an example runs, and the collection of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.vela import VelaProcess
+
+__all__ = ["EXAMPLES", "WAIT_MS", "Example", "Place", "example", "refusal"]
+
+WAIT_MS = 20_000
+_numbers = itertools.count(1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """A broker, and a key pair."""
+
+    vela: VelaProcess
+    public_key: str
+    private_key: str
+    urls: dict[str, str]  # by name of the client
+    topics: list[str] = field(default_factory=list)  # made for it
+
+    def url(self, api: Any) -> str:
+        """What this client connects to."""
+        return self.urls[api.__name__]
+
+    def topic(self, partitions: int = 0) -> str:
+        """A new topic's full name."""
+        name = f"persistent://public/default/both-{next(_numbers)}"
+        if partitions:
+            self.vela.manage("createtopic", name, "--partitions", str(partitions))
+        self.topics.append(name)
+        return name
+
+    def plain(self, value: Any) -> Any:
+        """`value` without what differs from run to run: the names of topics."""
+        text = str(value)
+        for number, topic in enumerate(self.topics):
+            text = text.replace(topic, f"topic {number}")
+        return text
+
+    def keys(self, api: Any) -> Any:
+        """A reader of the key pair."""
+        return api.CryptoKeyReader(self.public_key, self.private_key)
+
+
+Example = Callable[[Any, Place], Any]
+
+EXAMPLES: dict[str, tuple[Example, Any]] = {}
+"""By name: what it does, and what comes out with either client."""
+
+
+def example(expected: Any) -> Callable[[Example], Example]:
+    """An example, and what it returns."""
+
+    def add(function: Example) -> Example:
+        assert function.__name__ not in EXAMPLES
+        EXAMPLES[function.__name__] = (function, expected)
+        return function
+
+    return add
+
+
+def refusal(function: Callable[[], object]) -> str:
+    """The name of what it raises, "" for nothing."""
+    try:
+        function()
+    except Exception as error:
+        return type(error).__name__
+    return ""

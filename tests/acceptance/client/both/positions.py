@@ -1,0 +1,79 @@
+"""Examples of going somewhere: seek, readers, table views, message ids."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.acceptance.client.both.consuming import publish
+from tests.acceptance.client.both.place import WAIT_MS, Place, example
+from tests.acceptance.client.both.publishing import received
+
+
+@example(([b"3", b"4"], [b"2", b"3"], b"0"))
+def seeking(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topic = place.topic()
+    consumer = client.subscribe(topic, "s")
+    inclusive = client.subscribe(topic, "t", start_message_id_inclusive=True)
+    publish(client, topic, 5)
+    message_id = received(consumer, 5)[2].message_id()
+    consumer.seek(message_id)
+    after = [message.data() for message in received(consumer, 2)]
+    inclusive.seek(message_id)
+    itself = [message.data() for message in received(inclusive, 2)]
+    consumer.seek(api.MessageId.earliest)
+    first = received(consumer, 1)[0].data()
+    client.close()
+    return after, itself, first
+
+
+@example(b"later")
+def seeking_a_time(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topic = place.topic()
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic)
+    producer.send(b"early")
+    time.sleep(0.05)
+    middle_ms = int(time.time() * 1000)
+    time.sleep(0.05)
+    producer.send(b"later")
+    received(consumer, 2)
+    consumer.seek(middle_ms)
+    found = received(consumer, 1)[0].data()
+    client.close()
+    return found
+
+
+@example((True, True, b"1"))
+def message_ids_as_bytes(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topic = place.topic()
+    consumer = client.subscribe(topic, "s")
+    publish(client, topic, 2)
+    first, last = (message.message_id() for message in received(consumer, 2))
+    kept = api.MessageId.deserialize(first.serialize())
+    newest = consumer.get_last_message_id()
+    consumer.seek(kept)
+    found = consumer.receive(WAIT_MS).data()
+    client.close()
+    return (
+        kept == first,
+        (newest.ledger_id(), newest.entry_id()) == (last.ledger_id(), last.entry_id()),
+        found,
+    )
+
+
+@example([b"new"])
+def unsubscribing_forgets(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topic = place.topic()
+    consumer = client.subscribe(topic, "s")
+    publish(client, topic, 2)
+    consumer.unsubscribe()
+    again = client.subscribe(topic, "s")
+    client.create_producer(topic).send(b"new")
+    found = [message.data() for message in received(again, 1)]
+    client.close()
+    return found

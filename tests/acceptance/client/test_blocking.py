@@ -1,0 +1,278 @@
+"""The client for threads: interrupts, many threads, callbacks, ends."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import vela
+from tests.support.waiting import wait_until
+
+WAIT_MS = 20_000
+
+
+@pytest.fixture
+def client(service_url: str) -> Iterator[vela.Client]:
+    """A client, closed at the end."""
+    with vela.Client(service_url) as made:
+        yield made
+
+
+def interrupt_when(condition: Callable[[], object]) -> threading.Thread:
+    """Ctrl-C for the main thread, as soon as it is time."""
+
+    def interrupt() -> None:
+        wait_until(condition, "the moment to interrupt")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    return thread
+
+
+def test_s0_34_an_interrupted_receive_loses_no_message(client: vela.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic)
+    interrupting = interrupt_when(lambda: consumer.aio.queue.waiting)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.receive()
+    interrupting.join()
+    for number in range(3):
+        producer.send(b"%d" % number)
+    assert [consumer.receive(WAIT_MS).data() for _ in range(3)] == [b"0", b"1", b"2"]
+    wait_until(lambda: consumer.aio.counters.receives_failed == 1, "the failure to be counted")
+
+
+def test_s0_34_interrupts_at_any_moment_lose_no_message(client: vela.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic, batching_enabled=True, max_pending_messages=0)
+    count = 3000
+    for number in range(count):
+        producer.send_async(b"%d" % number, lambda _, __: None)
+    producer.flush()
+    is_over = threading.Event()
+
+    def interrupt() -> None:
+        while not is_over.wait(0.003):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    seen: list[int] = []
+    interrupts = 0
+    # What is handed over by the return of `receive` is the caller's to keep: the interrupt that comes then is caught
+    # by a handler that looks whether it came inside.
+    inside = False
+
+    def handle(_signal: int, _frame: object) -> None:
+        if inside:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, handle)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        while len(seen) < count:
+            try:
+                inside = True
+                message = consumer.receive(WAIT_MS)
+                inside = False
+            except KeyboardInterrupt:
+                inside = False
+                interrupts += 1
+                continue
+            seen.append(int(message.data()))
+    finally:
+        is_over.set()
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+    assert interrupts > 10
+    assert sorted(seen) == list(range(count))
+
+
+def test_eight_threads_take_every_message_once(client: vela.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s", consumer_type=vela.ConsumerType.Shared)
+    taken: queue.Queue[int] = queue.Queue()
+
+    def work() -> None:
+        for message in consumer:
+            taken.put(int(message.data()))
+            consumer.acknowledge(message)
+
+    def publish(first: int) -> None:
+        for number in range(first, first + 250):
+            producer.send_async(b"%d" % number, lambda _, __: None)
+
+    producer = client.create_producer(
+        topic, batching_enabled=True, block_if_queue_full=True, max_pending_messages=50
+    )
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads += [threading.Thread(target=publish, args=(250 * number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    seen = [taken.get(timeout=WAIT_MS / 1000) for _ in range(2000)]
+    consumer.close()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
+    assert sorted(seen) == list(range(2000))
+    assert taken.empty()
+
+
+def test_calls_that_wait_when_the_client_is_closed(client: vela.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s")
+    errors: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            consumer.receive()
+        except vela.VelaError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_until(lambda: consumer.aio.queue.waiting == 1, "the receive to wait")
+    client.close()
+    thread.join(10)
+    assert [type(error) for error in errors] == [vela.AlreadyClosed]
+    client.close()
+    for call in (consumer.receive, lambda: client.subscribe(topic, "t"), consumer.get_last_message_id):
+        with pytest.raises(vela.AlreadyClosed):
+            call()
+    consumer.close()
+
+
+def test_receives_with_a_callback_are_served_in_order(client: vela.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s")
+    answers: queue.Queue[tuple[int, vela.Result, bytes | None]] = queue.Queue()
+    for number in range(4):
+        consumer.receive_async(
+            lambda result, message, number=number: answers.put(  # type: ignore[misc]
+                (number, result, message.data() if message else None)
+            )
+        )
+    producer = client.create_producer(topic)
+    for number in range(3):
+        producer.send(b"%d" % number)
+    got = [answers.get(timeout=WAIT_MS / 1000) for _ in range(3)]
+    assert got == [(number, vela.Result.Ok, b"%d" % number) for number in range(3)]
+    consumer.close()
+    assert answers.get(timeout=WAIT_MS / 1000) == (3, vela.Result.AlreadyClosed, None)
+
+
+def test_callbacks_may_use_the_client(client: vela.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic)
+    answers: queue.Queue[tuple[vela.Result, bytes]] = queue.Queue()
+
+    def sent(result: vela.Result, message_id: vela.MessageId) -> None:
+        message = consumer.receive(WAIT_MS)
+        consumer.acknowledge(message)
+        assert message.message_id() == message_id
+        answers.put((result, message.data()))
+
+    producer.send_async(b"x", sent)
+    assert answers.get(timeout=WAIT_MS / 1000) == (vela.Result.Ok, b"x")
+
+
+def test_a_full_queue_is_a_result_or_a_wait(client: vela.Client, topic: str) -> None:
+    client.subscribe(topic, "s")
+    results: queue.Queue[vela.Result] = queue.Queue()
+    refusing = client.create_producer(
+        topic, max_pending_messages=2, batching_enabled=True, batching_max_publish_delay_ms=200
+    )
+    for _ in range(5):
+        refusing.send_async(b"x", lambda result, _: results.put(result))
+    found = sorted(results.get(timeout=WAIT_MS / 1000) for _ in range(5))
+    assert found == [vela.Result.Ok] * 2 + [vela.Result.ProducerQueueIsFull] * 3
+    waiting = client.create_producer(topic, max_pending_messages=2, block_if_queue_full=True)
+    for _ in range(20):
+        waiting.send_async(b"x", lambda result, _: results.put(result))
+    assert {results.get(timeout=WAIT_MS / 1000) for _ in range(20)} == {vela.Result.Ok}
+
+
+def test_a_wrong_argument_is_told_at_once(client: vela.Client, topic: str) -> None:
+    producer = client.create_producer(topic)
+    with pytest.raises(TypeError, match="bytes"):
+        producer.send_async("text", lambda _, __: None)
+
+    async def listen(_consumer: object, _message: vela.Message) -> None: ...
+
+    with pytest.raises(vela.InvalidConfiguration, match=r"vela\.aio"):
+        client.subscribe(topic, "s", message_listener=listen)
+
+
+def test_acknowledging_with_a_receipt_waits_for_the_broker(client: vela.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s", ack_receipt_enabled=True)
+    client.create_producer(topic).send(b"x")
+    consumer.acknowledge(consumer.receive(WAIT_MS))
+    consumer.close()
+    again = client.subscribe(topic, "s")
+    with pytest.raises(vela.Timeout):
+        again.receive(timeout_millis=100)
+
+
+def test_a_listener_is_given_the_consumer_that_was_made(client: vela.Client, topic: str) -> None:
+    heard: queue.Queue[object] = queue.Queue()
+
+    def listen(consumer: vela.Consumer, message: vela.Message) -> None:
+        consumer.acknowledge(message)
+        heard.put(consumer)
+
+    consumer = client.subscribe(topic, "s", message_listener=listen)
+    client.create_producer(topic).send(b"x")
+    assert heard.get(timeout=WAIT_MS / 1000) is consumer
+
+
+_ENDS_OPEN = """
+import sys, threading
+import vela
+
+url, topic = sys.argv[1:]
+client = vela.Client(url)
+is_called = threading.Event()
+
+def listen(consumer, message):
+    is_called.set()
+    threading.Event().wait()
+
+client.subscribe(topic, "listening", message_listener=listen)
+consumer = client.subscribe(topic, "waiting")
+threading.Thread(target=lambda: [None for _ in consumer], daemon=True).start()
+producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=60000)
+producer.send_async(b"x", lambda result, message_id: None)
+producer.flush()
+assert is_called.wait(20)
+producer.send_async(b"gathered", lambda result, message_id: None)
+print("the end")
+"""
+
+
+def test_a_program_that_closes_nothing_ends(service_url: str, topic: str, client: vela.Client) -> None:
+    began_s = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", _ENDS_OPEN, service_url, topic],
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")
+    assert time.monotonic() - began_s < 15
+    consumer = client.subscribe(topic, "after", initial_position=vela.InitialPosition.Earliest)
+    assert [consumer.receive(WAIT_MS).data() for _ in range(2)] == [b"x", b"gathered"]
+
+
+def test_clients_that_nobody_holds_go_away(service_url: str, topic: str) -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        client = vela.Client(service_url)
+        client.create_producer(topic).send(b"x")
+        del client
+    wait_until(lambda: threading.active_count() <= before, "their threads to end")

@@ -1,0 +1,157 @@
+"""`vela.Client`: the client for threads."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+
+from vela.aio.client import Client as AioClient
+from vela.aio.consumer import Consumer as AioConsumer
+from vela.aio.daemon_thread import DaemonThread
+from vela.aio.producer import Producer as AioProducer
+from vela.blocking.consumer import Consumer
+from vela.blocking.facade import Facade, waits
+from vela.blocking.loop_thread import LoopThread
+from vela.blocking.producer import Producer
+from vela.errors import InvalidConfiguration
+from vela.message import Message
+
+__all__ = ["Client"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Given = dict[str, Any]
+A = TypeVar("A", AioProducer, AioConsumer)
+Listener = Callable[[Any, Message], None]
+
+_CALLBACKS_S: Final = 5.0
+"""How long `close` waits for callbacks that were due before it."""
+_running: set[asyncio.Task[None]] = set()
+
+
+def _same_arguments(
+    method: Callable[Concatenate[AioClient, P], object],
+) -> Callable[[Callable[[Client, Given], R]], Callable[Concatenate[Client, P], R]]:
+    """A method whose arguments, and what they mean, are those of one of `vela.aio.Client`; it gets them by name."""
+    signature = inspect.signature(method)
+
+    def decorate(make: Callable[[Client, Given], R]) -> Callable[Concatenate[Client, P], R]:
+        @functools.wraps(method)
+        def call(client: Client, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(None, *args, **kwargs)
+            bound.apply_defaults()
+            return make(client, {name: value for name, value in bound.arguments.items() if name != "self"})
+
+        return call
+
+    return decorate
+
+
+class Client(Facade[AioClient]):
+    """The way to one Vela (or Pulsar) installation. Use it, and all that it makes, from any number of threads.
+
+    Its work is done by an event loop on a thread of its own, `vela.aio`'s; callbacks run on others. `close` it, or use
+    it in `with`. A program that does not still ends: what was not sent or acknowledged by then may be lost, or come
+    again. It does not work in a forked process: make one there.
+    """
+
+    @_same_arguments(AioClient.__init__)
+    def __init__(self, given: Given) -> None:
+        thread = LoopThread("vela-client")
+        try:
+            super().__init__(thread.call(lambda: AioClient(**given)), thread)
+        except BaseException:
+            thread.stop("the client could not be made")
+            raise
+        self._callbacks = DaemonThread("vela-callbacks")
+        thread.at_the_end(close=self.aio.close, drop=self.aio.pool.close)
+        self._abandoned = weakref.finalize(self, _abandon, thread, self._callbacks)
+        self._abandoned.atexit = False  # the thread itself sees to that
+
+    @_same_arguments(AioClient.create_producer)
+    def create_producer(self, given: Given) -> Producer:
+        """See `vela.aio.Client.create_producer`."""
+        room = given["max_pending_messages"] if given["block_if_queue_full"] else None
+        return self._made(
+            lambda: self.aio.create_producer(**given),
+            lambda aio: Producer(aio, self._thread, self._callbacks, room=room or None, client=self),
+        )
+
+    @_same_arguments(AioClient.subscribe)
+    def subscribe(self, given: Given) -> Consumer:
+        """See `vela.aio.Client.subscribe`."""
+        made: Future[Consumer] = Future()
+        given["message_listener"] = _listening(given["message_listener"], made)
+        consumer = self._made(
+            lambda: self.aio.subscribe(**given),
+            lambda aio: Consumer(
+                aio, self._thread, self._callbacks, receipts=given["ack_receipt_enabled"], client=self
+            ),
+        )
+        made.set_result(consumer)
+        return consumer
+
+    get_topic_partitions = waits(AioClient.get_topic_partitions)
+
+    def _made(self, make: Callable[[], Coroutine[Any, Any, A]], wrap: Callable[[A], R]) -> R:
+        """What `make` makes, wrapped. Broken off when it was made already, it is closed again."""
+
+        def close(aio: A) -> None:
+            self._thread.post_if_open(lambda: _keep_running(aio.close()))
+
+        return wrap(self._thread.run(make, close))
+
+    def close(self) -> None:
+        """Closes all producers, consumers and connections; threads that wait for them get AlreadyClosed.
+
+        May be called twice. What producers have sent is waited for, no longer than the operation timeout; callbacks
+        that are due are called, no longer than 5 s.
+        """
+        self._thread.run_unless_stopped(self.aio.close)
+        self._thread.stop("the client is closed")
+        self._callbacks.stop(_CALLBACKS_S)
+
+    def shutdown(self) -> None:
+        """Drops all connections and waits for nothing: what was not answered fails."""
+        self._thread.run_unless_stopped(self.aio.pool.close)
+        self._thread.stop("the client is shut down")
+        self._callbacks.stop(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _listening(listener: Callable[[Any, Message], object] | None, made: Future[R]) -> Listener | None:
+    """Calls the application's listener with what it was made for, once there is such a thing."""
+    if listener is None:
+        return None
+    if inspect.iscoroutinefunction(listener):
+        raise InvalidConfiguration("a listener that is a coroutine function needs vela.aio")
+
+    def listen(_: Any, message: Message) -> None:
+        listener(made.result(), message)
+
+    return listen
+
+
+def _keep_running(coroutine: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.get_running_loop().create_task(coroutine)
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+
+
+def _abandon(thread: LoopThread, callbacks: DaemonThread) -> None:
+    """Nobody holds the client any more. Called wherever the collector happens to run: it must not wait."""
+    thread.stop("the client is gone", wait_s=0)
+    callbacks.stop(0)

@@ -1,0 +1,217 @@
+"""`vela.Consumer`: a consumer for threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from vela.aio.consumer import Consumer as AioConsumer
+from vela.blocking.facade import Facade, waits
+from vela.errors import AlreadyClosed, Result, VelaError
+from vela.message import Message, MessageId
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from vela.aio.daemon_thread import DaemonThread
+    from vela.blocking.loop_thread import LoopThread
+
+__all__ = ["Consumer"]
+
+Acked = Message | MessageId | Sequence[Message | MessageId]
+
+
+class Consumer(Facade[AioConsumer]):
+    """Made by `Client.subscribe`. May be used from any number of threads.
+
+    Every message is handed to one of them. A call that is broken off by KeyboardInterrupt loses none: what was about to
+    be handed over is what the next call returns (semantics S0.34).
+    """
+
+    def __init__(
+        self,
+        aio: AioConsumer,
+        thread: LoopThread,
+        callbacks: DaemonThread,
+        *,
+        receipts: bool,
+        client: object,
+    ) -> None:
+        super().__init__(aio, thread, client=client)
+        self._callbacks = callbacks
+        self._receipts = receipts  # acknowledging waits for the broker
+        self._returned: deque[Message] = deque()  # taken by calls that were broken off
+
+    # --- names and numbers
+
+    def topic(self) -> str:
+        """The full name of the topic it consumes."""
+        return self.aio.topic()
+
+    def subscription_name(self) -> str:
+        """The subscription."""
+        return self.aio.subscription_name()
+
+    def consumer_name(self) -> str:
+        """The name it was given, or five random hexadecimal digits; the same for its whole life."""
+        return self.aio.consumer_name()
+
+    def is_connected(self) -> bool:
+        """Whether it is subscribed over a connection now. If not, it is coming again by itself, or it is closed."""
+        return self.aio.is_connected()
+
+    # --- taking messages
+
+    def receive(self, timeout_millis: float | None = None) -> Message:
+        """The next message.
+
+        Waits for one as long as it takes, or for `timeout_millis`. Raises Timeout when none comes in time,
+        AlreadyClosed when the consumer is or gets closed, NotConnected when it has failed, InvalidConfiguration with a
+        listener.
+        """
+        if self._returned:
+            try:
+                return self._returned.popleft()
+            except IndexError:
+                pass  # another thread was faster
+        return self._thread.run(lambda: self.aio.receive(timeout_millis), self._returned.appendleft)
+
+    def receive_async(self, callback: Callable[[Result, Message | None], object]) -> None:
+        """Has `callback(result, message)` called with the next message; calls are served in their order.
+
+        The callback runs on a thread of the client's, one at a time, and may wait for the client. With another result
+        than Result.Ok the message is None. Raises AlreadyClosed for a closed client.
+        """
+
+        def answer(future: asyncio.Future[Message]) -> None:
+            error = None if future.cancelled() else future.exception()
+            if future.cancelled() or error is not None:
+                code = error.code if isinstance(error, VelaError) else Result.Interrupted
+                self._callbacks.submit(lambda: callback(code, None))
+            else:
+                self._callbacks.submit(lambda: callback(Result.Ok, future.result()))
+
+        def begin() -> None:
+            try:
+                self.aio.receive_async().add_done_callback(answer)
+            except VelaError as error:
+                code = error.code
+                self._callbacks.submit(lambda: callback(code, None))
+
+        self._thread.post(begin)
+
+    def batch_receive(self) -> list[Message]:
+        """Messages as the batch receive policy says: as soon as there are enough, or when its time is up.
+
+        May be empty. Raises as `receive`.
+        """
+        if self._returned:
+            returned = []
+            while self._returned:
+                returned.append(self._returned.popleft())
+            return returned
+        return self._thread.run(
+            self.aio.batch_receive, lambda batch: self._returned.extendleft(reversed(batch))
+        )
+
+    def __iter__(self) -> Iterator[Message]:
+        """Messages as they come, until the consumer is closed."""
+        while True:
+            try:
+                message = self.receive()
+            except AlreadyClosed:
+                return
+            yield message
+
+    # --- acknowledging
+
+    def acknowledge(self, message: Acked, properties: Mapping[str, int] | None = None) -> None:
+        """Acknowledge one message, or each of a list: it is not delivered again.
+
+        Returns at once, and acknowledgements are gathered (`ack_group_time_ms`); with `ack_receipt_enabled` it returns
+        when the broker has stored them. Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
+        """
+        self._acknowledge(lambda: self.aio.acknowledge(message, properties))
+
+    def acknowledge_cumulative(
+        self, message: Message | MessageId, properties: Mapping[str, int] | None = None
+    ) -> None:
+        """Acknowledge everything up to this message, itself included.
+
+        Raises CumulativeAcknowledgementNotAllowedError on Shared and Key_Shared subscriptions, else as `acknowledge`.
+        """
+        self._acknowledge(lambda: self.aio.acknowledge_cumulative(message, properties))
+
+    def negative_acknowledge(self, message: Message | MessageId) -> None:
+        """Have a message delivered again, after `negative_ack_redelivery_delay_ms`. Raises AlreadyClosed."""
+        self._acknowledge(lambda: self.aio.negative_acknowledge(message))
+
+    def _acknowledge(self, function: Callable[[], Awaitable[None]]) -> None:
+        if self._receipts:
+            self._thread.run(lambda: _awaited(function))
+        else:
+            self._thread.call(function)
+
+    def redeliver_unacknowledged_messages(self) -> None:
+        """Have everything delivered again that is not acknowledged. Safe to repeat."""
+        self._thread.call(self._redeliver)
+
+    def _redeliver(self) -> None:
+        self._returned.clear()
+        self.aio.redeliver_unacknowledged_messages()
+
+    # --- pausing
+
+    def pause(self) -> None:
+        """Ask the broker for no more messages; what is on its way still comes. Safe to repeat."""
+        self._thread.call(self.aio.pause)
+
+    def resume(self) -> None:
+        """Ask for messages again. Safe to repeat."""
+        self._thread.call(self.aio.resume)
+
+    def pause_message_listener(self) -> None:
+        """Begin no further call of the listener; the one that runs goes on. Safe to repeat."""
+        self._thread.call(self.aio.pause_message_listener)
+
+    def resume_message_listener(self) -> None:
+        """Go on calling the listener. Safe to repeat."""
+        self._thread.call(self.aio.resume_message_listener)
+
+    # --- asking the broker
+
+    get_last_message_id = waits(AioConsumer.get_last_message_id)
+    unsubscribe = waits(AioConsumer.unsubscribe)
+
+    def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
+        """Move the whole subscription: to a message, to a time (milliseconds since 1970), or to what a function says.
+
+        The next message is the one after the given one, or with `start_message_id_inclusive` that one itself; for a
+        time the first published at or after it. Raises NotConnected, Timeout and what the broker refuses with.
+        """
+        self._thread.run(lambda: self.aio.seek(messageid))
+        self._returned.clear()
+
+    # --- closing
+
+    def close(self) -> None:
+        """Send what acks are gathered, leave the subscription, drop what waits. May be called twice.
+
+        What is not acknowledged goes to other consumers, or comes again. Threads that wait get AlreadyClosed.
+        """
+        self._thread.run_unless_stopped(self.aio.close)
+        self._returned.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+async def _awaited(function: Callable[[], Awaitable[None]]) -> None:
+    await function()

@@ -1,0 +1,213 @@
+"""The event loop of one blocking client, on a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from vela.blocking.waiting import Waiter
+from vela.errors import AlreadyClosed, Interrupted, InvalidConfiguration
+
+__all__ = ["LoopThread"]
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_EXIT_S: Final = 2.0
+"""How long the end of the interpreter waits for clients that nobody closed."""
+_STOP_S: Final = 2.0
+"""How long who stops a loop waits for its tasks to notice."""
+
+
+class LoopThread:
+    """Runs calls from any thread on its loop, in the order in which they were made.
+
+    The thread is a daemon: a program that ends without closing its client ends all the same. Calls are queued and the
+    loop is woken once for as many as there are: waking it costs more than most calls.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._guard = threading.Lock()
+        self._queue: deque[Callable[[], object]] = deque()
+        self._is_woken = False
+        self._refusal: str | None = None  # why calls are no longer taken
+        self._close: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self._drop: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+        _living.add(self)
+
+    # --- from any thread
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Call `function` on the loop and do not wait. What it raises is logged. Raises AlreadyClosed."""
+        with self._guard:
+            if self._refusal is not None:
+                raise AlreadyClosed(self._refusal)
+            self._queue.append(function)
+            if not self._is_woken:
+                self._loop.call_soon_threadsafe(self._drain)
+                self._is_woken = True  # after the call: an interrupt in between wakes it twice, not never
+
+    def post_if_open(self, function: Callable[[], object]) -> None:
+        """As `post`; nothing happens when the loop is stopped."""
+        with contextlib.suppress(AlreadyClosed):
+            self.post(function)
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call `function` on the loop; what it returned. Raises what it raises, and AlreadyClosed."""
+        waiter: Waiter[T] = Waiter()
+        self._require_other_thread()
+        self.post(lambda: _settle(waiter, function))
+        return waiter.wait()
+
+    def run(
+        self, make: Callable[[], Coroutine[Any, Any, T]], unclaimed: Callable[[T], None] | None = None
+    ) -> T:
+        """Run a coroutine on the loop to its end; its value. Raises what it raises, and AlreadyClosed.
+
+        A wait that is broken off cancels it. A value that came all the same goes to `unclaimed`, on either thread.
+        """
+        self._require_other_thread()
+        waiter: Waiter[T] = Waiter(unclaimed)
+        tasks: list[asyncio.Task[T]] = []
+        try:
+            self.post(lambda: tasks.append(self._start(make(), waiter)))
+            return waiter.wait()
+        except BaseException:
+            waiter.abandon()
+            self.post_if_open(lambda: [task.cancel() for task in tasks])
+            raise
+
+    def run_unless_stopped(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """As `run`; nothing happens when the loop is stopped. For closing things, which is allowed twice."""
+        if self._refusal is None:
+            with contextlib.suppress(AlreadyClosed):
+                self.run(make)
+
+    def stop(self, refusal: str, *, wait_s: float = _STOP_S) -> None:
+        """Ends the loop once what was posted is done; tasks that remain are cancelled. May be called twice."""
+        with self._guard:
+            if self._refusal is not None:
+                return
+            self._refusal = refusal
+            self._loop.call_soon_threadsafe(self._drain_and_stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(wait_s)
+
+    def at_the_end(
+        self,
+        *,
+        close: Callable[[], Coroutine[Any, Any, None]],
+        drop: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """What to run when the interpreter ends and nobody has stopped the loop, and what whenever it is stopped."""
+        self._close, self._drop = close, drop
+
+    def _require_other_thread(self) -> None:
+        if threading.current_thread() is self._thread:
+            raise InvalidConfiguration(
+                "this runs on the client's own event loop, where waiting would never end: "
+                "use vela.aio, or call from another thread"
+            )
+
+    # --- on the loop's thread
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            if self._drop is not None:
+                self._loop.run_until_complete(self._drop())
+            _cancel_all(self._loop)  # also what began to connect anew
+        finally:
+            self._loop.close()
+
+    def _drain(self) -> None:
+        with self._guard:
+            queue, self._queue = self._queue, deque()
+            self._is_woken = False
+        # After what is due by now: a listener's thread announces each message that it takes by other means, and must be
+        # heard before what it does with the message.
+        self._loop.call_soon(self._make, queue)
+
+    def _make(self, queue: deque[Callable[[], object]]) -> None:
+        for function in queue:
+            try:
+                function()
+            except Exception:
+                log.exception("a call on the client's event loop failed")
+
+    def _drain_and_stop(self) -> None:
+        self._drain()
+        self._loop.call_soon(self._loop.stop)
+
+    def _start(self, coroutine: Coroutine[Any, Any, T], waiter: Waiter[T]) -> asyncio.Task[T]:
+        task = self._loop.create_task(coroutine)
+        task.add_done_callback(lambda done: _settle(waiter, done.result))
+        return task
+
+    # --- when the process forks or ends
+
+    def forked(self) -> None:
+        """In the child: the thread is not here, and the parent goes on using the connections."""
+        self._guard = threading.Lock()
+        self._refusal = "a client does not work in a forked process: make another one there"
+
+    def ended(self) -> None:
+        """The interpreter ends."""
+        close = self._close
+        if self._refusal is None and close is not None:
+            done = threading.Event()
+            with contextlib.suppress(AlreadyClosed):
+                self.post(lambda: self._loop.create_task(close()).add_done_callback(lambda _: done.set()))
+                done.wait(_EXIT_S)
+        self.stop("the interpreter ends")
+
+
+def _settle(waiter: Waiter[T], outcome: Callable[[], T]) -> None:
+    try:
+        value = outcome()
+    except asyncio.CancelledError:
+        waiter.fail(Interrupted("the client was closed meanwhile"))
+    except BaseException as error:
+        waiter.fail(error)
+    else:
+        waiter.give(value)
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+_living: weakref.WeakSet[LoopThread] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for each in list(_living):
+        each.forked()
+    _living.clear()
+
+
+def _at_exit() -> None:
+    for each in list(_living):
+        each.ended()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,71 @@
+"""How a thread waits for what happens on the event loop's thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+__all__ = ["Waiter"]
+
+T = TypeVar("T")
+
+
+class Waiter(Generic[T]):
+    """One outcome, given on one thread and taken on another, exactly once.
+
+    A wait may be broken off by KeyboardInterrupt, or by any exception thrown into the waiting thread. What is given
+    then, before or after, goes to `unclaimed` instead of being lost (semantics S0.34).
+    """
+
+    __slots__ = ("_error", "_guard", "_is_abandoned", "_is_given", "_ready", "_unclaimed", "_value")
+
+    def __init__(self, unclaimed: Callable[[T], None] | None = None) -> None:
+        self._ready = threading.Lock()  # held until there is an outcome; half the price of an Event
+        self._ready.acquire()
+        self._guard = threading.Lock()
+        self._unclaimed = unclaimed
+        self._is_given = False
+        self._is_abandoned = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    def give(self, value: T) -> None:
+        """The call returned."""
+        with self._guard:
+            is_abandoned = self._is_abandoned
+            self._is_given, self._value = True, value
+        if not is_abandoned:
+            self._ready.release()
+        elif self._unclaimed is not None:
+            self._unclaimed(value)
+
+    def fail(self, error: BaseException) -> None:
+        """The call raised."""
+        self._error = error
+        self._ready.release()
+
+    def wait(self) -> T:
+        """The value given. Raises the error given.
+
+        Between the end of the wait and the return there is no point at which Python delivers a signal: whatever breaks
+        the wait off does so inside the `try`.
+        """
+        try:
+            self._ready.acquire()
+            if self._error is None:
+                return cast(T, self._value)
+        except BaseException:
+            self.abandon()
+            raise
+        raise self._error
+
+    def abandon(self) -> None:
+        """Nobody waits any more."""
+        with self._guard:
+            if self._is_abandoned:
+                return
+            self._is_abandoned = True
+            is_given = self._is_given
+        if is_given and self._unclaimed is not None:
+            self._unclaimed(cast(T, self._value))
