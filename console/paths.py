@@ -7,6 +7,14 @@ from typing import Final
 
 __all__ = ["STATIC_DIR", "TEMPLATES_DIR"]
 
-_ROOT: Final = Path(__file__).resolve().parent.parent
-TEMPLATES_DIR: Final = _ROOT / "templates"
-STATIC_DIR: Final = _ROOT / "static"
+_HERE: Final = Path(__file__).resolve().parent
+
+
+def _folder(name: str) -> Path:
+    """Inside the package where Vela is installed, beside it in a checkout."""
+    inside = _HERE / name
+    return inside if inside.is_dir() else _HERE.parent / name
+
+
+TEMPLATES_DIR: Final = _folder("templates")
+STATIC_DIR: Final = _folder("static")
