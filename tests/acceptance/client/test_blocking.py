@@ -102,8 +102,8 @@ def test_eight_threads_take_every_message_once(client: vela.Client, topic: str) 
 
     def work() -> None:
         for message in consumer:
-            taken.put(int(message.data()))
             consumer.acknowledge(message)
+            taken.put(int(message.data()))
 
     def publish(first: int) -> None:
         for number in range(first, first + 250):
