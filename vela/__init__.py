@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from vela.blocking.client import Client
     from vela.blocking.consumer import Consumer
     from vela.blocking.producer import Producer
+    from vela.blocking.reader import Reader
+    from vela.blocking.table_view import TableView
     from vela.core.negative_acks import NegativeAckTimer
     from vela.encryption.context import EncryptionContext, EncryptionKey
     from vela.encryption.key_reader import AbstractCryptoKeyReader, CryptoKeyReader, EncryptionKeyInfo
@@ -160,11 +162,13 @@ __all__ = [
     "ProducerQueueIsFull",
     "PulsarException",
     "ReadError",
+    "Reader",
     "RedeliveryBackoff",
     "RegexSubscriptionMode",
     "Result",
     "ServiceUnitNotReady",
     "SubscriptionNotFound",
+    "TableView",
     "Timeout",
     "TooManyLookupRequestException",
     "TopicNotFound",
@@ -188,6 +192,8 @@ _ELSEWHERE: Final = {
     "Client": "vela.blocking.client",
     "Consumer": "vela.blocking.consumer",
     "Producer": "vela.blocking.producer",
+    "Reader": "vela.blocking.reader",
+    "TableView": "vela.blocking.table_view",
     "AbstractCryptoKeyReader": "vela.encryption.key_reader",
     "CryptoKeyReader": "vela.encryption.key_reader",
     "EncryptionKeyInfo": "vela.encryption.key_reader",

@@ -85,7 +85,14 @@ class MultiTopicsConsumer(Consumer):
             await _every(self.add(topic) for topic in tuple(self._topics))
             if (function := self._options.message_listener) is not None:
                 view = self._options.listener_view or ListenerView
-                self._listener = start_listener(function, self, self, name=self._name, view=view)
+                self._listener = start_listener(
+                    function,
+                    self,
+                    self,
+                    name=self._name,
+                    view=view,
+                    thread=self._client.listener_threads.next(),
+                )
                 self._listener.wake()
         except BaseException as error:
             self._state = ConsumerState.FAILED

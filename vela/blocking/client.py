@@ -12,13 +12,17 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from vela.aio.client import Client as AioClient
-from vela.aio.consumer import Consumer as AioConsumer
+from vela.aio.consuming import Consumer as AioConsumer
 from vela.aio.daemon_thread import DaemonThread
 from vela.aio.producer import Producer as AioProducer
+from vela.aio.reader import Reader as AioReader
+from vela.aio.table_view import TableView as AioTableView
 from vela.blocking.consumer import Consumer
 from vela.blocking.facade import Facade, waits
 from vela.blocking.loop_thread import LoopThread
 from vela.blocking.producer import Producer
+from vela.blocking.reader import Reader
+from vela.blocking.table_view import TableView
 from vela.errors import InvalidConfiguration
 from vela.message import Message
 
@@ -27,7 +31,7 @@ __all__ = ["Client"]
 P = ParamSpec("P")
 R = TypeVar("R")
 Given = dict[str, Any]
-A = TypeVar("A", AioProducer, AioConsumer)
+A = TypeVar("A", AioProducer, AioConsumer, AioReader, AioTableView)
 Listener = Callable[[Any, Message], None]
 
 _CALLBACKS_S: Final = 5.0
@@ -96,6 +100,25 @@ class Client(Facade[AioClient]):
         )
         made.set_result(consumer)
         return consumer
+
+    @_same_arguments(AioClient.create_reader)
+    def create_reader(self, given: Given) -> Reader:
+        """See `vela.aio.Client.create_reader`."""
+        made: Future[Reader] = Future()
+        given["reader_listener"] = _listening(given["reader_listener"], made)
+        reader = self._made(
+            lambda: self.aio.create_reader(**given), lambda aio: Reader(aio, self._thread, client=self)
+        )
+        made.set_result(reader)
+        return reader
+
+    @_same_arguments(AioClient.create_table_view)
+    def create_table_view(self, given: Given) -> TableView:
+        """See `vela.aio.Client.create_table_view`."""
+        return self._made(
+            lambda: self.aio.create_table_view(**given),
+            lambda aio: TableView(aio, self._thread, self._callbacks, client=self),
+        )
 
     get_topic_partitions = waits(AioClient.get_topic_partitions)
 

@@ -88,8 +88,8 @@ class Schema(ABC, Generic[T]):
         self._schema_info = SchemaInfo(
             name=schema_name,
             schema_type=SchemaType(int(schema_type)),
-            # Spaced as Apache's Python client spaces it: the same bytes are the same version on any broker.
-            definition=b"" if schema_definition is None else json.dumps(schema_definition, indent=1).encode(),
+            # Spaced as Apache's Python client spaces it, "null" for no definition: the same bytes are the same version.
+            definition=json.dumps(schema_definition, indent=1).encode(),
         )
 
     @abstractmethod

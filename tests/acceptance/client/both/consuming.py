@@ -191,3 +191,52 @@ def what_a_consumer_is_called(api: Any, place: Place) -> Any:
     found = [*names, connected, consumer.is_connected()]
     client.close()
     return found
+
+
+@example(("dead", 3, True))
+def dead_letters(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topic, dead = place.topic(), place.topic()
+    graveyard = client.subscribe(dead, "s")
+    consumer = client.subscribe(
+        topic,
+        "s",
+        consumer_type=api.ConsumerType.Shared,
+        negative_ack_redelivery_delay_ms=100,
+        dead_letter_policy=api.ConsumerDeadLetterPolicy(2, dead),
+    )
+    client.create_producer(topic).send(b"dead")
+    count = 0
+    for _ in range(3):
+        consumer.negative_acknowledge(consumer.receive(WAIT_MS))
+        count += 1
+    message = graveyard.receive(WAIT_MS)
+    properties = message.properties()
+    client.close()
+    return message.data().decode(), count, "REAL_TOPIC" in properties
+
+
+@example(({b"0", b"1", b"2"}, 3))
+def several_topics(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topics = [place.topic() for _ in range(3)]
+    consumer = client.subscribe(topics, "s")
+    for number, topic in enumerate(topics):
+        client.create_producer(topic).send(b"%d" % number)
+    messages = received(consumer, 3)
+    client.close()
+    return {message.data() for message in messages}, len({message.topic_name() for message in messages})
+
+
+@example((3, 30, {0, 1, 2}))
+def partitions(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topic = place.topic(partitions=3)
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic)
+    for number in range(30):
+        producer.send(b"x", partition_key=f"key-{number}")
+    messages = received(consumer, 30)
+    count = len(client.get_topic_partitions(topic))
+    client.close()
+    return count, len(messages), {message.message_id().partition() for message in messages}

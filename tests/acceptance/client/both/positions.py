@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -75,5 +76,55 @@ def unsubscribing_forgets(api: Any, place: Place) -> Any:
     again = client.subscribe(topic, "s")
     client.create_producer(topic).send(b"new")
     found = [message.data() for message in received(again, 1)]
+    client.close()
+    return found
+
+
+@example(([b"0", b"1", b"2"], True, False, [b"2"], [b"1", b"2"]))
+def readers(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topic = place.topic()
+    publish(client, topic, 3)
+    reader = client.create_reader(topic, api.MessageId.earliest)
+    before = reader.has_message_available()
+    messages = [reader.read_next(WAIT_MS) for _ in range(3)]
+    after = reader.has_message_available()
+    second = messages[1].message_id()
+    exclusive = client.create_reader(topic, second)
+    inclusive = client.create_reader(topic, second, start_message_id_inclusive=True)
+    rest = [exclusive.read_next(WAIT_MS).data()]
+    with_it = [inclusive.read_next(WAIT_MS).data() for _ in range(2)]
+    client.close()
+    return [message.data() for message in messages], before, after, rest, with_it
+
+
+@example(({"a": b"2", "c": b"3"}, 2, None))
+def a_table_view(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topic = place.topic()
+    producer = client.create_producer(topic)
+    for key, value in (("a", b"1"), ("b", b"1"), ("a", b"2"), ("c", b"3"), ("b", b"")):
+        producer.send(value, partition_key=key)
+    view = client.create_table_view(topic)
+    found: dict[str, bytes] = {}
+    view.for_each(found.__setitem__)
+    size, missing = len(view), view.get("b")
+    view.close()
+    client.close()
+    return found, size, missing
+
+
+@example({b"0", b"1"})
+def a_pattern(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    base = place.topic()
+    for number in range(2):
+        client.create_producer(f"{base}-match-{number}").close()
+    client.create_producer(f"{base}-other").close()
+    consumer = client.subscribe(re.compile(f"{base}-match-.*"), "s")
+    for number in range(2):
+        client.create_producer(f"{base}-match-{number}").send(b"%d" % number)
+    client.create_producer(f"{base}-other").send(b"other")
+    found = {message.data() for message in received(consumer, 2)}
     client.close()
     return found

@@ -10,7 +10,7 @@ from tests.acceptance.client.both.place import WAIT_MS, Place, example, refusal
 
 def received(consumer: Any, count: int) -> list[Any]:
     """So many messages, acknowledged."""
-    found = []
+    found: list[Any] = []
     for _ in range(count):
         message = consumer.receive(WAIT_MS)
         consumer.acknowledge(message)

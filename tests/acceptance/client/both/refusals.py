@@ -72,12 +72,13 @@ def names_that_are_none(api: Any, place: Place) -> Any:
     return found
 
 
-@example(["ValueError"] * 3)
+@example(["ValueError"] * 4)
 def arguments_that_cannot_be(api: Any, place: Place) -> Any:
     client = api.Client(place.url(api))
     topic = place.topic()
     found = [
         refusal(lambda: client.create_producer(topic, batching_enabled=True, chunking_enabled=True)),
+        refusal(lambda: client.subscribe(12, "s")),
         refusal(lambda: api.ConsumerDeadLetterPolicy(0)),
         refusal(lambda: api.ConsumerKeySharedPolicy(api.KeySharedMode.Sticky)),
     ]

@@ -1,0 +1,77 @@
+"""`vela.TableView`: a table view for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from vela.aio.table_view import TableView as AioTableView
+from vela.blocking.facade import Facade
+
+if TYPE_CHECKING:
+    from vela.aio.daemon_thread import DaemonThread
+    from vela.blocking.loop_thread import LoopThread
+
+__all__ = ["TableView"]
+
+
+class TableView(Facade[AioTableView]):
+    """Made by `Client.create_table_view`: the newest value of each key of a topic. May be used from any thread."""
+
+    def __init__(
+        self, aio: AioTableView, thread: LoopThread, callbacks: DaemonThread, *, client: object
+    ) -> None:
+        super().__init__(aio, thread, client=client)
+        self._callbacks = callbacks
+
+    def topic(self) -> str:
+        """The topic's full name."""
+        return self.aio.topic()
+
+    def get(self, key: str) -> Any | None:
+        """The newest value of a key, as the schema reads it; None when there is none."""
+        return self.aio.get(key)
+
+    def for_each(self, callback: Callable[[str, Any], None]) -> None:
+        """Calls `callback(key, value)` for all there are now, on this thread."""
+        for key, value in self._thread.call(self._items):
+            callback(key, value)
+
+    def for_each_and_listen(self, callback: Callable[[str, Any], None]) -> None:
+        """As `for_each`, and again for every change from now on; value None = the key was taken out.
+
+        Everything is called on a thread of the client's, one at a time.
+        """
+        submit = self._callbacks.submit
+        self._thread.call(
+            lambda: self.aio.for_each_and_listen(lambda key, value: submit(lambda: callback(key, value)))
+        )
+
+    def _items(self) -> list[tuple[str, Any]]:
+        return [(key, self.aio.get(key)) for key in self.aio]
+
+    def __getitem__(self, key: str) -> Any:
+        return self.aio[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.aio
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys there are now."""
+        return iter([key for key, _ in self._thread.call(self._items)])
+
+    def __len__(self) -> int:
+        return len(self.aio)
+
+    def close(self) -> None:
+        """Stop following; the table stays readable as it is. May be called twice."""
+        self._thread.run_unless_stopped(self.aio.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
