@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from vela.version import __version__
+
 if TYPE_CHECKING:
     from vela import aio, schema
     from vela import errors as exceptions
@@ -184,8 +186,6 @@ __all__ = [
     "exceptions",
     "schema",
 ]
-
-__version__: Final = "0.1.0"
 
 _MODULES: Final = {"aio": "vela.aio", "exceptions": "vela.errors", "schema": "vela.schema"}
 _ELSEWHERE: Final = {

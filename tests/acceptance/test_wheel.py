@@ -105,9 +105,7 @@ def run(python: Path, *arguments: str, folder: Path) -> subprocess.CompletedProc
 def test_what_the_wheel_holds(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     tops = {name.split("/")[0] for name in names}
-    version = re.search(
-        r'^__version__.*"(.*)"$', (PROJECT_DIR / "vela/__init__.py").read_text(), re.MULTILINE
-    )
+    version = re.search(r'^__version__.*"(.*)"$', (PROJECT_DIR / "vela/version.py").read_text(), re.MULTILINE)
     assert version
     assert tops == {"vela", "broker", "console", "pipeline", f"vela-{version[1]}.dist-info"}
     for folder, pattern, inside in (

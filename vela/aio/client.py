@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from vela import __version__
 from vela.aio.connection import Connection
 from vela.aio.consumer_options import ConsumerEvents, ConsumerOptions, MessageListener
 from vela.aio.consuming import Consumer
@@ -51,6 +50,7 @@ from vela.options import (
     RegexSubscriptionMode,
 )
 from vela.schema.primitive import BytesSchema
+from vela.version import __version__
 from vela.wire.binary import replies
 from vela.wire.binary.enums import TopicsMode
 from vela.wire.binary.events import Schema as WireSchema
