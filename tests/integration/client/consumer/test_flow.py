@@ -116,6 +116,7 @@ async def test_s0_44_a_message_taken_from_a_lost_connection_gives_no_permit(desk
     await desk.resubscribed(2)
     consumer.taken(old)
     consumer.taken(old)
+    await desk.fence(consumer)
     assert desk.flows == [2]
 
 
