@@ -24,3 +24,11 @@ async def client(service_url: str) -> AsyncIterator[Client]:
     made = Client(service_url, initial_backoff_ms=20)
     yield made
     await made.close()
+
+
+@pytest_asyncio.fixture
+async def tcp_client(shared_vela: VelaProcess) -> AsyncIterator[Client]:
+    """For what takes its time: the frames are the same over WebSocket."""
+    made = Client(shared_vela.pulsar_url, initial_backoff_ms=20)
+    yield made
+    await made.close()

@@ -34,10 +34,10 @@ from vela.options import (
 
 
 async def test_s4_24_redelivery_on_exclusive_is_in_order(
-    client: Client, topic: str, shared_vela: VelaProcess
+    tcp_client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
-    consumer = await client.subscribe(topic, "s", receiver_queue_size=20)
-    await publish(client, topic, numbers(30), size=3)
+    consumer = await tcp_client.subscribe(topic, "s", receiver_queue_size=20)
+    await publish(tcp_client, topic, numbers(30), size=3)
     messages = await take(consumer, 9, acknowledge=False)
     consumer.acknowledge_cumulative(messages[2])
     consumer.redeliver_unacknowledged_messages()
@@ -142,7 +142,7 @@ async def test_an_exclusive_subscription_takes_one_consumer(client: Client, topi
         await client.subscribe(topic, "s", consumer_type=ConsumerType.Shared)
 
 
-async def test_failover_consumers_take_over(client: Client, topic: str) -> None:
+async def test_failover_consumers_take_over(tcp_client: Client, topic: str) -> None:
     told: list[tuple[str, str]] = []
 
     class Events:
@@ -153,10 +153,10 @@ async def test_failover_consumers_take_over(client: Client, topic: str) -> None:
             told.append((consumer.consumer_name(), "inactive"))
 
     options: dict[str, Any] = {"consumer_type": ConsumerType.Failover, "consumer_event_listener": Events()}
-    first = await client.subscribe(topic, "s", consumer_name="a", priority_level=0, **options)
-    second = await client.subscribe(topic, "s", consumer_name="b", priority_level=1, **options)
+    first = await tcp_client.subscribe(topic, "s", consumer_name="a", priority_level=0, **options)
+    second = await tcp_client.subscribe(topic, "s", consumer_name="b", priority_level=1, **options)
     await until(lambda: ("a", "active") in told and ("b", "inactive") in told, "who is active")
-    await publish(client, topic, numbers(10))
+    await publish(tcp_client, topic, numbers(10))
     await take(first, 4)
     assert len(second.queue) == 0
     await first.close()
@@ -184,12 +184,10 @@ async def test_key_shared_ranges(client: Client, topic: str) -> None:
 
 
 async def test_a_terminated_topic_is_drained_to_its_end(
-    client: Client, topic: str, shared_vela: VelaProcess, service_url: str
+    tcp_client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
-    if service_url.startswith("ws"):
-        pytest.skip("the same frames, and terminating takes a second")
-    consumer = await client.subscribe(topic, "s")
-    await publish(client, topic, numbers(3))
+    consumer = await tcp_client.subscribe(topic, "s")
+    await publish(tcp_client, topic, numbers(3))
     await asyncio.to_thread(shared_vela.manage, "topic", "terminate", topic, "--yes")
     messages = await take(consumer, 3, acknowledge=False)
     assert not consumer.has_reached_end_of_topic()

@@ -67,7 +67,7 @@ async def test_s0_41_s0_50_one_flow_of_one_for_each_receive(desk: Desk) -> None:
     assert desk.flows == [1, 1, 1]
 
 
-async def test_s2_7_nothing_else_is_asked_for(desk: Desk) -> None:
+async def test_s2_4_s2_7_nothing_else_is_asked_for(desk: Desk) -> None:
     consumer = await zero(desk)
     waiting = await started(consumer)
     await desk.settled(1)
@@ -141,6 +141,19 @@ async def test_s2_13_a_cancelled_receive_leaves_its_permit_and_its_message_to_th
     await until(lambda: len(consumer.queue) == 1, "the late message")
     assert (await consumer.receive()).data() == b"later"
     assert desk.permits == 0
+
+
+async def test_s0_23_what_is_sent_without_a_permit_is_neither_lost_nor_acked(desk: Desk) -> None:
+    consumer = await zero(desk)
+    desk.deliver_each(b"unasked")
+    await until(lambda: len(consumer.queue) == 1, "the message")
+    await desk.fence(consumer)
+    assert (desk.flows, desk.acks()) == ([], [])
+    assert (await consumer.receive()).data() == b"unasked"
+    desk.deliver_each(b"again")
+    await until(lambda: len(consumer.queue) == 1, "the message")
+    await consumer.close()
+    assert desk.acks() == []  # the broker gives it to another
 
 
 async def test_s2_14_looking_past_the_receive_call_is_refused(desk: Desk) -> None:
