@@ -45,11 +45,11 @@ def option_warnings(options: ConsumerOptions) -> Iterator[str]:
 def warn_of_timeouts(count: int, timeout_ms: int) -> None:
     """An ack timeout has ended, there are no retry letters, and nothing was ever negatively acknowledged."""
     log.warning(
-        "%d entries were not acknowledged within %d ms and are delivered again, as will be others. If processing them"
-        " failed, call negative_acknowledge at once instead of leaving them to the timeout, or use retry_enable; if it"
-        " takes longer than that, raise unacked_messages_timeout_ms",
-        count,
+        "not acknowledged within %d ms and therefore delivered again: %d entries, and more may follow. If processing"
+        " failed, call negative_acknowledge at once instead of leaving messages to the timeout, or use retry_enable; if"
+        " it takes longer than that, raise unacked_messages_timeout_ms",
         timeout_ms,
+        count,
     )
 
 

@@ -66,7 +66,7 @@ class AckGrouping:
     # -- the application's acks ------------------------------------------------------------------------------------
 
     def add(self, ledger_id: int, entry_id: int, batch_index: int = -1, batch_size: int = 0) -> bool:
-        """Ack one message; whether it was the last one of its entry.
+        """Ack one message; whether all of its entry is acked now.
 
         Raises ValueError for an id that names a message which its batch cannot have; nothing changes then.
         """
@@ -75,7 +75,7 @@ class AckGrouping:
             batch = self._batches.get(position)
             if batch is None:
                 if position in self._whole:
-                    return False
+                    return True
                 batch = self._batches.open(position, batch_size)
             if batch_index >= batch.size:
                 raise ValueError(f"the id names message {batch_index} of a batch of {batch.size}")
