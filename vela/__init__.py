@@ -13,6 +13,7 @@ from vela.version import __version__
 if TYPE_CHECKING:
     from vela import aio, schema
     from vela import errors as exceptions
+    from vela.aio.pull_offsets import FileOffsets, MemoryOffsets
     from vela.authentication import (
         Authentication,
         AuthenticationBasic,
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from vela.blocking.client import Client
     from vela.blocking.consumer import Consumer
     from vela.blocking.producer import Producer
+    from vela.blocking.pull import PullConsumer
     from vela.blocking.reader import Reader
     from vela.blocking.table_view import TableView
     from vela.core.negative_acks import NegativeAckTimer
+    from vela.core.pull_loop import PullLimits
     from vela.encryption.context import EncryptionContext, EncryptionKey
     from vela.encryption.key_reader import AbstractCryptoKeyReader, CryptoKeyReader, EncryptionKeyInfo
     from vela.errors import (
@@ -94,6 +97,7 @@ if TYPE_CHECKING:
         ProducerAccessMode,
         RegexSubscriptionMode,
     )
+    from vela.pull_message import PulledMessage
     from vela.schema.primitive import BytesSchema
     from vela.wire.letters import DeadLetterRule
     from vela.wire.redelivery_backoff import RedeliveryBackoff
@@ -133,6 +137,7 @@ __all__ = [
     "EncryptionKey",
     "EncryptionKeyInfo",
     "ErrorGettingAuthenticationData",
+    "FileOffsets",
     "HandshakeError",
     "HashingScheme",
     "IncompatibleSchema",
@@ -146,6 +151,7 @@ __all__ = [
     "KeySharedMode",
     "LookupError",
     "MemoryBufferIsFull",
+    "MemoryOffsets",
     "Message",
     "MessageId",
     "MessageTooBig",
@@ -162,6 +168,9 @@ __all__ = [
     "ProducerFenced",
     "ProducerNotInitialized",
     "ProducerQueueIsFull",
+    "PullConsumer",
+    "PullLimits",
+    "PulledMessage",
     "PulsarException",
     "ReadError",
     "Reader",
@@ -189,6 +198,11 @@ __all__ = [
 
 _MODULES: Final = {"aio": "vela.aio", "exceptions": "vela.errors", "schema": "vela.schema"}
 _ELSEWHERE: Final = {
+    "FileOffsets": "vela.aio.pull_offsets",
+    "MemoryOffsets": "vela.aio.pull_offsets",
+    "PullConsumer": "vela.blocking.pull",
+    "PullLimits": "vela.core.pull_loop",
+    "PulledMessage": "vela.pull_message",
     "Client": "vela.blocking.client",
     "Consumer": "vela.blocking.consumer",
     "Producer": "vela.blocking.producer",

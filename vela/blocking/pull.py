@@ -1,0 +1,190 @@
+"""`vela.PullConsumer`: the pull consumer for threads."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol, Self, TypedDict, Unpack, cast
+
+from vela.aio.pull import PullConsumer as AioPullConsumer
+from vela.aio.pull import QueuePosition
+from vela.aio.pull_offsets import OffsetStore
+from vela.authentication import Authentication
+from vela.blocking.facade import Facade, waits
+from vela.blocking.loop_thread import LoopThread
+from vela.core.pull_loop import PullLimits
+from vela.errors import AlreadyClosed, InvalidConfiguration
+from vela.options import InitialPosition
+from vela.pull_message import PulledMessage
+
+__all__ = ["BlockingOffsetStore", "PullConsumer"]
+
+
+class PullOptions(TypedDict, total=False):
+    """See `vela.aio.PullConsumer`."""
+
+    initial_position: InitialPosition
+    queues: Sequence[int] | None
+    tags: str
+    property_filter: str
+    listener_concurrency: int
+    negative_ack_redelivery_delay_ms: int
+    max_reconsume_times: int
+    max_messages: int
+    pull_interval_ms: int
+    hold_ms: int | None
+    request_timeout_ms: int
+    limits: PullLimits | None
+    commit_interval_ms: int
+    authentication: Authentication | None
+    tls_trust_certs_file_path: str | None
+    tls_allow_insecure_connection: bool
+    tls_validate_hostname: bool
+
+
+class BlockingOffsetStore(Protocol):
+    """`vela.aio.OffsetStore` with plain methods, which are called in a thread and may wait."""
+
+    def load(self, topic: str, queue: int) -> int | None:
+        """What was saved last; None = nothing yet."""
+
+    def save(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Keep these, by queue; when this returns they are durable."""
+
+
+class PullConsumer(Facade[AioPullConsumer]):
+    """Pulls one topic over HTTP. May be used from any number of threads; it has an event loop on one of its own.
+
+        with PullConsumer("http://localhost:8080", "orders", "billing") as consumer:
+            for message in consumer:
+                ...
+                consumer.acknowledge(message)
+
+    A call that is broken off by KeyboardInterrupt loses no message: the next call returns it.
+    """
+
+    def __init__(
+        self,
+        service_url: str,
+        topic: str,
+        subscription_name: str | None = None,
+        *,
+        offset_store: OffsetStore | BlockingOffsetStore | None = None,
+        message_listener: Callable[[PullConsumer, PulledMessage], object] | None = None,
+        **options: Unpack[PullOptions],
+    ) -> None:
+        """The arguments of `vela.aio.PullConsumer`; a listener is a plain function, called in a thread."""
+        if inspect.iscoroutinefunction(message_listener):
+            raise InvalidConfiguration("a listener that is a coroutine function needs vela.aio")
+        self._returned: deque[PulledMessage] = deque()  # taken by calls that were broken off
+        self._listening = threading.local()
+
+        def listen(_: AioPullConsumer, message: PulledMessage) -> None:
+            self._listening.now = True
+            if message_listener is not None:
+                message_listener(self, message)
+
+        thread = LoopThread("vela-pull")
+        try:
+            aio = thread.call(
+                lambda: AioPullConsumer(
+                    service_url,
+                    topic,
+                    subscription_name,
+                    offset_store=None if offset_store is None else _awaitable(offset_store),
+                    message_listener=None if message_listener is None else listen,
+                    **options,
+                )
+            )
+        except BaseException:
+            thread.stop("the consumer could not be made")
+            raise
+        super().__init__(aio, thread)
+        thread.at_the_end(close=aio.close, drop=aio.close)
+
+    start = waits(AioPullConsumer.start)
+    commit = waits(AioPullConsumer.commit)
+
+    def receive(self, timeout_millis: int | None = None) -> PulledMessage:
+        """See `vela.aio.PullConsumer.receive`."""
+        if self._returned:
+            try:
+                return self._returned.popleft()
+            except IndexError:
+                pass  # another thread was faster
+        return self._thread.run(lambda: self.aio.receive(timeout_millis), self._returned.appendleft)
+
+    def __iter__(self) -> Iterator[PulledMessage]:
+        """Messages until the close."""
+        while True:
+            try:
+                yield self.receive()
+            except AlreadyClosed:
+                return
+
+    def acknowledge(self, message: PulledMessage) -> None:
+        """See `vela.aio.PullConsumer.acknowledge`; waits for nothing. Raises AlreadyClosed."""
+        self._thread.post(lambda: self.aio.acknowledge(message))
+
+    def negative_acknowledge(self, message: PulledMessage) -> None:
+        """See `vela.aio.PullConsumer.negative_acknowledge`; waits for nothing. Raises AlreadyClosed."""
+        self._thread.post(lambda: self.aio.negative_acknowledge(message))
+
+    def pause(self) -> None:
+        """See `vela.aio.PullConsumer.pause`."""
+        self._thread.call(self.aio.pause)
+
+    def resume(self) -> None:
+        """See `vela.aio.PullConsumer.resume`."""
+        self._thread.call(self.aio.resume)
+
+    def positions(self) -> Mapping[int, QueuePosition]:
+        """See `vela.aio.PullConsumer.positions`."""
+        return self._thread.call(self.aio.positions)
+
+    def close(self) -> None:
+        """See `vela.aio.PullConsumer.close`. May be called twice, but not by the listener, for which it waits."""
+        if getattr(self._listening, "now", False):
+            raise InvalidConfiguration(
+                "close the consumer from another thread than its listener's, which it waits for"
+            )
+        try:
+            self._thread.run_unless_stopped(self.aio.close)
+        finally:
+            self._thread.stop("the consumer is closed")
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _InThread:
+    """An `OffsetStore` of plain methods."""
+
+    def __init__(self, store: BlockingOffsetStore) -> None:
+        self._store = store
+
+    async def load(self, topic: str, queue: int) -> int | None:
+        return await asyncio.to_thread(self._store.load, topic, queue)
+
+    async def save(self, topic: str, offsets: Mapping[int, int]) -> None:
+        await asyncio.to_thread(self._store.save, topic, offsets)
+
+
+def _awaitable(store: OffsetStore | BlockingOffsetStore) -> OffsetStore:
+    if inspect.iscoroutinefunction(store.load) and inspect.iscoroutinefunction(store.save):
+        return cast(OffsetStore, store)
+    return _InThread(cast(BlockingOffsetStore, store))
