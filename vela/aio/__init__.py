@@ -6,13 +6,28 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from vela.aio.client import Client
+from vela.aio.consumer import Consumer
+from vela.aio.producer import Producer
+from vela.aio.reader import Reader
+from vela.aio.table_view import TableView
 
 if TYPE_CHECKING:
     from vela.aio.pull import PullConsumer
     from vela.aio.pull_offsets import FileOffsets, MemoryOffsets, OffsetStore
     from vela.core.pull_loop import PullLimits
 
-__all__ = ["Client", "FileOffsets", "MemoryOffsets", "OffsetStore", "PullConsumer", "PullLimits"]
+__all__ = [
+    "Client",
+    "Consumer",
+    "FileOffsets",
+    "MemoryOffsets",
+    "OffsetStore",
+    "Producer",
+    "PullConsumer",
+    "PullLimits",
+    "Reader",
+    "TableView",
+]
 
 _LATER: Final = {  # httpx takes a while to import, and few need it
     "FileOffsets": "vela.aio.pull_offsets",

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from vela.aio.connection import Connection
+from vela.aio.consumer import Consumer
 from vela.aio.consumer_options import ConsumerEvents, ConsumerOptions, MessageListener
-from vela.aio.consuming import Consumer
 from vela.aio.daemon_thread import ListenerThreads
 from vela.aio.lookup import LookupService
 from vela.aio.pool import ConnectionPool, Target

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from vela.message import Message, MessageId
 
 if TYPE_CHECKING:
-    from vela.aio.consuming import Consumer
+    from vela.aio.consumer import Consumer
     from vela.aio.listener import LoopCalls
 
 __all__ = ["ListenerView"]

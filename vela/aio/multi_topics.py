@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from vela.aio.consumer import Consumer
 from vela.aio.consumer_warnings import PrefetchWatch
-from vela.aio.consuming import Consumer
 from vela.aio.listener import start_listener
 from vela.aio.listener_view import ListenerView
 from vela.aio.receive_queue import ReceiveQueue

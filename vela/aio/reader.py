@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from vela.aio.consuming import Consumer
+from vela.aio.consumer import Consumer
 from vela.aio.multi_topics import MultiTopicsConsumer
 from vela.aio.reader_listener import reader_listener
 from vela.aio.topic_consumer import TopicConsumer

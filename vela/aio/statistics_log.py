@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from vela.aio.consuming import Consumer
+from vela.aio.consumer import Consumer
 from vela.aio.producer import Producer
 from vela.core.consumer_statistics import ConsumerStatistics, rate_per_s
 from vela.core.producer_statistics import ProducerStatistics

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vela.aio.consumer import Consumer
 from vela.aio.consumer_warnings import option_warnings
-from vela.aio.consuming import Consumer
 from vela.aio.letter_box import open_letter_box
 from vela.aio.multi_topics import MultiTopicsConsumer
 from vela.aio.pattern import PatternConsumer

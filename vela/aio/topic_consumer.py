@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from vela.aio.ack_side import AckSide
 from vela.aio.attachment import Attachment
+from vela.aio.consumer import Consumer
 from vela.aio.consumer_events import EventCaller
 from vela.aio.consumer_warnings import PrefetchWatch
-from vela.aio.consuming import Consumer
 from vela.aio.intake import Intake
 from vela.aio.letters import Letters
 from vela.aio.listener import start_listener

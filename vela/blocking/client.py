@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from vela.aio.client import Client as AioClient
-from vela.aio.consuming import Consumer as AioConsumer
+from vela.aio.consumer import Consumer as AioConsumer
 from vela.aio.daemon_thread import DaemonThread
 from vela.aio.producer import Producer as AioProducer
 from vela.aio.reader import Reader as AioReader

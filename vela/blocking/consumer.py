@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from vela.aio.consuming import Consumer as AioConsumer
+from vela.aio.consumer import Consumer as AioConsumer
 from vela.blocking.facade import Facade, waits
 from vela.errors import AlreadyClosed, Result, VelaError
 from vela.message import Message, MessageId

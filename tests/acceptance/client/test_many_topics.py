@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.aio.consuming import Consumer
+from vela.aio.consumer import Consumer
 from vela.aio.multi_topics import MultiTopicsConsumer
 from vela.aio.pattern import PatternConsumer
 from vela.errors import ConsumerBusy, InvalidConfiguration, Timeout

@@ -14,7 +14,7 @@ from tests.support.vela import VelaProcess
 from tests.unit.client.entries import batch, single
 from vela.aio.client import Client
 from vela.aio.connection import Connection
-from vela.aio.consuming import Consumer
+from vela.aio.consumer import Consumer
 from vela.aio.topic_consumer import TopicConsumer
 from vela.message import Message
 

@@ -16,7 +16,7 @@ from tests.support.scripted_peer import Link
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela import errors
-from vela.aio.consuming import Consumer
+from vela.aio.consumer import Consumer
 from vela.aio.topic_consumer import TopicConsumer
 from vela.core.negative_acks import NegativeAckTimer
 from vela.core.prefetch import LOOK_MS
