@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["CursorMove"]
 
 _MOVED = "the topic moved to another broker"
+_RETURN_S: Final = 60.0  # in which a reader that sought must be back, as its client's longest back-off
 
 
 class CursorMove:
@@ -95,6 +96,7 @@ class CursorMove:
             if not subscription.is_durable:
                 await self.with_index(lambda: subscription.cursor.reset_to(position, remaining))
                 subscription.after_move()
+                asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
                 return
             act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
             before = subscription.cursor.mark_delete
@@ -109,6 +111,11 @@ class CursorMove:
                 await self._finish(act_id, error=str(error))
                 raise
             subscription.cursor.stop_undo_overlay()  # an earlier act is not the latest any more
+
+    def _forget_unused(self) -> None:
+        """A reader's cursor goes with its last consumer; this one's did not come back from its seek."""
+        if not self._subscription.consumers:
+            self._subscription.topic.forget_subscription(self._subscription)
 
     async def commit(
         self,

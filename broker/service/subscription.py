@@ -165,7 +165,7 @@ class Subscription:
         if not self.consumers:
             self._forget_all_deadlines()
             self.read_position = self.cursor.read_from()
-            if not self.is_durable:
+            if not self.is_durable and not self.moves.is_moving:  # one that seeks comes back to its new place
                 self.topic.forget_subscription(self)
         self.topic.services.reporter.consumer_gone(self, consumer)
         self.pump()

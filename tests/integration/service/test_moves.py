@@ -10,6 +10,7 @@ import pytest
 from broker.core.errors import ConsumerNotFound, MetadataInvalid, PersistenceFailed
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription import SubscriptionType
+from broker.service import cursor_move
 from broker.service.values import AckRequest
 from tests.support.acting import answered, apply, ask, planned
 from tests.support.broker_harness import (
@@ -92,6 +93,38 @@ async def test_a_seek_by_time_finds_the_first_entry_appended_then(broker_url: st
         again = await run.consumer(permits=100)
         await again.has(3)
         assert again.positions == positions[-3:]
+
+
+async def test_a_reader_that_seeks_to_a_time_comes_back_to_that_place(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock) as run:
+        producer = await run.producer()
+        positions = []
+        for _ in range(10):
+            positions += await producer.publish(1)
+            clock.advance(1000)
+        reader = await run.consumer(subscription="r", durable=False, permits=100)
+        assert reader.consumer is not None
+        await reader.consumer.seek_time(clock.now_ms() - 3500)
+        again = await run.consumer(subscription="r", durable=False, permits=100)  # its client names no start
+        await again.has(3)
+        assert again.positions == positions[-3:]
+        assert again.consumer is not None
+        again.consumer.detach()
+        assert "r" not in run.topic().subscriptions
+
+
+async def test_a_reader_that_does_not_come_back_from_its_seek_leaves_no_cursor(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cursor_move, "_RETURN_S", 0.05)
+    async with running(broker_url) as run:
+        positions = await (await run.producer()).publish(3)
+        reader = await run.consumer(subscription="r", durable=False)
+        assert reader.consumer is not None
+        await reader.consumer.seek_position(positions[1], None)
+        assert "r" in run.topic().subscriptions
+        await eventually(lambda: "r" not in run.topic().subscriptions, "the cursor to be forgotten")
 
 
 async def test_acks_that_come_after_a_seek_say_so(run: BrokerRun) -> None:

@@ -20,8 +20,9 @@ from tests.acceptance.client.consumer.consuming import (
 from tests.acceptance.client.publishing import publish_entries
 from tests.support.vela import VelaProcess
 from tests.support.waiting import until
-from tests.unit.client.entries import single
+from tests.unit.client.entries import compose, metadata, single
 from vela.aio.client import Client
+from vela.aio.consumer_options import ConsumerOptions
 from vela.aio.topic_consumer import TopicConsumer
 from vela.errors import ConsumerBusy, ReadError, Timeout
 from vela.message import MessageId
@@ -92,7 +93,6 @@ async def test_what_waits_when_a_seek_begins_is_not_handed_out(client: Client, t
 async def test_a_subscription_that_is_not_durable_goes_on_after_what_was_taken(
     client: Client, topic: str
 ) -> None:
-    from vela.aio.consumer_options import ConsumerOptions
 
     await publish(client, topic, numbers(30), size=3)
     options = ConsumerOptions(
@@ -119,6 +119,20 @@ async def test_a_subscription_that_is_not_durable_goes_on_after_what_was_taken(
         expected = numbers(30)[7 if inclusive else 8 :]
         assert data(await take(again, len(expected), acknowledge=False)) == expected
         await again.close()
+
+
+async def test_a_subscription_that_is_not_durable_seeks_to_a_time(client: Client, topic: str) -> None:
+    moment_ms = 1_700_000_000_000
+    early = [(compose(metadata(), payload), 1) for payload in numbers(5)]
+    await publish_entries(client, topic, *early)
+    options = ConsumerOptions(
+        subscription_name="reading", durable=False, start_message_id=MessageId.latest, create_topic=False
+    )
+    consumer = TopicConsumer(client, topic, options)
+    await consumer.open()
+    await consumer.seek(moment_ms)
+    assert data(await take(consumer, 5, acknowledge=False)) == numbers(5)
+    await consumer.close()
 
 
 async def test_unsubscribing_deletes_the_subscription(client: Client, topic: str) -> None:
