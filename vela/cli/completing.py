@@ -43,6 +43,7 @@ def _rows(context: click.Context, path: str, member: str, **query: str) -> list[
     # Below a root that is only being completed nothing was put there: the command line's words are on its parameters.
     root = context.find_root().params
     asked = Settings(
+        url="",
         console_url=str(root.get("console_url") or ""),
         user=str(root.get("user") or ""),
         password=os.environ.get("VELA_PASSWORD", ""),

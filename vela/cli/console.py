@@ -187,7 +187,7 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
         import getpass
 
         typed = getpass.getpass(f"password of {asked.user} at {asked.console_url}: ")
-        asked = Settings(console_url=asked.console_url, user=asked.user, password=typed)
+        asked = Settings(url=asked.url, console_url=asked.console_url, user=asked.user, password=typed)
     return ConsoleApi(asked, timeout_s=timeout_s)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import click
+
+from vela.core import topic_name
+from vela.errors import InvalidTopicName
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -20,20 +23,20 @@ __all__ = [
     "topic_path",
 ]
 
-_HOME = "public/default"
+_HOME: Final = "public/default"
+_SLASHES: Final = 4  # of a whole name: domain://tenant/namespace/local
+_EXAMPLES: Final = "write orders, tenant/namespace/orders or persistent://tenant/namespace/orders"
 
 
 def full_name(text: str) -> str:
     """`orders`, `tenant/namespace/orders` or the whole of `persistent://tenant/namespace/orders`. Raises ValueError."""
-    domain, separator, rest = text.partition("://")
-    if not separator:
-        domain, rest = "persistent", text if "/" in text else f"{_HOME}/{text}"
-    parts = rest.split("/")
-    if domain not in ("persistent", "non-persistent") or len(parts) != 3 or not all(parts):
-        raise ValueError(
-            f"{text!r} is no topic: write orders, tenant/namespace/orders or persistent://tenant/namespace/orders"
-        )
-    return f"{domain}://{rest}"
+    try:
+        name = topic_name.full_name(text)
+    except InvalidTopicName as error:
+        raise ValueError(f"{text!r} is no topic: {_EXAMPLES}") from error
+    if name.count("/") != _SLASHES:
+        raise ValueError(f"{text!r} is no topic: {_EXAMPLES}")
+    return name
 
 
 def short_name(topic: str) -> str:

@@ -9,10 +9,22 @@ from vela.cli.settings import Settings
 
 __all__ = ["COMMANDS", "cli"]
 
-_LOOK, _ACT, _MANAGE, _MORE = "Look", "Act on a subscription", "Manage", "More"
+_MESSAGES, _LOOK, _ACT, _MANAGE, _MORE = "Messages", "Look", "Act on a subscription", "Manage", "More"
 _COMMANDS = "vela.cli.commands"
 
 COMMANDS = (
+    Lazy(
+        name="produce",
+        where=f"{_COMMANDS}.produce:produce",
+        summary="Publish messages: arguments, lines, JSON or whole files.",
+        section=_MESSAGES,
+    ),
+    Lazy(
+        name="consume",
+        where=f"{_COMMANDS}.consume:consume",
+        summary="Consume a subscription's messages and print them.",
+        section=_MESSAGES,
+    ),
     Lazy(
         name="stats",
         where=f"{_COMMANDS}.stats:stats",
@@ -154,6 +166,13 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
+    "--url",
+    envvar="VELA_URL",
+    default="ws://127.0.0.1:8080",
+    show_default=True,
+    help="Where messages go: ws://, wss://, pulsar:// or pulsar+ssl://. Environment: VELA_URL.",
+)
+@click.option(
     "--console-url",
     envvar="VELA_CONSOLE_URL",
     default="http://127.0.0.1:8000",
@@ -175,12 +194,12 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     help="Show the version and exit.",
 )
 @click.pass_context
-def cli(context: click.Context, console_url: str, user: str) -> None:
-    """Look at and act on topics and subscriptions of a Vela broker.
+def cli(context: click.Context, url: str, console_url: str, user: str) -> None:
+    """Produce, consume, look at and act on topics and subscriptions of a Vela broker.
 
     An act is planned first, and its exact effect shown; it is applied when you agree, and most can be undone.
     """
     import os
 
     password = os.environ.get("VELA_PASSWORD", "")
-    context.obj = Settings(console_url=console_url, user=user, password=password)
+    context.obj = Settings(url=url, console_url=console_url, user=user, password=password)

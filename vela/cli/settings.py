@@ -13,6 +13,7 @@ __all__ = ["Settings", "settings"]
 class Settings:
     """What the root's options and the environment say."""
 
+    url: str  # of the broker: ws://, wss://, pulsar:// or pulsar+ssl://
     console_url: str  # of the console: http:// or https://
     user: str  # of the console; "" = nobody
     password: str

@@ -163,7 +163,7 @@ def test_numbers_that_do_not_change_are_asked_with_their_etag(console: FakeConso
     from vela.cli.console import ConsoleApi
     from vela.cli.settings import Settings
 
-    asked = Settings(console_url="http://127.0.0.1:8000", user="", password="")
+    asked = Settings(url="", console_url="http://127.0.0.1:8000", user="", password="")
     with ConsoleApi(asked) as api:
         look = _Look(api, {"stats": (f"{TOPIC}/stats", {})})
         console.answers[f"GET {TOPIC}/stats"] = [

@@ -1,0 +1,225 @@
+"""The real `vela` against a whole Vela. Every start of the process costs, so each test says much with few of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.ports import free_ports
+from tests.support.vela import ADMIN_PASSWORD, VelaProcess
+from tests.support.waiting import wait_until
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+VELA = [sys.executable, "-m", "vela.cli"]
+LINES = [f"line {number}, käse \x1b" for number in range(3000)]
+
+
+@pytest.fixture
+def environment(shared_vela: VelaProcess) -> dict[str, str]:
+    """What a user exports."""
+    return {
+        **os.environ,
+        "VELA_URL": shared_vela.websocket_url,
+        "VELA_CONSOLE_URL": shared_vela.console_url,
+        "VELA_USER": "admin",
+        "VELA_PASSWORD": ADMIN_PASSWORD,
+        "PYTHONPATH": os.getcwd(),
+    }
+
+
+@pytest.fixture
+def vela(environment: dict[str, str]) -> Run:
+    """Run one command line to its end."""
+
+    def run(*arguments: str, typed: str = "", **changed: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*VELA, *arguments],
+            env={**environment, **changed},
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def documents(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_file_goes_in_and_comes_out_and_its_subscription_goes_back(
+    vela: Run, topic: str, tmp_path: Path, shared_vela: VelaProcess
+) -> None:
+    source = tmp_path / "lines"
+    source.write_text("\n".join(LINES), encoding="utf-8")
+    (sent,) = documents(
+        vela("produce", topic, "-f", str(source), "-k", "k", "--compression", "zstd", "--json")
+    )
+    assert (sent["messages"], sent["bytes"]) == (3000, len("".join(LINES).encode()))
+    read = vela(
+        "consume", topic, "s", "--start", "earliest", "--count", "2000", VELA_URL=shared_vela.pulsar_url
+    )
+    assert (read.returncode, read.stdout) == (0, "".join(f"{line}\n" for line in LINES[:2000]))
+
+    (found,) = documents(vela("subscriptions", "list", topic, "--json"))
+    assert (found["name"], found["backlog_messages"], found["type"]) == ("s", 1000, "Shared")
+    (stats,) = documents(vela("stats", topic, "--json", "--once"))
+    assert stats["subscriptions"][0]["backlog_messages"] == 1000
+    (peeked,) = documents(vela("peek", topic, "s", "-n", "1", "--json"))
+    assert (peeked["preview"], peeked["key"]) == (LINES[2000].encode()[:64].hex(" "), "k")
+
+    refused = vela("reset", topic, "s", "--earliest", typed="no\n")
+    assert (refused.returncode, "2,000 messages come again" in refused.stdout) == (4, True)
+    (act,) = documents(vela("reset", topic, "s", "--earliest", "--yes", "--json"))
+    assert act["result"]["backlog_messages"] == 3000
+    undo = vela("acts", "undo", str(act["id"]), typed="s\n")
+    assert (undo.returncode, "1,000 messages wait now" in undo.stdout) == (0, True), undo.stderr
+    rest = documents(vela("consume", topic, "s", "--count", "1000", "--json"))
+    assert [each["payload"] for each in rest] == LINES[2000:]
+    assert all(each["payload_base64"] is None and each["key"] == "k" for each in rest)
+
+
+def test_what_was_not_acknowledged_comes_again_and_a_seek_goes_anywhere(vela: Run, topic: str) -> None:
+    ids = vela("produce", topic, "a", "b", "c", "--no-batching", "--ids").stdout.split()
+    first = vela("consume", topic, "s", "--start", "earliest", "--count", "2", "--no-ack", "--format", "hex")
+    assert first.stdout.split() == ["61", "62"]
+    again = documents(vela("consume", topic, "s", "--count", "3", "--json"))
+    assert [(each["payload"], each["id"]) for each in again] == list(zip("abc", ids, strict=True))
+    sought = vela("consume", topic, "s", "--seek", ids[1], "--count", "2", "--format", "raw")
+    assert sought.stdout == "bc"
+    nothing = vela("consume", topic, "s", "--timeout", "100ms")
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (3, "", "vela: 0 messages came in time\n")
+
+
+def test_json_of_one_topic_is_input_for_another(vela: Run, topic: str, environment: dict[str, str]) -> None:
+    lines = [
+        {"payload": "täxt", "key": "a", "properties": {"n": "1"}, "event_ms": 5},
+        {"payload_base64": "/w==", "ordering_key": "o"},
+        {"payload": {"order": 7}},
+    ]
+    vela("produce", topic, "--as", "json", typed="\n".join(map(json.dumps, lines)))
+    printed = vela("consume", topic, "s", "--start", "earliest", "--count", "3", "--json").stdout
+    vela("produce", f"{topic}-copy", "--as", "json", "--no-batching", typed=printed)
+    copied = documents(vela("consume", f"{topic}-copy", "s", "--start", "earliest", "--count", "3", "--json"))
+    kept = ("payload", "payload_base64", "key", "ordering_key", "properties", "event_ms")
+    assert [[each[name] for name in kept] for each in copied] == [
+        ["täxt", None, "a", None, {"n": "1"}, 5],
+        [None, "/w==", None, "o", {}, 0],
+        ['{"order": 7}', None, None, None, {}, 0],
+    ]
+
+
+def test_interrupted_it_says_what_was_done_and_leaves_nothing_behind(
+    vela: Run, topic: str, environment: dict[str, str], shared_vela: VelaProcess
+) -> None:
+    consumer = subprocess.Popen(
+        [*VELA, "consume", topic, "s", "--start", "earliest"],
+        env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    producer = subprocess.Popen(
+        [*VELA, "produce", topic],
+        env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert producer.stdin is not None
+    assert consumer.stdout is not None
+    producer.stdin.write("one\ntwo\nhalf a line")
+    producer.stdin.flush()
+    assert [consumer.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
+    for process, says in ((producer, "2 messages stored"), (consumer, "2 messages consumed")):
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=10)
+        assert (process.returncode, says in said, "Traceback" in said) == (130, True, False), said
+    wait_until(
+        lambda: documents(vela("subscriptions", "show", topic, "s", "--json"))[0]["connected"] == [],
+        "the consumer to be gone",
+    )
+    assert vela("consume", topic, "s", "--timeout", "100ms").returncode == 3
+
+
+def test_nobody_reads_its_output_any_more(topic: str, environment: dict[str, str], vela: Run) -> None:
+    vela("produce", topic, typed="\n".join(LINES))
+    line = f"{' '.join(VELA)} consume {topic} s --start earliest | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.splitlines() == [LINES[0], "141"]
+    assert "Traceback" not in done.stderr
+
+
+def test_topics_are_made_and_deleted(vela: Run, topic: str) -> None:
+    name = topic.rpartition("/")[2] + "-made"
+    assert vela("topics", "create", name, "--partitions", "2", "--yes").returncode == 0
+    taken = vela("topics", "create", name, "--yes")
+    assert (taken.returncode, "exists already, with 2 partitions" in taken.stderr) == (4, True)
+    vela("produce", f"{name}-partition-1", "x")
+    made = vela("subscriptions", "create", f"{name}-partition-1", "s", "--earliest", "--yes")
+    assert (made.returncode, "1 messages wait for it" in made.stdout) == (0, True), made.stderr
+    partitioned = vela("clear", name, "s", "--yes")
+    assert (partitioned.returncode, "add --all-partitions" in partitioned.stderr) == (3, True)
+    assert vela("clear", name, "s", "--yes", "--all-partitions").returncode == 0
+    assert vela("topics", "delete", name, "--force", "--yes").returncode == 0
+    assert vela("topics", "show", name).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changed", "exit_code", "says"),
+    [
+        (["produce", "x", "y"], {"VELA_URL": "ws://127.0.0.1:⟨free⟩"}, 1, "set VELA_URL or --url"),
+        (["consume", "x", "s"], {"VELA_URL": "⟨console⟩"}, 1, "set VELA_URL or --url"),
+        (["produce", "x", "y"], {"VELA_URL": "localhost"}, 2, "ws://host:8080 or pulsar://host:6650"),
+        (["topics", "list"], {"VELA_CONSOLE_URL": "http://127.0.0.1:⟨free⟩"}, 1, "no console answers at"),
+        (["topics", "list"], {"VELA_CONSOLE_URL": "⟨broker⟩"}, 1, "is not Vela's console"),
+        (["topics", "list"], {"VELA_PASSWORD": "wrong"}, 5, "user 'admin' was refused"),
+        (["stats", "no-such-topic", "--once"], {}, 3, "there is no topic persistent://public/default/no-such-topic"),
+        (["clear", "no-such-topic", "s", "--yes"], {}, 3, "there is no subscription 's'"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_sentence(
+    arguments: list[str],
+    changed: dict[str, str],
+    exit_code: int,
+    says: str,
+    vela: Run,
+    shared_vela: VelaProcess,
+) -> None:
+    (free,) = free_ports(1)
+    known = {"⟨free⟩": str(free), "⟨console⟩": shared_vela.console_url, "⟨broker⟩": shared_vela.http_url}
+    for word, value in known.items():
+        changed = {name: text.replace(word, value) for name, text in changed.items()}
+    done = vela(*arguments, **changed)
+    assert (done.returncode, done.stdout) == (exit_code, ""), done.stderr
+    assert (says in done.stderr, done.stderr.count("\n"), done.stderr[:6]) == (True, 1, "vela: "), done.stderr
+
+
+def test_bash_completes_a_topic_and_its_subscription(
+    vela: Run, topic: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    name = topic.rpartition("/")[2] + "-completed"
+    vela("produce", name, "x")
+    vela("subscriptions", "create", name, "billing", "--yes")
+    program = tmp_path / "vela"
+    program.write_text(f'#!/bin/sh\nexec {" ".join(VELA)} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    script = f"""
+eval "$(vela completion bash)"
+COMP_WORDS=(vela reset {name[:-2]}); COMP_CWORD=2; _vela_completion vela; echo "${{COMPREPLY[@]}}"
+COMP_WORDS=(vela reset {name} b); COMP_CWORD=3; _vela_completion vela; echo "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**environment, "PATH": f"{tmp_path}:{environment['PATH']}"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [name, "billing"], done.stderr

@@ -1,0 +1,113 @@
+"""Options of the message commands, and how a message is printed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.client.cli.conftest import Vela
+from tests.unit.client.cli.fake_console import FakeConsole
+from vela.cli.errors import CliError
+from vela.cli.message_format import id_text, message_json, printer
+from vela.cli.start import SEEK_TO, Start
+from vela.message import Message, MessageId, ReceivedEntry
+from vela.wire.entry import decode_messages, encode_single
+
+
+def a_message(payload: bytes) -> Message:
+    data = encode_single(
+        producer_name="p", sequence_id=7, publish_time_ms=5, payload=payload, key="k", properties={"a": "b"}
+    )
+    (body,) = decode_messages(data, max_message_bytes=1_000_000)
+    entry = ReceivedEntry("persistent://public/default/t", 3, 4)
+    return Message(body, entry)
+
+
+@pytest.mark.parametrize(
+    ("form", "is_terminal", "printed"),
+    [
+        ("text", False, b"\xffa\x1b\n"),
+        ("text", True, rb"\xffa\x1b" + b"\n"),
+        ("raw", True, b"\xffa\x1b"),
+        ("hex", True, b"ff611b\n"),
+    ],
+)
+def test_formats(form: str, is_terminal: bool, printed: bytes) -> None:
+    assert printer(form, is_terminal=is_terminal)(a_message(b"\xffa\x1b")) == printed
+
+
+def test_json_has_always_the_same_members() -> None:
+    text, binary = message_json(a_message("ü".encode())), message_json(a_message(b"\xff"))
+    assert list(text) == list(binary)
+    assert (text["payload"], text["payload_base64"], text["id"], text["key"]) == ("ü", None, "3:4", "k")
+    assert (binary["payload"], binary["payload_base64"]) == (None, "/w==")
+    line = printer("json", is_terminal=False)(a_message(b"a\nb"))
+    assert (json.loads(line)["payload"], line.count(b"\n")) == ("a\nb", 1)
+
+
+def test_ids_are_printed_as_the_acts_take_them() -> None:
+    assert id_text(MessageId(-1, 5, 3, -1)) == "5:3"
+    assert id_text(MessageId(2, 5, 3, 1)) == "5:3:2:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("earliest", Start(word="earliest")),
+        ("latest", Start(word="latest")),
+        ("5:3", Start(id=(-1, 5, 3, -1))),
+        ("5:3:1", Start(id=(-1, 5, 3, 1))),
+        ("5:3:-1:1", Start(id=(-1, 5, 3, 1))),
+        ("5:3:2:1", Start(id=(2, 5, 3, 1))),
+        ("1767225600000", Start(time_ms=1_767_225_600_000)),
+        ("2026-01-01T00:00:00+00:00", Start(time_ms=1_767_225_600_000)),
+    ],
+)
+def test_places(text: str, start: Start) -> None:
+    assert SEEK_TO.convert(text, None, None) == start
+    target = start.target()
+    assert target == start.time_ms or isinstance(target, MessageId)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("produce t --chunking m", "--chunking needs --no-batching"),
+        ("produce t --ids --json m", "exclude each other"),
+        ("produce t -p x m", "write it as NAME=VALUE"),
+        ("produce t --deliver-at 2026-01-01T00:00 --deliver-after 1s m", "exclude each other"),
+        ("produce t --rate 0 m", "not in the range"),
+        ("produce t --compression gzip m", "is not one of"),
+        ("produce a/b m", "is no topic"),
+        ("consume t s --seek soon", "is no place: write earliest, latest"),
+        ("consume t s --count 0", "not in the range"),
+        ("consume t s --type Exclusiv", "is not one of"),
+        ("consume t", "Missing argument 'SUBSCRIPTION'"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_connects_to_nobody(
+    line: str, says: str, vela: Vela, console: FakeConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connected(*_: object) -> None:
+        raise AssertionError("it tried")
+
+    monkeypatch.setattr("vela.cli.commands.produce.run_with_client", connected)
+    monkeypatch.setattr("vela.cli.commands.consume.run_with_client", connected)
+    done = vela(line)
+    assert (done.exit_code, says in " ".join(done.stderr.split())) == (2, True), done.output
+
+
+@pytest.mark.parametrize(
+    ("most", "written", "is_enough"), [(None, 0, False), (None, 1, True), (3, 2, False), (3, 3, True)]
+)
+def test_too_little_is_exit_code_3(most: int | None, written: int, is_enough: bool) -> None:
+    from vela.cli.commands.consume import Printing
+
+    printing = Printing(form="text", most=most, written=written)
+    if is_enough:
+        printing.require_enough()
+        return
+    with pytest.raises(CliError) as caught:
+        printing.require_enough()
+    assert caught.value.exit_code == 3

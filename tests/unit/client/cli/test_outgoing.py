@@ -1,0 +1,155 @@
+"""What `vela produce` reads: arguments, lines, JSON and files, cut exactly where they end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import select
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vela.cli.errors import CliError
+from vela.cli.outgoing import Outgoing, Source, messages_of
+from vela.cli.pipes import lines_of, write_all
+
+
+def read(source: Source) -> list[Outgoing]:
+    async def gather() -> list[Outgoing]:
+        return [message async for message in messages_of(source)]
+
+    return asyncio.run(gather())
+
+
+def of(*arguments: str, files: tuple[str, ...] = (), how: str = "lines") -> list[Outgoing]:
+    return read(Source(arguments=arguments, files=files, how=how))
+
+
+def test_arguments() -> None:
+    assert [each.payload for each in of("a", "ü", "")] == [b"a", "ü".encode(), b""]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"a", [b"a"]),
+        (b"a\n", [b"a"]),
+        (b"a\n\nb\n", [b"a", b"", b"b"]),
+        (b"\n", [b""]),
+        (b"a\r\nb", [b"a\r", b"b"]),
+        (b"\xff\x00\nb", [b"\xff\x00", b"b"]),
+    ],
+)
+def test_lines_of_a_file(data: bytes, lines: list[bytes], tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    source = Source(arguments=(), files=(str(path),), how="lines")
+    assert [each.payload for each in read(source)] == lines
+    assert source.size_bytes == len(data)
+    whole = of(files=(str(path), str(path)), how="whole")
+    assert [each.payload for each in whole] == [data, data]
+
+
+@given(
+    st.lists(st.binary(max_size=20).map(lambda data: data.replace(b"\n", b"")), max_size=20),
+    st.integers(1, 9),
+)
+def test_lines_of_a_pipe_do_not_depend_on_how_they_come(lines: list[bytes], piece: int) -> None:
+    async def through() -> list[bytes]:
+        reading, writing = os.pipe()
+        data = b"".join(line + b"\n" for line in lines)
+
+        async def write() -> None:
+            for at in range(0, len(data), piece):
+                await write_all(writing, data[at : at + piece])
+                if at % 3 == 0:
+                    await asyncio.sleep(0)
+            os.close(writing)
+
+        task = asyncio.create_task(write())
+        try:
+            return [line async for line in lines_of(reading)]
+        finally:
+            await task
+            os.close(reading)
+
+    assert asyncio.run(through()) == lines
+
+
+def test_a_full_pipe_holds_up_the_writer_and_nothing_else() -> None:
+    async def run() -> int:
+        reading, writing = os.pipe()
+        writer = asyncio.create_task(write_all(writing, b"x" * 1_000_000))
+        turns = 0
+        while not writer.done():
+            await asyncio.sleep(0)  # the loop turns while the pipe is full
+            turns += 1
+            if turns % 3 == 0 and select.select([reading], [], [], 0)[0]:
+                os.read(reading, 50_000)
+        os.close(reading)
+        with pytest.raises(BrokenPipeError):
+            await write_all(writing, b"x")
+        os.close(writing)
+        return turns
+
+    assert asyncio.run(run()) > 20
+
+
+def test_a_json_line_says_everything(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    full = {
+        "payload": "p", "key": "k", "ordering_key": "o", "properties": {"a": "b"}, "event_ms": 1, "deliver_at_ms": 2,
+        "id": "1:0", "topic": "t", "publish_ms": 3, "producer": "x", "sequence_id": 4, "redelivery_count": 5,
+        "size_bytes": 6, "payload_base64": None,
+    }  # fmt: skip
+    binary = {"payload_base64": base64.b64encode(b"\xff").decode()}
+    path.write_text(
+        f"{json.dumps(full)}\n\n{json.dumps(binary)}\n" + '{"payload": [1, "ü"]}', encoding="utf-8"
+    )
+    first, second, third = of(files=(str(path),), how="json")
+    assert (first.payload, first.key, first.ordering_key, first.properties, first.event_ms, first.deliver_at_ms) == (
+        b"p", "k", "o", {"a": "b"}, 1, 2,
+    )  # fmt: skip
+    assert (second.payload, second.key, third.payload) == (b"\xff", None, '[1, "ü"]'.encode())
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "line 2, is not JSON"),
+        ("[" * 100_000, "line 2, is not JSON"),
+        ("5", "line 2, is not a JSON object; it takes deliver_at_ms, event_ms, key"),
+        ('{"payload": "a", "kee": "b"}', "line 2, has 'kee'"),
+        ("{}", "needs payload or payload_base64"),
+        ('{"payload": "a", "payload_base64": "YQ=="}', "and not both"),
+        ('{"payload_base64": "%"}', "is not base64"),
+        ('{"payload": "a", "key": 5}', "a key that is not text"),
+        ('{"payload": "a", "event_ms": "5"}', "a event_ms that is not a whole number"),
+        ('{"payload": "a", "event_ms": true}', "a event_ms that is not a whole number"),
+        ('{"payload": "a", "properties": {"a": 1}}', "properties that are no object of texts"),
+    ],
+)
+def test_a_line_that_is_no_message_is_named(line: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text(f'{{"payload": "fine"}}\n{line}\n', encoding="utf-8")
+    with pytest.raises(CliError) as caught:
+        of(files=(str(path),), how="json")
+    assert says in caught.value.message
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "says"), [(None, "cannot be read: No such file"), (Path.mkdir, "is a folder")]
+)
+def test_a_file_that_cannot_be_read_is_named(make: Any, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "there"
+    if make:
+        make(path)
+    with pytest.raises(CliError, match=f"{path} {says}"):
+        of(files=(str(path),))

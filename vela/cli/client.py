@@ -1,0 +1,82 @@
+"""The SDK's client as the message commands use it: one event loop, and errors that name what to change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
+
+from vela.cli.errors import CliError, Exit
+from vela.cli.settings import Settings, settings
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+    from vela.errors import VelaError
+
+__all__ = ["as_cli_error", "run_with_client"]
+
+R = TypeVar("R")
+_OPERATION_S: Final = 15
+_WEBSOCKETS: Final = {"http": "ws", "https": "wss"}  # VELA_URL may be the one that runhandlers has
+
+
+def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
+    """Run it to its end with a client that reaches the broker. Raises CliError.
+
+    The broker is asked for the topic before, once: an address that is wrong is said at once, not after all attempts.
+    """
+    asked = settings()
+
+    async def main() -> R:
+        from vela.aio.client import Client
+        from vela.errors import VelaError
+
+        try:
+            async with Client(
+                _service_url(asked.url), operation_timeout_seconds=_OPERATION_S, stats_interval_in_seconds=0
+            ) as client:
+                client.release(await client.connection_for(topic))
+                return await work(client)
+        except VelaError as error:
+            raise as_cli_error(error, asked) from error
+
+    _quiet()
+    return asyncio.run(main())
+
+
+def as_cli_error(error: VelaError, asked: Settings) -> CliError:
+    """With the exit code of its kind."""
+    from vela import errors
+
+    code = type(error).__name__
+    if isinstance(error, errors.ConnectError | errors.NotConnected | errors.ReadError):
+        return CliError(f"{error}; start the broker, or set VELA_URL or --url", Exit.FAILED, code=code)
+    if isinstance(error, errors.InvalidUrl):
+        text = f"the broker's address is {_shown(asked.url)!r}: set VELA_URL or --url to ws://host:8080 or pulsar://host:6650"
+        return CliError(text, Exit.USAGE, code=code)
+    if isinstance(error, errors.Timeout | errors.TopicNotFound | errors.SubscriptionNotFound):
+        return CliError(str(error), Exit.NOTHING, code=code)
+    if isinstance(error, errors.AuthenticationError | errors.AuthorizationError):
+        return CliError(str(error), Exit.NOT_ALLOWED, code=code)
+    if isinstance(error, errors.InvalidConfiguration | errors.InvalidTopicName):
+        return CliError(str(error), Exit.USAGE, code=code)
+    return CliError(str(error), Exit.FAILED, code=code)
+
+
+def _service_url(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{_WEBSOCKETS.get(scheme, scheme)}{separator}{rest}"
+
+
+def _shown(url: str) -> str:
+    """Without a password that somebody wrote into it."""
+    address = urlsplit(url)
+    return url.replace(f"{address.netloc.rpartition('@')[0]}@", "") if "@" in address.netloc else url
+
+
+def _quiet() -> None:
+    """What the client warns of goes to standard error as sentences, without a level or a time."""
+    import logging
+
+    logging.basicConfig(format="vela: %(message)s", level=logging.WARNING)

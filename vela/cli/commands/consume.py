@@ -1,0 +1,189 @@
+"""`vela consume`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from vela.cli.client import run_with_client
+from vela.cli.commands.subscriptions import TYPES
+from vela.cli.errors import CliError, Exit, as_json_is_asked, say
+from vela.cli.message_format import FORMATS, printer
+from vela.cli.names import SUBSCRIPTION, TOPIC
+from vela.cli.numerals import messages as messages_word
+from vela.cli.options import json_option
+from vela.cli.pipes import write_all
+from vela.cli.start import SEEK_TO, Start
+from vela.cli.times import LENGTH
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from vela.aio.client import Client
+    from vela.aio.consumer import Consumer
+    from vela.message import Message
+
+__all__ = ["Printing", "consume"]
+
+_QUEUE: Final = 1000
+_PIECE: Final = 500  # messages written, and acknowledged, at once
+
+
+@click.command()
+@click.argument("topic", type=TOPIC)
+@click.argument("subscription", type=SUBSCRIPTION)
+@click.option(
+    "-t",
+    "--type",
+    "kind",
+    type=click.Choice(TYPES),
+    default="Shared",
+    show_default=True,
+    help="How its consumers share messages.",
+)
+@click.option(
+    "--start",
+    type=click.Choice(["earliest", "latest"]),
+    default="latest",
+    show_default=True,
+    help="Where a subscription begins that this command makes.",
+)
+@click.option(
+    "--seek",
+    type=SEEK_TO,
+    metavar="PLACE",
+    help="Move the whole subscription first: earliest, latest, a time, or a message id.",
+)
+@click.option(
+    "-n",
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="End after so many messages; else it follows until Ctrl-C.",
+)
+@click.option("--timeout", type=LENGTH, metavar="LENGTH", help="End when no message came for so long.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="What is printed of a message.",
+)
+@click.option("--no-ack", is_flag=True, help="Acknowledge nothing: all of it comes again.")
+@click.option("--consumer-name", metavar="NAME", help="Shown by the console.")
+@json_option
+def consume(topic: str, subscription: str, kind: str, start: str, seek: Start | None, **given: Any) -> None:
+    """Consume a subscription's messages and print them.
+
+    The subscription is made when it is not there. A message is acknowledged once it is written. Ends with exit code 3
+    when --timeout passes before --count messages, or before any, came.
+    """
+    printing = Printing(form="json" if as_json_is_asked() else given["form"], most=given["count"])
+
+    async def follow(client: Client) -> None:
+        from vela.options import ConsumerType, InitialPosition
+
+        async with await client.subscribe(
+            topic,
+            subscription,
+            consumer_type=ConsumerType[kind.replace("_", "")],
+            receiver_queue_size=min(_QUEUE, given["count"] or _QUEUE),
+            consumer_name=given["consumer_name"],
+            initial_position=InitialPosition[start.title()],
+            batch_index_ack_enabled=True,
+            start_message_id_inclusive=True,
+        ) as consumer:
+            if seek is not None:
+                await consumer.seek(seek.target())
+            await _receive(consumer, printing, timeout_ms=given["timeout"], acks=not given["no_ack"])
+
+    try:
+        run_with_client(topic, follow)
+    finally:
+        if printing.written:
+            say(f"{messages_word(printing.written)} consumed")
+    printing.require_enough()
+
+
+@dataclass(slots=True, kw_only=True)
+class Printing:
+    """Gathers what is received, writes it, and knows when there was enough."""
+
+    form: str
+    most: int | None
+    written: int = 0
+    _pending: list[bytes] = field(default_factory=list)
+    _print: Callable[[Message], bytes] | None = None
+
+    def add(self, message: Message) -> None:
+        """To be written."""
+        if self._print is None:
+            self._print = printer(self.form, is_terminal=sys.stdout.isatty())
+        self._pending.append(self._print(message))
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether all that was asked for is there."""
+        return self.most is not None and self.written + len(self._pending) >= self.most
+
+    async def write(self) -> None:
+        """What was gathered. Raises BrokenPipeError when nobody reads any more."""
+        pieces, self._pending = self._pending, []
+        await write_all(sys.stdout.fileno(), b"".join(pieces))
+        self.written += len(pieces)
+
+    def require_enough(self) -> None:
+        """Raises CliError with code 3 when nothing, or less than was asked for, came."""
+        if self.written < (self.most or 1):
+            wanted = f" of {self.most:,}" if self.most else ""
+            raise CliError(
+                f"{messages_word(self.written)}{wanted} came in time", Exit.NOTHING, code="Timeout"
+            )
+
+
+async def _receive(consumer: Consumer, printing: Printing, *, timeout_ms: int | None, acks: bool) -> None:
+    """Until there is enough, or the time is up. What is not written is not acknowledged."""
+    received: list[Message] = []
+
+    async def settle() -> None:
+        await printing.write()
+        if acks and received:
+            await consumer.acknowledge(received)
+        received.clear()
+
+    def take(message: Message) -> None:
+        received.append(message)
+        printing.add(message)
+
+    await gather(consumer.receive, consumer.receive_nowait, take, settle, printing, timeout_ms)
+
+
+async def gather(
+    receive: Callable[[float | None], Awaitable[Message]],
+    receive_nowait: Callable[[], Message | None],
+    take: Callable[[Message], None],
+    settle: Callable[[], Awaitable[None]],
+    printing: Printing,
+    timeout_ms: int | None,
+) -> None:
+    """Take what is there, settle it, and wait for more, until there is enough or `timeout_ms` passes."""
+    from vela.errors import Timeout
+
+    gathered = 0
+    while not printing.is_enough:
+        message = receive_nowait()
+        if message is None or gathered >= _PIECE:
+            await settle()
+            gathered = 0
+        if message is None:
+            try:
+                message = await receive(timeout_ms)
+            except Timeout:
+                return
+        take(message)
+        gathered += 1
+    await settle()

@@ -1,0 +1,295 @@
+"""`vela produce`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import deque
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from vela.cli.client import run_with_client
+from vela.cli.errors import as_json_is_asked, say
+from vela.cli.names import TOPIC
+from vela.cli.numerals import messages as messages_word
+from vela.cli.numerals import rate as rate_word
+from vela.cli.options import json_option
+from vela.cli.outgoing import Outgoing, Source, files_of, messages_of
+from vela.cli.output import emit
+from vela.cli.times import LENGTH, MOMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vela.aio.client import Client
+    from vela.aio.producer import Producer
+    from vela.message import MessageId
+
+__all__ = ["COMPRESSIONS", "produce"]
+
+COMPRESSIONS: Final = ("none", "lz4", "zlib", "zstd", "snappy")
+_FLUSH_S: Final = 10.0  # for what is under way when it is interrupted
+
+
+@click.command()
+@click.argument("topic", type=TOPIC)
+@click.argument("messages", nargs=-1, metavar="[MESSAGE]...")
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="Read this file; - is standard input. May be repeated.",
+)
+@click.option(
+    "--as",
+    "how",
+    type=click.Choice(["lines", "json", "whole"]),
+    default="lines",
+    show_default=True,
+    help="What is a message: each line, each line's JSON object, or a whole file.",
+)
+@click.option("-k", "--key", help="Decides the partition, and Key_Shared's consumer.")
+@click.option("--ordering-key", help="What Key_Shared goes by in place of the key.")
+@click.option("-p", "--property", "properties", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
+@click.option("--event-time", type=MOMENT, metavar="TIME", help="When what the messages tell of happened.")
+@click.option(
+    "--deliver-at", type=MOMENT, metavar="TIME", help="Not before this time, on Shared and Key_Shared."
+)
+@click.option("--deliver-after", type=LENGTH, metavar="LENGTH", help="Not before so long from now.")
+@click.option(
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="none",
+    show_default=True,
+    help="Of payloads, a batch as a whole.",
+)
+@click.option("--no-batching", is_flag=True, help="Each message is stored alone.")
+@click.option(
+    "--batch-messages",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="So many in a batch at most.",
+)
+@click.option(
+    "--chunking", is_flag=True, help="Cut messages that are larger than the broker takes; without batching."
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="So many messages a second; else as fast as it goes.",
+)
+@click.option("--producer-name", metavar="NAME", help="Unique on the topic; deduplication goes by it.")
+@click.option("--ids", is_flag=True, help="Print the id of each message once it is stored.")
+@json_option
+def produce(topic: str, messages: tuple[str, ...], files: tuple[str, ...], how: str, **given: Any) -> None:
+    """Publish messages: arguments, lines, JSON or whole files.
+
+    Without MESSAGE and --file it reads standard input. It ends when everything is stored; after an error nothing more
+    is sent, and how much was stored is said. Of a JSON object `payload` or `payload_base64` is sent, with `key`,
+    `ordering_key`, `properties`, `event_ms` and `deliver_at_ms`; so `vela consume --json` can be piped into it.
+    """
+    if given["chunking"] and not given["no_batching"]:
+        raise click.UsageError("--chunking needs --no-batching.")
+    if given["deliver_at"] is not None and given["deliver_after"] is not None:
+        raise click.UsageError("--deliver-at and --deliver-after exclude each other.")
+    if given["ids"] and as_json_is_asked():
+        raise click.UsageError("--ids and --json exclude each other.")
+    source = Source(arguments=messages, files=files_of(files, messages), how=how)
+    is_typed = "-" in source.files and sys.stdin.isatty()
+    if is_typed:
+        say("type messages, one a line; Ctrl-D ends")
+    work = _Work(source=source, defaults=_Defaults.of(given), rate=given["rate"], prints_ids=given["ids"])
+
+    async def publish(client: Client) -> None:
+        async with await _producer(client, topic, given) as producer:
+            await work.run(producer, shows_progress=not is_typed and sys.stderr.isatty())
+
+    try:
+        run_with_client(topic, publish)
+    except BaseException:
+        if work.stored:
+            work.say_how_much()
+        raise
+    work.say_how_much()
+
+
+async def _producer(client: Client, topic: str, given: dict[str, Any]) -> Producer:
+    from vela.options import CompressionType
+
+    compression = {each.name.lower(): each for each in CompressionType}[given["compression"]]
+    return await client.create_producer(
+        topic,
+        producer_name=given["producer_name"],
+        compression_type=compression,
+        block_if_queue_full=True,
+        batching_enabled=not given["no_batching"],
+        batching_max_messages=given["batch_messages"],
+        chunking_enabled=given["chunking"],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Defaults:
+    """What holds for every message that does not say otherwise."""
+
+    key: str | None
+    ordering_key: str | None
+    properties: dict[str, str]
+    event_ms: int | None
+    deliver_at_ms: int | None
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> _Defaults:
+        properties = {}
+        for each in given["properties"]:
+            name, separator, value = each.partition("=")
+            if not separator:
+                raise click.UsageError(f"--property {each!r}: write it as NAME=VALUE.")
+            properties[name] = value
+        deliver_at = given["deliver_at"]
+        if given["deliver_after"] is not None:
+            deliver_at = int(time.time() * 1000) + given["deliver_after"]
+        return cls(
+            key=given["key"],
+            ordering_key=given["ordering_key"],
+            properties=properties,
+            event_ms=given["event_time"],
+            deliver_at_ms=deliver_at,
+        )
+
+    def send(self, producer: Producer, message: Outgoing) -> asyncio.Future[MessageId]:
+        """On its way; the future is done when it is stored."""
+        return producer.send_async(
+            message.payload,
+            properties={**self.properties, **message.properties} or None,
+            partition_key=message.key or self.key,
+            ordering_key=message.ordering_key or self.ordering_key,
+            event_timestamp=message.event_ms or self.event_ms,
+            deliver_at=message.deliver_at_ms or self.deliver_at_ms,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Work:
+    """Reads, sends and counts; no more is under way than a producer takes."""
+
+    source: Source
+    defaults: _Defaults
+    rate: float | None
+    prints_ids: bool
+    stored: int = 0
+    stored_bytes: int = 0
+    first_id: str = ""
+    last_id: str = ""
+    _began: float = field(default_factory=time.monotonic)
+    _waiting: deque[tuple[asyncio.Future[MessageId], int]] = field(default_factory=deque)
+
+    async def run(self, producer: Producer, *, shows_progress: bool) -> None:
+        """To the end of the source. Raises VelaError of the first message that was not stored."""
+        self._began = time.monotonic()
+        sent = 0
+        with _progress(self.source.size_bytes) if shows_progress else nullcontext(_nothing) as advance:
+            try:
+                async for message in messages_of(self.source):
+                    if self.rate is not None:
+                        await self._until_due(sent)
+                    self._waiting.append((self.defaults.send(producer, message), len(message.payload)))
+                    sent += 1
+                    advance(message.read_bytes)
+                    while len(self._waiting) >= _WINDOW:
+                        await self._settle_oldest()
+                while self._waiting:
+                    await self._settle_oldest()
+            except asyncio.CancelledError:
+                await self._settle_what_was_sent(producer)
+                raise
+
+    async def _until_due(self, sent: int) -> None:
+        due = self._began + sent / (self.rate or 1)
+        while (left := due - time.monotonic()) > 0:
+            while self._waiting and self._waiting[0][0].done():
+                await self._settle_oldest()
+            await asyncio.sleep(left)
+
+    async def _settle_oldest(self) -> None:
+        from vela.cli.message_format import id_text
+
+        future, size_bytes = self._waiting.popleft()
+        last_id = id_text(await future)
+        self.stored += 1
+        self.stored_bytes += size_bytes
+        self.first_id = self.first_id or last_id
+        self.last_id = last_id
+        if self.prints_ids:
+            click.echo(last_id)
+
+    async def _settle_what_was_sent(self, producer: Producer) -> None:
+        """Interrupted: what is under way is stored or not; say the truth about it."""
+        try:
+            async with asyncio.timeout(_FLUSH_S):
+                await producer.flush()
+                while self._waiting:
+                    await self._settle_oldest()
+        except Exception as error:
+            say(f"not everything that was sent is known to be stored: {error!r}")
+
+    def say_how_much(self) -> None:
+        """The receipt; also of what was stored before something went wrong."""
+        seconds = max(time.monotonic() - self._began, 1e-6)
+        if as_json_is_asked():
+            emit(
+                {
+                    "messages": self.stored,
+                    "bytes": self.stored_bytes,
+                    "seconds": round(seconds, 3),
+                    "first_id": self.first_id or None,
+                    "last_id": self.last_id or None,
+                }
+            )
+        else:
+            say(f"{messages_word(self.stored)} stored in {seconds:.1f} s, {rate_word(self.stored / seconds)}")
+
+
+_WINDOW: Final = 1000
+
+
+def _nothing(_bytes: int) -> None:
+    """No progress is shown."""
+
+
+def _progress(size_bytes: int | None) -> AbstractContextManager[Callable[[int], None]]:
+    """A bar on standard error; without a known size it counts."""
+    from contextlib import contextmanager
+
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    @contextmanager
+    def bar() -> Any:
+        columns = (
+            TextColumn("{task.fields[sent]:,} messages"),
+            BarColumn(),
+            DownloadColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("", total=size_bytes, sent=0)
+            sent = 0
+
+            def advance(read_bytes: int) -> None:
+                nonlocal sent
+                sent += 1
+                progress.update(task, advance=read_bytes, sent=sent)
+
+            yield advance
+
+    return bar()

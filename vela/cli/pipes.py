@@ -1,0 +1,69 @@
+"""Standard input and output on an event loop: reading and writing never hold up the connection beside them.
+
+A file is always ready. A pipe, a terminal and a socket are waited for, and then read or written in one piece that does
+not block; so a slow reader of the output slows the command down and nothing else, and Ctrl-C is always heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+__all__ = ["lines_of", "read_pieces", "write_all"]
+
+_READ_BYTES: Final = 256 * 1024
+_WRITE_BYTES: Final = 4096  # a pipe that is ready takes so much without blocking (PIPE_BUF)
+
+
+async def read_pieces(descriptor: int) -> AsyncIterator[bytes]:
+    """What comes, as it comes, to the end. May be cancelled while it waits."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await _until(loop.add_reader, loop.remove_reader, descriptor)
+        piece = os.read(descriptor, _READ_BYTES)
+        if not piece:
+            return
+        yield piece
+
+
+async def lines_of(descriptor: int) -> AsyncIterator[bytes]:
+    """Lines without their ends, the last one also where nothing ends it."""
+    rest: list[bytes] = []
+    async for piece in read_pieces(descriptor):
+        first, *others = piece.split(b"\n")
+        rest.append(first)
+        if others:
+            yield b"".join(rest)
+            *whole, last = others
+            for line in whole:
+                yield line
+            rest = [last]
+    if any(rest):
+        yield b"".join(rest)
+
+
+async def write_all(descriptor: int, data: bytes) -> None:
+    """All of it, in order. Raises BrokenPipeError when nobody reads any more."""
+    loop = asyncio.get_running_loop()
+    view = memoryview(data)
+    while view:
+        is_file = await _until(loop.add_writer, loop.remove_writer, descriptor)
+        written = os.write(descriptor, view if is_file else view[:_WRITE_BYTES])
+        view = view[written:]
+
+
+async def _until(add: Callable[..., Any], remove: Callable[[int], Any], descriptor: int) -> bool:
+    """Until it is ready; True for a file, which always is and which no loop can watch."""
+    ready = asyncio.Event()
+    try:
+        add(descriptor, ready.set)
+    except PermissionError:
+        await asyncio.sleep(0)
+        return True
+    try:
+        await ready.wait()
+    finally:
+        remove(descriptor)
+    return False
