@@ -26,6 +26,12 @@ COMMANDS = (
         section=_MESSAGES,
     ),
     Lazy(
+        name="read",
+        where=f"{_COMMANDS}.read:read",
+        summary="Print a topic's messages without a subscription.",
+        section=_MESSAGES,
+    ),
+    Lazy(
         name="stats",
         where=f"{_COMMANDS}.stats:stats",
         summary="Show the numbers of topics and subscriptions, and keep showing them.",

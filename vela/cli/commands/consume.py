@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from vela.cli.client import run_with_client
 from vela.cli.commands.subscriptions import TYPES
-from vela.cli.errors import CliError, Exit, as_json_is_asked, say
-from vela.cli.message_format import FORMATS, printer
+from vela.cli.errors import as_json_is_asked, say
+from vela.cli.message_format import FORMATS
 from vela.cli.names import SUBSCRIPTION, TOPIC
 from vela.cli.numerals import messages as messages_word
 from vela.cli.options import json_option
-from vela.cli.pipes import write_all
+from vela.cli.printing import PIECE, Printing
 from vela.cli.start import SEEK_TO, Start
 from vela.cli.times import LENGTH
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from vela.aio.client import Client
     from vela.aio.consumer import Consumer
     from vela.message import Message
 
-__all__ = ["Printing", "consume"]
+__all__ = ["consume"]
 
 _QUEUE: Final = 1000
-_PIECE: Final = 500  # messages written, and acknowledged, at once
 
 
 @click.command()
@@ -109,44 +104,10 @@ def consume(topic: str, subscription: str, kind: str, start: str, seek: Start | 
     printing.require_enough()
 
 
-@dataclass(slots=True, kw_only=True)
-class Printing:
-    """Gathers what is received, writes it, and knows when there was enough."""
-
-    form: str
-    most: int | None
-    written: int = 0
-    _pending: list[bytes] = field(default_factory=list)
-    _print: Callable[[Message], bytes] | None = None
-
-    def add(self, message: Message) -> None:
-        """To be written."""
-        if self._print is None:
-            self._print = printer(self.form, is_terminal=sys.stdout.isatty())
-        self._pending.append(self._print(message))
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether all that was asked for is there."""
-        return self.most is not None and self.written + len(self._pending) >= self.most
-
-    async def write(self) -> None:
-        """What was gathered. Raises BrokenPipeError when nobody reads any more."""
-        pieces, self._pending = self._pending, []
-        await write_all(sys.stdout.fileno(), b"".join(pieces))
-        self.written += len(pieces)
-
-    def require_enough(self) -> None:
-        """Raises CliError with code 3 when nothing, or less than was asked for, came."""
-        if self.written < (self.most or 1):
-            wanted = f" of {self.most:,}" if self.most else ""
-            raise CliError(
-                f"{messages_word(self.written)}{wanted} came in time", Exit.NOTHING, code="Timeout"
-            )
-
-
 async def _receive(consumer: Consumer, printing: Printing, *, timeout_ms: int | None, acks: bool) -> None:
     """Until there is enough, or the time is up. What is not written is not acknowledged."""
+    from vela.errors import Timeout
+
     received: list[Message] = []
 
     async def settle() -> None:
@@ -155,35 +116,15 @@ async def _receive(consumer: Consumer, printing: Printing, *, timeout_ms: int | 
             await consumer.acknowledge(received)
         received.clear()
 
-    def take(message: Message) -> None:
-        received.append(message)
-        printing.add(message)
-
-    await gather(consumer.receive, consumer.receive_nowait, take, settle, printing, timeout_ms)
-
-
-async def gather(
-    receive: Callable[[float | None], Awaitable[Message]],
-    receive_nowait: Callable[[], Message | None],
-    take: Callable[[Message], None],
-    settle: Callable[[], Awaitable[None]],
-    printing: Printing,
-    timeout_ms: int | None,
-) -> None:
-    """Take what is there, settle it, and wait for more, until there is enough or `timeout_ms` passes."""
-    from vela.errors import Timeout
-
-    gathered = 0
     while not printing.is_enough:
-        message = receive_nowait()
-        if message is None or gathered >= _PIECE:
+        message = consumer.receive_nowait()
+        if message is None or len(received) >= PIECE:
             await settle()
-            gathered = 0
         if message is None:
             try:
-                message = await receive(timeout_ms)
+                message = await consumer.receive(timeout_ms)
             except Timeout:
                 return
-        take(message)
-        gathered += 1
+        received.append(message)
+        printing.add(message)
     await settle()

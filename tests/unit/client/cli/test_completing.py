@@ -15,7 +15,7 @@ def completed(line: str, incomplete: str) -> list[str]:
 
 
 def test_commands_and_options() -> None:
-    assert completed("", "re") == ["reset", "resume", "redeliver", "redrive"]
+    assert completed("", "re") == ["read", "reset", "resume", "redeliver", "redrive"]
     assert completed("topics", "t") == ["terminate", "truncate"]
     assert completed("reset orders billing", "--ea") == ["--earliest"]
 

@@ -10,6 +10,7 @@ from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole
 from vela.cli.errors import CliError
 from vela.cli.message_format import id_text, message_json, printer
+from vela.cli.printing import Printing
 from vela.cli.start import SEEK_TO, Start
 from vela.message import Message, MessageId, ReceivedEntry
 from vela.wire.entry import decode_messages, encode_single
@@ -84,6 +85,8 @@ def test_places(text: str, start: Start) -> None:
         ("consume t s --count 0", "not in the range"),
         ("consume t s --type Exclusiv", "is not one of"),
         ("consume t", "Missing argument 'SUBSCRIPTION'"),
+        ("read t --from soon", "is no place: write earliest, latest"),
+        ("read t --timeout 1s", "--timeout needs --follow"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_connects_to_nobody(
@@ -94,6 +97,7 @@ def test_a_command_line_that_makes_no_sense_connects_to_nobody(
 
     monkeypatch.setattr("vela.cli.commands.produce.run_with_client", connected)
     monkeypatch.setattr("vela.cli.commands.consume.run_with_client", connected)
+    monkeypatch.setattr("vela.cli.commands.read.run_with_client", connected)
     done = vela(line)
     assert (done.exit_code, says in " ".join(done.stderr.split())) == (2, True), done.output
 
@@ -102,8 +106,6 @@ def test_a_command_line_that_makes_no_sense_connects_to_nobody(
     ("most", "written", "is_enough"), [(None, 0, False), (None, 1, True), (3, 2, False), (3, 3, True)]
 )
 def test_too_little_is_exit_code_3(most: int | None, written: int, is_enough: bool) -> None:
-    from vela.cli.commands.consume import Printing
-
     printing = Printing(form="text", most=most, written=written)
     if is_enough:
         printing.require_enough()

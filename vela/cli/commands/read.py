@@ -1,0 +1,103 @@
+"""`vela read`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from vela.cli.client import run_with_client
+from vela.cli.errors import as_json_is_asked, say
+from vela.cli.message_format import FORMATS
+from vela.cli.names import TOPIC
+from vela.cli.numerals import messages as messages_word
+from vela.cli.options import json_option
+from vela.cli.printing import PIECE, Printing
+from vela.cli.start import SEEK_TO, Start
+from vela.cli.times import LENGTH
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+    from vela.aio.reader import Reader
+
+__all__ = ["read"]
+
+
+@click.command()
+@click.argument("topic", type=TOPIC)
+@click.option(
+    "--from",
+    "place",
+    type=SEEK_TO,
+    default="earliest",
+    show_default="earliest",
+    metavar="PLACE",
+    help="Where it begins: earliest, latest, a time, or a message id.",
+)
+@click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
+@click.option("--follow", is_flag=True, help="Wait for more at the end of the topic, until Ctrl-C.")
+@click.option(
+    "--timeout", type=LENGTH, metavar="LENGTH", help="With --follow: end when no message came for so long."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="What is printed of a message.",
+)
+@json_option
+def read(topic: str, place: Start, count: int | None, follow: bool, timeout: int | None, form: str) -> None:
+    """Print a topic's messages without a subscription.
+
+    No cursor is moved and nothing is acknowledged. Ends at the end of the topic, with exit code 3 when less than
+    --count messages, or none, were there.
+    """
+    if timeout is not None and not follow:
+        raise click.UsageError("--timeout needs --follow.")
+    printing = Printing(form="json" if as_json_is_asked() else form, most=count)
+
+    async def go_through(client: Client) -> None:
+        async with await _reader(client, topic, place) as reader:
+            await _read(reader, printing, follows=follow, timeout_ms=timeout)
+
+    try:
+        run_with_client(topic, go_through)
+    finally:
+        if printing.written:
+            say(f"{messages_word(printing.written)} read")
+    printing.require_enough()
+
+
+async def _reader(client: Client, topic: str, place: Start) -> Reader:
+    from vela.message import MessageId
+
+    target = place.target()
+    if isinstance(target, MessageId):
+        return await client.create_reader(
+            topic, target, start_message_id_inclusive=target != MessageId.latest
+        )
+    reader = await client.create_reader(topic, MessageId.earliest)
+    await reader.seek(target)
+    return reader
+
+
+async def _read(reader: Reader, printing: Printing, *, follows: bool, timeout_ms: int | None) -> None:
+    """Until there is enough, the topic ends, or the time is up. What was read is written before it waits."""
+    from vela.errors import Timeout
+
+    gathered = 0
+    while not printing.is_enough and (follows or await reader.has_message_available()):
+        following = asyncio.ensure_future(reader.read_next(timeout_ms))
+        await asyncio.sleep(0)
+        if gathered >= PIECE or not following.done():
+            await printing.write()
+            gathered = 0
+        try:
+            printing.add(await following)
+        except Timeout:
+            break
+        gathered += 1
+    await printing.write()
