@@ -15,8 +15,8 @@ from vela.errors import (
     AlreadyClosed,
     CumulativeAcknowledgementNotAllowedError,
     InvalidConfiguration,
-    InvalidMessage,
     NotConnected,
+    OperationNotSupported,
 )
 from vela.message import Message, MessageId
 from vela.wire.binary import commands
@@ -104,8 +104,8 @@ class AckSender:
         harmless. With receipts the result raises what the broker refuses with, and a retriable error when the link
         is lost before the answer: the message may come again then.
 
-        Raises InvalidMessage for an id that no message of its batch can have (of a list, those before it are acked),
-        NotConnected for properties while there is no link, and AlreadyClosed.
+        Raises OperationNotSupported for an id that no message of its batch can have (of a list, those before it are
+        acked), NotConnected for properties while there is no link, and AlreadyClosed.
         """
         if properties:
             return self._acknowledge_alone(message, properties)
@@ -139,7 +139,7 @@ class AckSender:
                 found.ledger_id(), found.entry_id(), found.batch_index(), found.batch_size()
             )
         except ValueError as error:
-            raise InvalidMessage(str(error)) from None
+            raise OperationNotSupported(str(error)) from None
         if covered is not None:
             self.acks_sent += 1
             self._settled_through(covered)
@@ -159,7 +159,7 @@ class AckSender:
         try:
             is_whole = self._acks.add(ledger_id, entry_id, batch_index, batch_size)
         except ValueError as error:
-            raise InvalidMessage(str(error)) from None
+            raise OperationNotSupported(str(error)) from None
         self.acks_sent += 1
         if is_whole:
             self._settled((ledger_id, entry_id))

@@ -148,6 +148,8 @@ class Consumer(Facade[AioConsumer]):
         """Have a message delivered again, after `negative_ack_redelivery_delay_ms`. Raises AlreadyClosed."""
         self._acknowledge(lambda: self.aio.negative_acknowledge(message))
 
+    reconsume_later = waits(AioConsumer.reconsume_later)
+
     def _acknowledge(self, function: Callable[[], Awaitable[None]]) -> None:
         if self._receipts:
             self._thread.run(lambda: _awaited(function))

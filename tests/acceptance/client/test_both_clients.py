@@ -12,12 +12,12 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 import vela
-from tests.acceptance.client.both import consuming, positions, publishing, refusals, schemas
+from tests.acceptance.client.both import acknowledging, consuming, positions, publishing, refusals, schemas
 from tests.acceptance.client.both.place import EXAMPLES, Place
 from tests.acceptance.client.both.publishing import received
 from tests.support.vela import VelaProcess
 
-_MODULES_OF_EXAMPLES = (consuming, positions, publishing, refusals, schemas)
+_MODULES_OF_EXAMPLES = (acknowledging, consuming, positions, publishing, refusals, schemas)
 BOTH = [pytest.param(pulsar, id="pulsar"), pytest.param(vela, id="vela")]
 ACROSS = [pytest.param(pulsar, vela, id="pulsar-vela"), pytest.param(vela, pulsar, id="vela-pulsar")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+import vela
+from tests.support.vela import VelaProcess
 from vela import errors
 from vela.aio.client import Client
 from vela.aio.consumer import Consumer
@@ -23,6 +26,14 @@ QUIET_MS = 300  # in which nothing comes, where nothing may
 @pytest_asyncio.fixture
 async def client(service_url: str) -> AsyncIterator[Client]:
     made = Client(service_url, initial_backoff_ms=20)
+    yield made
+    await made.close()
+
+
+@pytest_asyncio.fixture
+async def tcp_client(shared_vela: VelaProcess) -> AsyncIterator[Client]:
+    """For what takes seconds and does not depend on the transport."""
+    made = Client(shared_vela.pulsar_url, initial_backoff_ms=20)
     yield made
     await made.close()
 
@@ -129,23 +140,25 @@ async def test_i16_what_is_put_off_too_often_is_a_dead_letter(client: Client, to
 
 
 @pytest.mark.parametrize("is_chosen", [True, False])
-async def test_s4_32_by_choice_what_times_out_is_put_off(client: Client, topic: str, is_chosen: bool) -> None:
+async def test_s4_32_by_choice_what_times_out_is_put_off(
+    tcp_client: Client, topic: str, is_chosen: bool
+) -> None:
     consumer = await subscribed(
-        client,
+        tcp_client,
         topic,
         retry_enable=True,
         retry_on_ack_timeout=is_chosen,
         unacked_messages_timeout_ms=1000,
         unacked_messages_tick_ms=100,
     )
-    await publish(client, topic, b"slow")
+    await publish(tcp_client, topic, b"slow")
     await take(consumer)
     again = await take(consumer)
     consumer.acknowledge(again)
     assert again.topic_name() == (f"{topic}-s-RETRY" if is_chosen else topic)
     assert again.redelivery_count() == (0 if is_chosen else 1)
     await consumer.close()
-    last = await subscribed(client, topic)
+    last = await subscribed(tcp_client, topic)
     await nothing_comes(last)
 
 
@@ -176,3 +189,43 @@ async def test_i16_the_members_of_a_batch_that_failed_are_letters_one_by_one(
     assert sorted([(await take(letters)).data() for _ in range(3)]) == [b"1", b"3", b"5"]
     await nothing_comes(letters)
     await nothing_comes(consumer)
+
+
+def test_the_client_for_threads_puts_messages_off_too(service_url: str, topic: str) -> None:
+    client = vela.Client(service_url)
+    consumer = client.subscribe(
+        topic,
+        "s",
+        consumer_type=SHARED,
+        retry_enable=True,
+        unacked_messages_timeout_ms=10_000,
+    )
+    client.create_producer(topic).send(b"busy")
+    consumer.reconsume_later(consumer.receive(20_000), 100, {"why": "busy"})
+    again = consumer.receive(20_000)
+    assert (again.data(), again.properties()["RECONSUMETIMES"], again.properties()["why"]) == (
+        b"busy",
+        "1",
+        "busy",
+    )
+    listened: queue.Queue[tuple[str, str]] = queue.Queue()
+    consumer.close()
+
+    def listen(view: vela.Consumer, message: Message) -> None:
+        listened.put((message.topic_name(), message.properties()["RECONSUMETIMES"]))
+        if message.properties()["RECONSUMETIMES"] == "1":
+            view.reconsume_later(message, timedelta(milliseconds=1))
+        else:
+            view.acknowledge(message)
+
+    client.subscribe(
+        topic,
+        "s",
+        consumer_type=SHARED,
+        retry_enable=True,
+        unacked_messages_timeout_ms=10_000,
+        message_listener=listen,
+    )
+    retries = f"{topic}-s-RETRY"
+    assert [listened.get(timeout=20) for _ in range(2)] == [(retries, "1"), (retries, "2")]
+    client.close()

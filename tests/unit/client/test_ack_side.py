@@ -13,8 +13,8 @@ from vela.errors import (
     AlreadyClosed,
     CumulativeAcknowledgementNotAllowedError,
     InvalidConfiguration,
-    InvalidMessage,
     NotConnected,
+    OperationNotSupported,
     ReadError,
 )
 from vela.message import MessageId
@@ -112,9 +112,9 @@ def test_s4_5_a_cumulative_ack_is_for_the_types_that_keep_order(is_shared: bool)
 
 def test_an_id_that_cannot_be_is_refused() -> None:
     owner = consumer(is_shared=False)
-    with pytest.raises(InvalidMessage, match="batch of"):
+    with pytest.raises(OperationNotSupported, match="batch of"):
         owner.acks.acknowledge(MessageId(-1, 1, 1, 4, batch_size=3))
-    with pytest.raises(InvalidMessage, match="batch of"):
+    with pytest.raises(OperationNotSupported, match="batch of"):
         owner.acks.acknowledge_cumulative(MessageId(-1, 1, 1, 4))
 
 
