@@ -4,6 +4,8 @@ Each of them has its own window of permits, which it fills again as the applicat
 cannot take the room of a quiet one.
 """
 
+# Over 400 lines: half of them hand a consumer's calls on to the right topic.
+
 from __future__ import annotations
 
 import asyncio

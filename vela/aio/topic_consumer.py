@@ -4,7 +4,8 @@ The broker's deliveries come through `intake`, acks go through `ack_side`. Every
 what is taken from the queue without waiting costs neither a future nor a task.
 """
 
-# Over 400 lines with what its calls promise: an application's whole view of a consumer is in one place.
+# Over 400 lines: one state machine. Being attached, seeking, closing and what the broker says all change the same few
+# fields: the link, its generation, the queue, the permits.
 
 from __future__ import annotations
 
@@ -297,10 +298,7 @@ class TopicConsumer(Consumer):
         return self.acks.acknowledge_cumulative(message, properties)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
-        """Have a message delivered again, after `negative_ack_redelivery_delay_ms`. Returns at once.
-
-        See `AckSide.negative_acknowledge`.
-        """
+        """See `Consumer.negative_acknowledge`."""
         return self.acks.negative_acknowledge(message)
 
     async def reconsume_later(
@@ -312,11 +310,7 @@ class TopicConsumer(Consumer):
         await self.letters.reconsume_later(message, delay, properties)
 
     def redeliver_unacknowledged_messages(self) -> None:
-        """Have everything delivered again that is not acknowledged. Returns at once; safe to repeat.
-
-        What waits in the queue is dropped and comes again too. On Exclusive and Failover in order, from the first
-        unacknowledged message (S4.24); on Shared and Key_Shared to whichever consumer has room.
-        """
+        """See `Consumer.redeliver_unacknowledged_messages`."""
         self.acks.redeliver_all()
 
     # --- pausing
@@ -333,14 +327,7 @@ class TopicConsumer(Consumer):
     # --- asking the broker
 
     async def seek(self, position: MessageId | int | Callable[[str], MessageId | int]) -> None:
-        """Move the whole subscription: to a message, to a time (milliseconds since 1970), or to what a function says.
-
-        The next message is the one after the given one, or with `start_message_id_inclusive` that one itself; for a
-        time the first published at or after it. Returns when the consumer is subscribed again at the new place.
-        Messages taken before are delivered again or not, as they lie; acknowledging them has no effect.
-        Raises NotConnected, Timeout and what the broker refuses with. When it fails or is cancelled, the subscription
-        may have been moved or not; what was waiting is kept if the link was. May be called again.
-        """
+        """See `Consumer.seek`."""
         target: MessageId | int = position(self._topic) if callable(position) else position
         if isinstance(target, bool) or not isinstance(target, int | MessageId):
             raise InvalidConfiguration(f"seek takes a message id or milliseconds, not {target!r}")
@@ -390,10 +377,7 @@ class TopicConsumer(Consumer):
             self._check_receives()
 
     async def unsubscribe(self, force: bool = False) -> None:
-        """Delete the subscription with its backlog, and close. `force`: even while other consumers are on it.
-
-        Raises NotConnected, Timeout and what the broker refuses with; the consumer goes on as before then.
-        """
+        """See `Consumer.unsubscribe`."""
         link = self._require_link()
         await link.request(
             lambda request_id: commands.unsubscribe(self.consumer_id, request_id=request_id, force=force),
@@ -444,11 +428,7 @@ class TopicConsumer(Consumer):
     # --- closing
 
     async def close(self) -> None:
-        """Send what acks are gathered, leave the subscription, drop what waits. May be called twice and cancelled.
-
-        What is not acknowledged goes to other consumers, or comes again. Calls that wait get AlreadyClosed. A
-        listener's call that runs is not waited for.
-        """
+        """See `Consumer.close`."""
         if self._state is ConsumerState.FAILED:
             self._state = ConsumerState.CLOSED
         if self._closing is None and self._state is not ConsumerState.CLOSED:
