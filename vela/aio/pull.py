@@ -124,14 +124,18 @@ class PullConsumer:
             raise InvalidConfiguration(
                 "give subscription_name, whose offsets the broker keeps, or an offset_store"
             )
+        authentication = authentication or AuthenticationDisabled()
+        certificate, private_key = authentication.tls_certificate_files() or (None, None)
         self._http = PullHttp(
             service_url,
             self._topic,
-            authentication=authentication or AuthenticationDisabled(),
+            authentication=authentication,
             tls=TlsOptions(
                 trust_certs_file_path=tls_trust_certs_file_path,
                 allow_insecure_connection=tls_allow_insecure_connection,
                 validate_hostname=tls_validate_hostname,
+                certificate_file_path=certificate,
+                private_key_file_path=private_key,
             ),
         )
         self._store = offset_store or BrokerOffsets(self._http, subscription_name or "")

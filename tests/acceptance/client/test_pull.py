@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from websockets.sync.client import connect
 
+from tests.support.certificates import Authority
+from tests.support.tls_relay import tls_relay
 from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from vela import errors
+from vela.aio import pull_queue
 from vela.aio.pull import PullConsumer
 from vela.aio.pull_offsets import FileOffsets, MemoryOffsets
+from vela.authentication import AuthenticationTLS
 from vela.options import InitialPosition
 from vela.pull_message import PulledMessage
 
@@ -45,11 +51,10 @@ async def data(pulling: PullConsumer, count: int) -> list[bytes]:
     return found
 
 
-def pulls_answered(vela: VelaProcess) -> int:
+def pulls_answered(vela: VelaProcess, outcome: str = "found") -> int:
     with urllib.request.urlopen(f"{vela.http_url}/metrics", timeout=20) as page:
-        found = re.findall(
-            r"^vela_pull_answers_total\{outcome=\"found\"\} (\d+)", page.read().decode(), re.MULTILINE
-        )
+        series = re.escape(f'vela_pull_answers_total{{outcome="{outcome}"}}')
+        found = re.findall(rf"^{series} (\d+)", page.read().decode(), re.MULTILINE)
     return int(found[0]) if found else 0
 
 
@@ -107,6 +112,86 @@ async def test_a_file_keeps_the_offsets_of_all_queues(
             await until(lambda: len(listened) == 3, "a message of each queue", timeout_s=20)
             assert sorted(listened) == [b"%d of %d" % (round_, queue) for queue in range(3)]
     assert json.loads((tmp_path / "offsets.json").read_bytes()) == {topic: {"0": 2, "1": 2, "2": 2}}
+
+
+async def test_s3_19_a_hold_that_ends_is_no_failure(
+    shared_vela: VelaProcess, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker answers in time, and the consumer pulls on with the same offset."""
+    publish(shared_vela, topic, b"before")
+    before = pulls_answered(shared_vela, "not found")
+    async with PullConsumer(
+        shared_vela.http_url, topic, "g", hold_ms=200, request_timeout_ms=10_000
+    ) as pulling:
+        await until(
+            lambda: pulls_answered(shared_vela, "not found") >= before + 3, "three holds", timeout_s=20
+        )
+        publish(shared_vela, topic, b"after")
+        assert await data(pulling, 1) == [b"after"]
+    assert not [each for each in caplog.records if each.name.startswith("vela.")]
+
+
+async def test_s3_15_after_silence_it_pulls_again(
+    shared_vela: VelaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relay that swallows everything: nobody says that the pull is lost."""
+    monkeypatch.setattr(pull_queue, "FAILED_MS", 50)
+    publish(shared_vela, topic, b"before")
+    inner = urlsplit(shared_vela.http_url)
+    is_mute, connections, relays = False, 0, asyncio.Semaphore(0)
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while received := await reader.read(1 << 16):
+            if not is_mute:
+                writer.write(received)
+        writer.close()
+        await writer.wait_closed()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        there = await asyncio.open_connection(inner.hostname, inner.port)
+        await asyncio.gather(pump(reader, there[1]), pump(there[0], writer))
+        relays.release()
+
+    server = await asyncio.start_server(relay, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with PullConsumer(url, topic, "g", hold_ms=400, request_timeout_ms=1000) as pulling:
+        is_mute = True
+        publish(shared_vela, topic, b"unheard")
+        with pytest.raises(errors.Timeout):
+            await pulling.receive(timeout_millis=1500)
+        is_mute = False
+        assert await data(pulling, 1) == [b"unheard"]
+    server.close()
+    for _ in range(connections):
+        await asyncio.wait_for(relays.acquire(), 10)
+
+
+async def test_it_pulls_through_a_door_with_tls(shared_vela: VelaProcess, topic: str, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    publish(shared_vela, topic, b"a")
+    context = authority.issue("vela", "localhost").server_context(clients_of=authority)
+    own = authority.issue("client")
+    port = urlsplit(shared_vela.http_url).port
+    assert port is not None
+    options: dict[str, Any] = {
+        "authentication": AuthenticationTLS(own.certificate, own.private_key),
+        "initial_position": InitialPosition.Earliest,
+    }
+    async with tls_relay(port, context) as door:
+        async with PullConsumer(
+            f"https://localhost:{door}",
+            topic,
+            "g",
+            tls_trust_certs_file_path=authority.file,
+            tls_validate_hostname=True,
+            **options,
+        ) as pulling:
+            assert await data(pulling, 1) == [b"a"]
+        with pytest.raises(errors.ConnectError):
+            async with PullConsumer(f"wss://localhost:{door}", topic, "g", **options):
+                pass
 
 
 async def test_tags_filters_and_what_is_refused(shared_vela: VelaProcess, topic: str) -> None:
