@@ -196,7 +196,13 @@ class Intake:
         owner.acks.discard(reply.ledger_id, reply.entry_id, damage.reason)
         settled = damage.reason is not ValidationError.DECRYPTION_ERROR and _settles_discards(connection)
         charged = 1 if settled else damage.charged
-        self._show(reply, damage.messages, damage.batch_size, charged)
+        bodies = damage.messages
+        batch_size = (
+            bodies[-1].batch_index + 1 if bodies else 0
+        )  # so that the last of them ends what acks know of it
+        if bodies:
+            owner.acks.delivered(reply.ledger_id, reply.entry_id, batch_size, _bits(bodies))
+        self._show(reply, bodies, batch_size, charged)
 
     def _undecryptable(self, connection: Connection, reply: replies.Message, error: Undecryptable) -> None:
         """As the consumer's failure action says (S0.16)."""

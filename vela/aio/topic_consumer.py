@@ -511,9 +511,13 @@ class TopicConsumer(Consumer):
                 ),
                 timeout_s=self._client.settings.operation_timeout_s,
             )
+            if self._state.is_over:
+                raise AlreadyClosed(f"the consumer of {self._topic} was closed while it subscribed")
         except BaseException as error:
             connection.consumers.pop(self.consumer_id, None)
-            if isinstance(error, Timeout | asyncio.CancelledError):  # the broker may yet subscribe it
+            if isinstance(
+                error, Timeout | asyncio.CancelledError | AlreadyClosed
+            ):  # the broker has it, or will
                 connection.write(
                     commands.close_consumer(self.consumer_id, request_id=connection.next_request_id())
                 )

@@ -45,13 +45,11 @@ class Damaged(Exception):
         charged: int,
         text: str,
         messages: list[Message] | None = None,
-        batch_size: int = 0,
     ) -> None:
         super().__init__(text)
         self.reason = reason
         self.charged = charged  # permits that the broker took for it, as far as can be read
         self.messages: list[Message] = messages or []  # of a broken batch: what came before the damage
-        self.batch_size = batch_size
 
 
 class Undecryptable(Exception):
@@ -121,7 +119,6 @@ def open_entry(
             charged,
             str(error),
             _wanted(messages, ack_set),
-            batch_size,
         ) from None
     return OpenedEntry(metadata, _wanted(messages, ack_set), batch_size, charged)
 

@@ -80,6 +80,7 @@ async def test_s0_15_the_messages_before_the_damage_stay_receivable(desk: Desk) 
     assert desk.discards() == [(at, "BATCH_DESERIALIZE_ERROR")]
     for message in messages:
         consumer.acknowledge(message)
+    assert consumer.acks.unacked_messages(LEDGER_ID, at, 2) == 0  # nothing is remembered of it
     await until(lambda: desk.permits + consumer._window.owed == 20, "all permits")
 
 

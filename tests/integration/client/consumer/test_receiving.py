@@ -269,6 +269,21 @@ async def test_a_call_that_waits_is_told_of_the_closing(desk: Desk) -> None:
     assert desk.peer.count(events.CloseConsumer) == 1
 
 
+async def test_a_consumer_that_is_closed_while_it_subscribes_leaves_nothing(desk: Desk) -> None:
+    consumer = await desk.subscribe()
+    subscribed: list[events.Subscribe] = []
+    desk.peer.on(events.Subscribe, lambda link, event: subscribed.append(event))
+    desk.link.drop()
+    await until(lambda: subscribed, "a SUBSCRIBE without an answer")
+    closing = asyncio.create_task(consumer.close())
+    desk.peer.link.engine.send_success(subscribed[0].request_id)
+    desk.peer.link.flush()
+    await closing
+    await until(lambda: desk.peer.count(events.CloseConsumer) >= 1, "CLOSE_CONSUMER")
+    assert consumer.state.value == "closed"
+    assert not consumer.is_connected()
+
+
 async def test_a_single_message_has_its_particulars(desk: Desk) -> None:
     consumer = await desk.subscribe()
     desk.deliver(single(b"hello", partition_key="k"), redelivery_count=3, entry_id=9)
