@@ -11,7 +11,7 @@ import pulsar
 import vela
 from vela import aio
 
-__all__ = ["Run", "consume_aio", "consume_apache"]
+__all__ = ["Run", "consume_aio", "consume_apache", "consume_blocking"]
 
 _PATIENCE_S = 60.0
 
@@ -43,8 +43,13 @@ async def consume_aio(url: str, topic: str, subscription: str, messages: int, qu
         return _run(messages, began, cpu)
 
 
+def consume_blocking(url: str, topic: str, subscription: str, messages: int, queue: int) -> Run:
+    """`receive` and `acknowledge` of `vela.Client`."""
+    return _consume(vela.Client(url), vela.InitialPosition.Earliest, topic, subscription, messages, queue)
+
+
 def consume_apache(url: str, topic: str, subscription: str, messages: int, queue: int) -> Run:
-    """`receive` and `acknowledge` of Apache's client."""
+    """The same calls of Apache's client."""
     client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     return _consume(client, pulsar.InitialPosition.Earliest, topic, subscription, messages, queue)
 

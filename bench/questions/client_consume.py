@@ -13,7 +13,7 @@ from collections.abc import Callable
 from bench.figures import Figure, Goal
 from bench.load import entries
 from bench.load.binary_publish import publish_count
-from bench.load.client_consume import Run, consume_aio, consume_apache
+from bench.load.client_consume import Run, consume_aio, consume_apache, consume_blocking
 from bench.setting import Setting
 
 __all__ = ["ask"]
@@ -50,6 +50,7 @@ def _ways(setting: Setting) -> dict[str, Callable[[str, str, int], Run]]:
         _AIO: aio(tcp, _QUEUE),
         "vela.aio over WebSocket": aio(websocket, _QUEUE),
         "vela.aio, queue of 1,000": aio(tcp, 1000),
+        "vela, receive": lambda topic, name, count: consume_blocking(tcp, topic, name, count, _QUEUE),
         "pulsar, receive": lambda topic, name, count: consume_apache(tcp, topic, name, count, _QUEUE),
     }
 
