@@ -11,7 +11,7 @@ from vela.cli.errors import CliError, Exit
 from vela.cli.settings import Settings, settings
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio import Client
     from vela.errors import VelaError
 
 __all__ = ["as_cli_error", "run_with_client"]
@@ -29,7 +29,7 @@ def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
     asked = settings()
 
     async def main() -> R:
-        from vela.aio.client import Client
+        from vela.aio import Client
         from vela.errors import VelaError
 
         try:

@@ -32,6 +32,12 @@ COMMANDS = (
         section=_MESSAGES,
     ),
     Lazy(
+        name="bench",
+        where=f"{_COMMANDS}.bench:bench",
+        summary="Measure publishing and consuming on a topic of its own.",
+        section=_MESSAGES,
+    ),
+    Lazy(
         name="stats",
         where=f"{_COMMANDS}.stats:stats",
         summary="Show the numbers of topics and subscriptions, and keep showing them.",

@@ -116,6 +116,17 @@ def test_a_topic_is_read_from_any_place_without_a_trace(vela: Run, topic: str) -
     assert documents(vela("subscriptions", "list", topic, "--json")) == []
 
 
+def test_a_benchmark_has_a_topic_of_its_own_and_takes_it_away(vela: Run) -> None:
+    (figures,) = documents(vela("bench", "--messages", "2000", "--rate", "200", "--seconds", "0.2", "--json"))
+    assert figures["published_per_s"] > 0
+    assert figures["consumed_per_s"] > 0
+    latency = figures["latency"]
+    assert latency["messages"] == 40
+    for times in (latency["publish_ms"], latency["end_to_end_ms"]):
+        assert 0 < times["p50"] <= times["p95"] <= times["p99"] <= times["max"]
+    assert vela("topics", "show", figures["topic"]).returncode == 3
+
+
 def test_json_of_one_topic_is_input_for_another(vela: Run, topic: str, environment: dict[str, str]) -> None:
     lines = [
         {"payload": "täxt", "key": "a", "properties": {"n": "1"}, "event_ms": 5},

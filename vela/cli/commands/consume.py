@@ -18,8 +18,7 @@ from vela.cli.start import SEEK_TO, Start
 from vela.cli.times import LENGTH
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
-    from vela.aio.consumer import Consumer
+    from vela.aio import Client, Consumer
     from vela.message import Message
 
 __all__ = ["consume"]

@@ -6,7 +6,6 @@ import asyncio
 import sys
 import time
 from collections import deque
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,18 +19,18 @@ from vela.cli.numerals import rate as rate_word
 from vela.cli.options import json_option
 from vela.cli.outgoing import Outgoing, Source, files_of, messages_of
 from vela.cli.output import emit
+from vela.cli.progress import no_progress, progress_bar
 from vela.cli.times import LENGTH, MOMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from vela.aio.client import Client
-    from vela.aio.producer import Producer
+    from vela.aio import Client, Producer
     from vela.message import MessageId
+    from vela.options import CompressionType
 
-__all__ = ["COMPRESSIONS", "produce"]
+__all__ = ["COMPRESSIONS", "compression_of", "produce"]
 
 COMPRESSIONS: Final = ("none", "lz4", "zlib", "zstd", "snappy")
+_WINDOW: Final = 1000  # messages without a receipt
 _FLUSH_S: Final = 10.0  # for what is under way when it is interrupted
 
 
@@ -122,14 +121,18 @@ def produce(topic: str, messages: tuple[str, ...], files: tuple[str, ...], how: 
     work.say_how_much()
 
 
-async def _producer(client: Client, topic: str, given: dict[str, Any]) -> Producer:
+def compression_of(name: str) -> CompressionType:
+    """By its name on the command line."""
     from vela.options import CompressionType
 
-    compression = {each.name.lower(): each for each in CompressionType}[given["compression"]]
+    return {each.name.lower(): each for each in CompressionType}[name]
+
+
+async def _producer(client: Client, topic: str, given: dict[str, Any]) -> Producer:
     return await client.create_producer(
         topic,
         producer_name=given["producer_name"],
-        compression_type=compression,
+        compression_type=compression_of(given["compression"]),
         block_if_queue_full=True,
         batching_enabled=not given["no_batching"],
         batching_max_messages=given["batch_messages"],
@@ -197,7 +200,7 @@ class _Work:
         """To the end of the source. Raises VelaError of the first message that was not stored."""
         self._began = time.monotonic()
         sent = 0
-        with _progress(self.source.size_bytes) if shows_progress else nullcontext(_nothing) as advance:
+        with progress_bar(self.source.size_bytes) if shows_progress else no_progress() as advance:
             try:
                 async for message in messages_of(self.source):
                     if self.rate is not None:
@@ -257,39 +260,3 @@ class _Work:
             )
         else:
             say(f"{messages_word(self.stored)} stored in {seconds:.1f} s, {rate_word(self.stored / seconds)}")
-
-
-_WINDOW: Final = 1000
-
-
-def _nothing(_bytes: int) -> None:
-    """No progress is shown."""
-
-
-def _progress(size_bytes: int | None) -> AbstractContextManager[Callable[[int], None]]:
-    """A bar on standard error; without a known size it counts."""
-    from contextlib import contextmanager
-
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    @contextmanager
-    def bar() -> Any:
-        columns = (
-            TextColumn("{task.fields[sent]:,} messages"),
-            BarColumn(),
-            DownloadColumn(),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task("", total=size_bytes, sent=0)
-            sent = 0
-
-            def advance(read_bytes: int) -> None:
-                nonlocal sent
-                sent += 1
-                progress.update(task, advance=read_bytes, sent=sent)
-
-            yield advance
-
-    return bar()

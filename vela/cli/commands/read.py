@@ -18,8 +18,7 @@ from vela.cli.start import SEEK_TO, Start
 from vela.cli.times import LENGTH
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
-    from vela.aio.reader import Reader
+    from vela.aio import Client, Reader
 
 __all__ = ["read"]
 

@@ -1,0 +1,40 @@
+"""A progress bar on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["no_progress", "progress_bar"]
+
+Advance = Callable[[int], None]  # a message was sent that took so many bytes of the source
+
+
+@contextmanager
+def no_progress() -> Iterator[Advance]:
+    """Where nobody would see one."""
+    yield lambda _: None
+
+
+@contextmanager
+def progress_bar(size_bytes: int | None) -> Iterator[Advance]:
+    """Messages and bytes of the source, and how long it goes on; without a known size it counts."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.fields[sent]:,} messages"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=size_bytes, sent=0)
+        sent = 0
+
+        def advance(read_bytes: int) -> None:
+            nonlocal sent
+            sent += 1
+            progress.update(task, advance=read_bytes, sent=sent)
+
+        yield advance
