@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.matrix.__main__ import report
+from tests.matrix.__main__ import patched_halves, report
 from tests.matrix.behaviour import BadPage, Row, read_rows, rows_in
 from tests.matrix.collecting import find_tests, is_client_test, row_tests, rows_of
 from tests.matrix.results import FAILED, NOT_RUN, PASSED, SKIPPED, read_results, result_of
@@ -31,6 +31,16 @@ def test_no_row_is_missing() -> None:
     expected = [f"{part}.{number}" for part, most in counts.items() for number in range(1, most + 1)]
     expected += [f"I{number}" for number in range(1, 26)]
     assert list(read_rows()) == expected
+
+
+def test_every_half_of_every_row_has_its_tests_and_patches() -> None:
+    tests = row_tests()
+    all_passed = {
+        (path.removesuffix(".py").replace("/", ".") + "".join(f".{each}" for each in classes), name): PASSED
+        for mine in tests.values()
+        for path, *classes, name in (test.split("::") for test in mine)
+    }
+    assert report(read_rows(), tests, all_passed, patched_halves()).wrong == []
 
 
 def test_every_test_named_by_a_row_names_one_that_there_is() -> None:
@@ -97,9 +107,7 @@ def outcome(**tests: str) -> list[str]:
     }
     results = {("tests.a", name): result for name, result in tests.items()}
     results["tests.unit.client.test_c", "test_three"] = PASSED
-    answer = report(ROWS, known, results, PATCHED)
-    assert answer.awaited == []
-    return answer.wrong
+    return report(ROWS, known, results, PATCHED).wrong
 
 
 def test_everything_passed() -> None:
@@ -111,11 +119,16 @@ def test_a_row_whose_only_test_did_not_pass(result: str) -> None:
     assert outcome(test_one=PASSED, test_two=result)[-1] == "S1.2: broker: no test passed"
 
 
-def test_halves_of_rows_without_test_or_patch_are_wrong_and_the_clients_are_awaited() -> None:
+def test_halves_of_rows_without_test_or_patch_are_wrong() -> None:
     results = {("tests.a", "test_one"): PASSED}
     answer = report(ROWS, {"S1.1": ["tests/a.py::test_one"]}, results, {("S1.2", "broker")})
-    assert answer.wrong == ["S1.1: broker: no patch", "S1.2: broker: no test"]
-    assert answer.awaited == ["S1.2: client: no test", "S2.1: client: no test", "S2.1: client: no patch"]
+    assert answer.wrong == [
+        "S1.1: broker: no patch",
+        "S1.2: broker: no test",
+        "S1.2: client: no test",
+        "S2.1: client: no test",
+        "S2.1: client: no patch",
+    ]
     assert [line.split()[0] for line in answer.lines if not line.startswith(" ")] == list(ROWS)
     assert answer.lines[-1].split() == ["client", "NO", "PATCH"]
 
@@ -124,14 +137,13 @@ def test_a_test_of_the_one_side_shows_nothing_of_the_other() -> None:
     known = {"S1.1": [CLIENTS], "S1.2": [CLIENTS], "S2.1": ["tests/a.py::test_one"]}
     results = {("tests.a", "test_one"): PASSED, ("tests.unit.client.test_c", "test_three"): PASSED}
     answer = report(ROWS, known, results, PATCHED)
-    assert answer.wrong == ["S1.1: broker: no test", "S1.2: broker: no test"]
-    assert answer.awaited == ["S2.1: client: no test"]
+    assert answer.wrong == ["S1.1: broker: no test", "S1.2: broker: no test", "S2.1: client: no test"]
 
 
 def test_a_failing_test_of_the_client_is_wrong() -> None:
     results = {("tests.unit.client.test_c", "test_three"): FAILED}
     answer = report({"S2.1": ROWS["S2.1"]}, {"S2.1": [CLIENTS]}, results, PATCHED)
-    assert answer.wrong == [f"S2.1: {CLIENTS}: {FAILED}"]
+    assert answer.wrong == [f"S2.1: {CLIENTS}: {FAILED}", "S2.1: client: no test passed"]
 
 
 def test_the_clients_tests_are_known_by_their_folder() -> None:
