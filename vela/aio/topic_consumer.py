@@ -259,6 +259,11 @@ class TopicConsumer(Consumer):
         if self.is_current(message):
             self._count(message)
 
+    def untaken(self, message: Message) -> None:
+        """It did not reach the application, and goes back into the queue: its permit is not the broker's after all."""
+        if self.is_current(message):
+            self._uncount(message)
+
     def is_current(self, message: Message) -> bool:
         """It came over the connection of now."""
         return message.entry.generation == self._intake.generation
@@ -274,6 +279,13 @@ class TopicConsumer(Consumer):
             self._track(message)
         if permits := self._window.give_back(1):
             self._flow(permits)
+
+    def _uncount(self, message: Message) -> None:
+        self.counters.messages_received -= 1
+        self.counters.bytes_received -= len(message.body.payload)
+        if self._memory is not None:
+            self._memory.add(len(message.body.payload))
+        self._window.take_back(1)
 
     def _grow(self) -> None:
         if self._was_full:

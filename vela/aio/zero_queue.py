@@ -135,6 +135,12 @@ class ZeroQueueConsumer(TopicConsumer):
         if self._track is not None:
             self._track(message)
 
+    def _uncount(self, message: Message) -> None:
+        self.counters.messages_received -= 1
+        self.counters.bytes_received -= len(message.body.payload)
+        if self._memory is not None:
+            self._memory.add(len(message.body.payload))
+
     # --- deliveries
 
     def show(self, messages: list[Message], is_batch: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from vela.aio.client import Client as AioClient
 from vela.aio.consumer import Consumer as AioConsumer
+from vela.aio.consumer_options import DEFAULT_RECEIVER_QUEUE_SIZE
 from vela.aio.daemon_thread import DaemonThread
 from vela.aio.producer import Producer as AioProducer
 from vela.aio.reader import Reader as AioReader
@@ -36,6 +37,7 @@ Listener = Callable[[Any, Message], None]
 
 _CALLBACKS_S: Final = 5.0
 """How long `close` waits for callbacks that were due before it."""
+_MOST_AT_A_TIME: Final = 64
 _running: set[asyncio.Task[None]] = set()
 
 
@@ -95,7 +97,12 @@ class Client(Facade[AioClient]):
         consumer = self._made(
             lambda: self.aio.subscribe(**given),
             lambda aio: Consumer(
-                aio, self._thread, self._callbacks, receipts=given["ack_receipt_enabled"], client=self
+                aio,
+                self._thread,
+                self._callbacks,
+                receipts=given["ack_receipt_enabled"],
+                ahead=_at_a_time(given),
+                client=self,
             ),
         )
         made.set_result(consumer)
@@ -166,6 +173,17 @@ def _listening(listener: Callable[[Any, Message], object] | None, made: Future[R
         listener(made.result(), message)
 
     return listen
+
+
+def _at_a_time(given: Given) -> int:
+    """Messages that a receive takes from the queue, to hand over at later calls: what it saves is the way to the loop.
+
+    One, where it can be told when a message was taken: by its ack timeout, or by a queue that is short on purpose.
+    """
+    if given["unacked_messages_timeout_ms"] or given["enable_zero_queue_consumer"]:
+        return 1
+    size = given["receiver_queue_size"]
+    return max(1, min(_MOST_AT_A_TIME, (DEFAULT_RECEIVER_QUEUE_SIZE if size is None else size) // 16))
 
 
 def _keep_running(coroutine: Coroutine[Any, Any, None]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from vela.aio.consumer import Consumer as AioConsumer
 from vela.blocking.facade import Facade, waits
+from vela.blocking.taken_ahead import TakenAhead
+from vela.blocking.waiting import Waiter
 from vela.errors import AlreadyClosed, Result, VelaError
 from vela.message import Message, MessageId
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from vela.aio.daemon_thread import DaemonThread
     from vela.blocking.loop_thread import LoopThread
+    from vela.core.consumer_statistics import ConsumerStatistics
 
 __all__ = ["Consumer"]
 
@@ -37,12 +39,15 @@ class Consumer(Facade[AioConsumer]):
         callbacks: DaemonThread,
         *,
         receipts: bool,
+        ahead: int,
         client: object,
     ) -> None:
+        """`receipts`: acknowledging waits for the broker. `ahead`: messages taken from the queue at a time, 1 on."""
         super().__init__(aio, thread, client=client)
         self._callbacks = callbacks
-        self._receipts = receipts  # acknowledging waits for the broker
-        self._returned: deque[Message] = deque()  # taken by calls that were broken off
+        self._receipts = receipts
+        self._at_a_time = ahead
+        self._ahead = TakenAhead()
 
     # --- names and numbers
 
@@ -62,6 +67,14 @@ class Consumer(Facade[AioConsumer]):
         """Whether it is subscribed over a connection now. If not, it is coming again by itself, or it is closed."""
         return self.aio.is_connected()
 
+    def has_reached_end_of_topic(self) -> bool:
+        """Whether the topic is terminated and everything on it acknowledged: nothing will come any more."""
+        return self.aio.has_reached_end_of_topic()
+
+    def statistics(self) -> ConsumerStatistics:
+        """What it has done so far. Cheap, and allowed at any time."""
+        return self._thread.call(self.aio.statistics)
+
     # --- taking messages
 
     def receive(self, timeout_millis: float | None = None) -> Message:
@@ -71,12 +84,54 @@ class Consumer(Facade[AioConsumer]):
         AlreadyClosed when the consumer is or gets closed, NotConnected when it has failed, InvalidConfiguration with a
         listener.
         """
-        if self._returned:
+        if self.aio.state.is_over:
+            self._ahead.clear()
+        message = self._ahead.next()
+        if message is not None:
+            return message
+        waiter: Waiter[Message] = Waiter(self._put_back)
+        receives: list[asyncio.Task[Message]] = []
+        try:
+            self._thread.post(lambda: self._begin(waiter, timeout_millis, receives))
+            return waiter.wait()
+        except BaseException:
+            waiter.abandon()
+            self._thread.post_if_open(lambda: [receive.cancel() for receive in receives])
+            raise
+
+    def _begin(
+        self, waiter: Waiter[Message], timeout_millis: float | None, receives: list[asyncio.Task[Message]]
+    ) -> None:
+        """On the loop: what is there already, else a task that waits for it."""
+        if self._at_a_time > 1:
             try:
-                return self._returned.popleft()
-            except IndexError:
-                pass  # another thread was faster
-        return self._thread.run(lambda: self.aio.receive(timeout_millis), self._returned.appendleft)
+                message = self._ahead.next() or self.aio.receive_nowait()
+            except VelaError as error:
+                waiter.fail(error)
+                return
+            if message is not None:
+                if not self._ahead:
+                    self._ahead.add(self._more())
+                waiter.give(message)
+                return
+        receives.append(self._thread.start(self.aio.receive(timeout_millis), waiter))
+
+    def _more(self) -> Iterator[Message]:
+        for _ in range(self._at_a_time - 1):
+            message = self.aio.receive_nowait()
+            if message is None:
+                return
+            yield message
+
+    def _put_back(self, message: Message) -> None:
+        """A call was broken off that had taken it: it is the next one in line."""
+        self._thread.do(lambda: self._return([message]))
+
+    def _return(self, messages: list[Message]) -> None:
+        """On the loop: messages that were taken and not handed over are in the queue again, untaken."""
+        for message in messages:
+            message.entry.receiver.untaken(message)
+        self.aio.queue.put_back(messages)
 
     def receive_async(self, callback: Callable[[Result, Message | None], object]) -> None:
         """Has `callback(result, message)` called with the next message; calls are served in their order.
@@ -94,6 +149,7 @@ class Consumer(Facade[AioConsumer]):
                 self._callbacks.submit(lambda: callback(Result.Ok, future.result()))
 
         def begin() -> None:
+            self._return(self._ahead.clear())
             try:
                 self.aio.receive_async().add_done_callback(answer)
             except VelaError as error:
@@ -107,14 +163,11 @@ class Consumer(Facade[AioConsumer]):
 
         May be empty. Raises as `receive`.
         """
-        if self._returned:
-            returned = []
-            while self._returned:
-                returned.append(self._returned.popleft())
-            return returned
-        return self._thread.run(
-            self.aio.batch_receive, lambda batch: self._returned.extendleft(reversed(batch))
-        )
+        return self._thread.run(self._batch, lambda batch: self._thread.do(lambda: self._return(batch)))
+
+    async def _batch(self) -> list[Message]:
+        self._return(self._ahead.clear())
+        return await self.aio.batch_receive()
 
     def __iter__(self) -> Iterator[Message]:
         """Messages as they come, until the consumer is closed."""
@@ -133,7 +186,12 @@ class Consumer(Facade[AioConsumer]):
         Returns at once, and acknowledgements are gathered (`ack_group_time_ms`); with `ack_receipt_enabled` it returns
         when the broker has stored them. Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
         """
-        self._acknowledge(lambda: self.aio.acknowledge(message, properties))
+        if type(message) is Message and properties is None and not self._receipts:
+            if self.aio.state.is_over:
+                raise AlreadyClosed("the consumer is closed: its messages are delivered to others")
+            self._thread.post(lambda: self.aio.acknowledge(message))
+        else:
+            self._acknowledge(lambda: self.aio.acknowledge(message, properties))
 
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
@@ -161,7 +219,7 @@ class Consumer(Facade[AioConsumer]):
         self._thread.call(self._redeliver)
 
     def _redeliver(self) -> None:
-        self._returned.clear()
+        self._ahead.clear()
         self.aio.redeliver_unacknowledged_messages()
 
     # --- pausing
@@ -194,7 +252,7 @@ class Consumer(Facade[AioConsumer]):
         time the first published at or after it. Raises NotConnected, Timeout and what the broker refuses with.
         """
         self._thread.run(lambda: self.aio.seek(messageid))
-        self._returned.clear()
+        self._ahead.clear()
 
     # --- closing
 
@@ -204,7 +262,7 @@ class Consumer(Facade[AioConsumer]):
         What is not acknowledged goes to other consumers, or comes again. Threads that wait get AlreadyClosed.
         """
         self._thread.run_unless_stopped(self.aio.close)
-        self._returned.clear()
+        self._ahead.clear()
 
     def __enter__(self) -> Self:
         return self

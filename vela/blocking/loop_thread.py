@@ -59,6 +59,13 @@ class LoopThread:
                 self._loop.call_soon_threadsafe(self._drain)
                 self._is_woken = True  # after the call: an interrupt in between wakes it twice, not never
 
+    def do(self, function: Callable[[], object]) -> None:
+        """Call `function` on the loop: now when this is its thread, else as `post_if_open`."""
+        if threading.current_thread() is self._thread:
+            function()
+        else:
+            self.post_if_open(function)
+
     def post_if_open(self, function: Callable[[], object]) -> None:
         """As `post`; nothing happens when the loop is stopped."""
         with contextlib.suppress(AlreadyClosed):
@@ -82,7 +89,7 @@ class LoopThread:
         waiter: Waiter[T] = Waiter(unclaimed)
         tasks: list[asyncio.Task[T]] = []
         try:
-            self.post(lambda: tasks.append(self._start(make(), waiter)))
+            self.post(lambda: tasks.append(self.start(make(), waiter)))
             return waiter.wait()
         except BaseException:
             waiter.abandon()
@@ -152,7 +159,8 @@ class LoopThread:
         self._drain()
         self._loop.call_soon(self._loop.stop)
 
-    def _start(self, coroutine: Coroutine[Any, Any, T], waiter: Waiter[T]) -> asyncio.Task[T]:
+    def start(self, coroutine: Coroutine[Any, Any, T], waiter: Waiter[T]) -> asyncio.Task[T]:
+        """On the loop: a task whose outcome is the waiter's."""
         task = self._loop.create_task(coroutine)
         task.add_done_callback(lambda done: _settle(waiter, done.result))
         return task

@@ -17,6 +17,7 @@ from vela.message import MessageId
 if TYPE_CHECKING:
     from vela.aio.daemon_thread import DaemonThread
     from vela.blocking.loop_thread import LoopThread
+    from vela.core.producer_statistics import ProducerStatistics
 
 __all__ = ["Producer"]
 
@@ -59,6 +60,10 @@ class Producer(Facade[AioProducer]):
     def is_connected(self) -> bool:
         """Whether what is sent now leaves at once; otherwise it waits for the connection to come back."""
         return self.aio.is_connected()
+
+    def statistics(self) -> ProducerStatistics:
+        """What it has done so far. Cheap, and allowed at any time."""
+        return self._thread.call(self.aio.statistics)
 
     send = waits(AioProducer.send)
 

@@ -56,14 +56,14 @@ def test_s0_34_an_interrupted_receive_loses_no_message(client: vela.Client, topi
 def test_s0_34_interrupts_at_any_moment_lose_no_message(client: vela.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, batching_enabled=True, max_pending_messages=0)
-    count = 3000
+    count = 20_000
     for number in range(count):
         producer.send_async(b"%d" % number, lambda _, __: None)
     producer.flush()
     is_over = threading.Event()
 
     def interrupt() -> None:
-        while not is_over.wait(0.003):
+        while not is_over.wait(0.001):
             os.kill(os.getpid(), signal.SIGINT)
 
     seen: list[int] = []
