@@ -219,7 +219,7 @@ class AckSide(AckSender):
         """An entry is wholly acked: no timer may bring it back (I22)."""
         if self._unacked is not None:
             self._unacked.remove(position)
-        if self._nacks:
+        if self._nack_timer is not None:  # it runs as long as one waits, and is cheaper to ask
             self._nacks.remove(position)
         if self.letters is not None:
             self.letters.settled(position)
@@ -227,7 +227,7 @@ class AckSide(AckSender):
     def _settled_through(self, position: Position) -> None:
         if self._unacked is not None:
             self._unacked.remove_through(position)
-        if self._nacks:
+        if self._nack_timer is not None:
             self._nacks.remove_through(position)
         if self.letters is not None:
             self.letters.settled_through(position)

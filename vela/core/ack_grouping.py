@@ -93,7 +93,8 @@ class AckGrouping:
             self._batches.close(position)
             self._partly.discard(position)
         self._whole.add(position)
-        self._count()
+        if len(self._whole) + len(self._partly) >= self._max_ids:
+            self.is_full = True
         return True
 
     def add_cumulative(
