@@ -66,26 +66,36 @@ def test_s1_4_deliver_at_and_deliver_after_hold_on_shared_and_not_on_exclusive(c
 
 def test_i15_a_delayed_message_outlives_kill_9_of_the_broker() -> None:
     with started_vela() as vela:
-        client = connected(vela)
-        topic = "delayed-over-death"
-        shared = subscribed(client, topic, pulsar.ConsumerType.Shared)
-        exclusive = subscribed(client, topic, pulsar.ConsumerType.Exclusive)
-        producer = client.create_producer(topic)
-        due_ms = now_ms() + 9000
-        producer.send(b"later", deliver_at=due_ms)
-        message = exclusive.receive(RECEIVE_MS)
-        exclusive.acknowledge_cumulative(message)
-        vela.kill("broker")
-        wait_until(lambda: ready(vela), "the broker to be back", timeout_s=30)
-        producer.send(b"now")
-        assert exclusive.receive(RECEIVE_MS).data() in (b"later", b"now")  # that ack may have been lost
-        first = shared.receive(RECEIVE_MS)
-        assert (first.data(), now_ms() < due_ms) == (b"now", True), "the restart came too late for this test"
-        shared.acknowledge(first)
-        second = shared.receive(RECEIVE_MS)
-        assert (second.data(), now_ms() >= due_ms) == (b"later", True)
-        shared.acknowledge(second)
+        # A busy machine may need longer for the restart than the message waits: then it waits longer.
+        assert any(outlives_kill_9(vela, delay_ms) for delay_ms in (9_000, 45_000))
+
+
+def outlives_kill_9(vela: VelaProcess, delay_ms: int) -> bool:
+    """False when the message was due before the broker was back."""
+    client = connected(vela)
+    topic = f"delayed-over-death-{delay_ms}"
+    shared = subscribed(client, topic, pulsar.ConsumerType.Shared)
+    exclusive = subscribed(client, topic, pulsar.ConsumerType.Exclusive)
+    producer = client.create_producer(topic)
+    due_ms = now_ms() + delay_ms
+    producer.send(b"later", deliver_at=due_ms)
+    message = exclusive.receive(RECEIVE_MS)
+    exclusive.acknowledge_cumulative(message)
+    vela.kill("broker")
+    wait_until(lambda: ready(vela), "the broker to be back", timeout_s=60)
+    producer.send(b"now")
+    assert exclusive.receive(RECEIVE_MS).data() in (b"later", b"now")  # that ack may have been lost
+    first = shared.receive(RECEIVE_MS)
+    if now_ms() >= due_ms:
         client.close()
+        return False
+    assert first.data() == b"now"
+    shared.acknowledge(first)
+    second = shared.receive(delay_ms + RECEIVE_MS)
+    assert (second.data(), now_ms() >= due_ms) == (b"later", True)
+    shared.acknowledge(second)
+    client.close()
+    return True
 
 
 def ready(vela: VelaProcess) -> bool:
