@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         UnsupportedVersionError,
         VelaError,
     )
+    from vela.loggers import ConsoleLogger, FileLogger, LoggerLevel
     from vela.message import Message, MessageId
     from vela.options import (
         BatchingType,
@@ -119,6 +120,7 @@ __all__ = [
     "Client",
     "CompressionType",
     "ConnectError",
+    "ConsoleLogger",
     "Consumer",
     "ConsumerAssignError",
     "ConsumerBatchReceivePolicy",
@@ -137,6 +139,7 @@ __all__ = [
     "EncryptionKey",
     "EncryptionKeyInfo",
     "ErrorGettingAuthenticationData",
+    "FileLogger",
     "FileOffsets",
     "HandshakeError",
     "HashingScheme",
@@ -149,6 +152,7 @@ __all__ = [
     "InvalidTxnStatusError",
     "InvalidUrl",
     "KeySharedMode",
+    "LoggerLevel",
     "LookupError",
     "MemoryBufferIsFull",
     "MemoryOffsets",
@@ -204,6 +208,9 @@ _ELSEWHERE: Final = {
     "PullLimits": "vela.core.pull_loop",
     "PulledMessage": "vela.pull_message",
     "Client": "vela.blocking.client",
+    "ConsoleLogger": "vela.loggers",
+    "FileLogger": "vela.loggers",
+    "LoggerLevel": "vela.loggers",
     "Consumer": "vela.blocking.consumer",
     "Producer": "vela.blocking.producer",
     "Reader": "vela.blocking.reader",

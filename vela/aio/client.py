@@ -34,6 +34,7 @@ from vela.core.producer_options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name, partition_name
 from vela.errors import AlreadyClosed, InvalidConfiguration
+from vela.loggers import ConsoleLogger, FileLogger, logger_of
 from vela.message import MessageId
 from vela.options import (
     BatchingType,
@@ -92,7 +93,7 @@ class Client:
         tls_trust_certs_file_path: str | None = None,
         tls_allow_insecure_connection: bool = False,
         tls_validate_hostname: bool = False,
-        logger: logging.Logger | None = None,
+        logger: logging.Logger | ConsoleLogger | FileLogger | None = None,
         connection_timeout_ms: int = 10000,
         listener_name: str | None = None,
         tls_private_key_file_path: str | None = None,
@@ -164,7 +165,7 @@ class Client:
             max_backoff_ms=max_backoff_ms,
         )
         """How it connects."""
-        self.logger = logger or logging.getLogger("vela")
+        self.logger = logger_of(logger)
         """Where statistics are logged."""
         self.memory = MemoryLimit(memory_limit_bytes)
         """What its consumers hold."""

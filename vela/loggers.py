@@ -1,0 +1,70 @@
+"""Where a client's log goes, said as Apache's Python client has it. `logging` alone does the same."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import sys
+from typing import Final
+
+__all__ = ["ConsoleLogger", "FileLogger", "LoggerLevel", "logger_of"]
+
+_NAME: Final = "vela"
+_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+class LoggerLevel(enum.IntEnum):
+    """From which level on something is written."""
+
+    Debug = 0
+    Info = 1
+    Warn = 2
+    Error = 3
+
+
+_LEVELS: Final = {
+    LoggerLevel.Debug: logging.DEBUG,
+    LoggerLevel.Info: logging.INFO,
+    LoggerLevel.Warn: logging.WARNING,
+    LoggerLevel.Error: logging.ERROR,
+}
+
+
+class ConsoleLogger:
+    """Writes the logger `vela`, and so that of every client of the process, to the standard output."""
+
+    def __init__(self, log_level: LoggerLevel = LoggerLevel.Info) -> None:
+        self.log_level = log_level
+
+    def handler(self) -> logging.Handler:
+        """What writes it."""
+        return logging.StreamHandler(sys.stdout)
+
+
+class FileLogger:
+    """Writes the logger `vela`, and so that of every client of the process, to a file, at its end."""
+
+    def __init__(self, log_level: LoggerLevel, log_file: str) -> None:
+        self.log_level = log_level
+        self.log_file = log_file
+
+    def handler(self) -> logging.Handler:
+        """What writes it. Raises OSError for a file that cannot be opened."""
+        return logging.FileHandler(self.log_file, encoding="utf-8")
+
+
+def logger_of(given: logging.Logger | ConsoleLogger | FileLogger | None) -> logging.Logger:
+    """The logger of a client. Given twice, the later ConsoleLogger or FileLogger takes the place of the earlier."""
+    if isinstance(given, logging.Logger):
+        return given
+    logger = logging.getLogger(_NAME)
+    if given is not None:
+        handler = given.handler()
+        handler.set_name(_NAME)
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        for former in [each for each in logger.handlers if each.get_name() == _NAME]:
+            logger.removeHandler(former)
+            former.close()
+        logger.addHandler(handler)
+        logger.setLevel(_LEVELS[given.log_level])
+    return logger
