@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["emit", "facts", "print_rich", "printable", "rich_console", "table", "toned"]
 
 _TONES: Final = {"good": "green", "calm": "", "warn": "yellow", "bad": "red"}
+_GAP: Final = 2  # blanks between columns
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -57,18 +59,44 @@ def print_rich(*what: RenderableType) -> None:
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> Table:
-    """A plain table; columns named in `right` hold numbers. A cell is text, or rich's Text."""
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Sequence[str] = (),
+    spare: Sequence[str] = (),
+) -> Table:
+    """A plain table; columns named in `right` hold numbers. A cell is text, or rich's Text.
+
+    On a terminal that is too narrow the columns named in `spare` are left out, the first one first.
+    """
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        is_number = column in right
-        made.add_column(column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(printable(str(cell))) for cell in row))
+    texts = [[cell if isinstance(cell, Text) else Text(printable(str(cell))) for cell in row] for row in rows]
+    widths = [max([len(name), *(row[at].cell_len for row in texts)]) for at, name in enumerate(columns)]
+    shown = _fitting(columns, widths, spare)
+    made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for at in shown:
+        is_number = columns[at] in right
+        made.add_column(
+            columns[at], justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
+        )
+    for row in texts:
+        made.add_row(*(row[at] for at in shown))
     return made
+
+
+def _fitting(columns: Sequence[str], widths: Sequence[int], spare: Sequence[str]) -> list[int]:
+    """Which columns have room, in order."""
+    shown = list(range(len(columns)))
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns
+        for name in (each for each in spare if each in columns):
+            if sum(widths[at] + _GAP for at in shown) - _GAP <= room:
+                break
+            shown.remove(columns.index(name))
+    return shown
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
@@ -76,7 +104,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
     made.add_column(style="dim", no_wrap=True)
     made.add_column(overflow="fold")
     for name, value in pairs:

@@ -30,6 +30,19 @@ _SUBSCRIPTIONS = (
     "redelivered", "to go", "changed",
 )  # fmt: skip
 
+_SPARE = (
+    "changed",
+    "redelivered",
+    "permits",
+    "last publish",
+    "stored",
+    "to go",
+    "worst",
+    "subs",
+    "out",
+    "oldest",
+)
+
 
 @click.command()
 @click.argument("topic", type=TOPIC, required=False)
@@ -116,7 +129,7 @@ def _everything(read: dict[str, Any]) -> RenderableType:
     totals, page = read["totals"], read["topics"]
     rows = page["topics"]
     right = ("parts", "backlog", "in", "acked", "subs", "consumers", "stored")
-    shown = table(_TOPICS, [topic_cells(row) for row in rows], right=right)
+    shown = table(_TOPICS, [topic_cells(row) for row in rows], right=right, spare=_SPARE)
     more = "there are more topics: --limit shows up to 500" if page["next_after"] else ""
     return Group(*_head(totals), "", shown if rows else "no topic", more)
 
@@ -155,7 +168,7 @@ def _subscriptions(read: dict[str, Any]) -> RenderableType:
         "to go",
         "changed",
     )
-    shown = table(_SUBSCRIPTIONS, [_cells(row) for row in rows], right=right)
+    shown = table(_SUBSCRIPTIONS, [_cells(row) for row in rows], right=right, spare=_SPARE)
     return Group(topic_words(read["topic"]), "", shown if rows else "no subscription")
 
 

@@ -20,6 +20,7 @@ from vela.cli.subscription_act import Act, subscription_act
 __all__ = ["TYPES", "subscriptions"]
 
 _NUMBERS = ("backlog", "oldest", "consumers", "unacked", "permits", "out", "acked")
+_SPARE = ("permits", "out", "oldest", "mark-delete", "type")
 TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")
 
 
@@ -44,7 +45,14 @@ def list_subscriptions(topic: str) -> None:
         return
     is_partitioned = any(row["topic"] != topic for row in rows)
     columns = ["subscription", *(["partition"] if is_partitioned else []), "type", *_NUMBERS, "mark-delete"]
-    print_rich(table(columns, [_cells(row, is_partitioned) for row in rows], right=("partition", *_NUMBERS)))
+    print_rich(
+        table(
+            columns,
+            [_cells(row, is_partitioned) for row in rows],
+            right=("partition", *_NUMBERS),
+            spare=_SPARE,
+        )
+    )
 
 
 def _cells(row: dict[str, Any], is_partitioned: bool) -> list[str]:

@@ -32,6 +32,8 @@ _COLUMNS = (
 )
 _NUMBERS = ("partitions", "backlog", "in", "acked", "subscriptions", "consumers", "stored")
 
+_SPARE = ("last publish", "stored", "worst", "subscriptions", "partitions", "consumers")
+
 
 @click.group(cls=OrderedGroup)
 def topics() -> None:
@@ -64,7 +66,7 @@ def list_topics(search: str, namespace: str, with_backlog: bool, sort: str, limi
         for row in shown:
             emit(row)
     elif shown:
-        print_rich(table(_COLUMNS, [topic_cells(row) for row in shown], right=_NUMBERS))
+        print_rich(table(_COLUMNS, [topic_cells(row) for row in shown], right=_NUMBERS, spare=_SPARE))
     else:
         say("no topic fits" if search or namespace or with_backlog else "there is no topic yet")
     if len(rows) > len(shown):

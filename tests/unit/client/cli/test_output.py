@@ -1,0 +1,43 @@
+"""Tables fit the terminal; what is piped has every column."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from vela.cli.output import printable, table
+
+COLUMNS = ("topic", "backlog", "stored", "last")
+ROWS = [("orders", "1", "2 kB", "3 s"), ("a-longer-name", "1,000", "2 kB", "30 min")]
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, width: int | None) -> list[str]:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: width is not None, raising=False)
+    monkeypatch.setattr(
+        "vela.cli.output.shutil.get_terminal_size", lambda: os.terminal_size((width or 0, 20))
+    )
+    made = table(COLUMNS, ROWS, right=("backlog",), spare=("last", "unknown", "stored"))
+    return [str(column.header) for column in made.columns]
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (None, ["topic", "backlog", "stored", "last"]),
+        (38, ["topic", "backlog", "stored", "last"]),
+        (37, ["topic", "backlog", "stored"]),
+        (30, ["topic", "backlog", "stored"]),
+        (29, ["topic", "backlog"]),
+        (10, ["topic", "backlog"]),
+    ],
+)
+def test_spare_columns_go_first(
+    width: int | None, columns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shown(monkeypatch, width) == columns
+
+
+def test_control_characters_are_written_and_not_obeyed() -> None:
+    assert printable("a\x1b[31m\tb\r\n\x9b") == "a\\x1b[31m\tb\\x0d\n\\x9b"
