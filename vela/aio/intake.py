@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from vela.core.chunk_assembly import Chunk, ChunkAssembler, ChunkOutcome
 from vela.core.entry_opening import Damaged, OpenedEntry, Undecryptable, entry_cost, join_chunks, open_entry
-from vela.encryption.context import EncryptionContext, EncryptionKey
+from vela.encryption.context import EncryptionContext, context_of
 from vela.message import Message, MessageId, ReceivedEntry
-from vela.options import CompressionType, ConsumerCryptoFailureAction
+from vela.options import ConsumerCryptoFailureAction
 from vela.wire.binary.enums import ValidationError
 from vela.wire.entry.batches import Message as Body
 from vela.wire.entry.decoding import single_message
 from vela.wire.errors import MetadataCorrupt
-from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
 if TYPE_CHECKING:
     from vela.aio.ack_side import AckSide
@@ -37,7 +36,6 @@ log = logging.getLogger(__name__)
 _SETTLES_DISCARDS: Final = "Vela"
 """How the version begins of a broker that grants the rest of a discarded batch by itself: to make up for clients that
 give back one permit whatever the batch had cost."""
-_CODECS: Final = frozenset(CompressionType)
 _MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # of a message in chunks, decompressed
 
 
@@ -131,7 +129,7 @@ class Intake:
         if acked:  # here, before the broker heard of it (S4.14)
             bodies = [body for body in bodies if not acked >> max(body.batch_index, 0) & 1]
         metadata = opened.metadata
-        context = _encryption_context(metadata, failed=False) if len(metadata.encryption_keys) else None
+        context = context_of(metadata, failed=False) if len(metadata.encryption_keys) else None
         self._show(reply, bodies, batch_size, opened.charged, context)
 
     def _show(
@@ -222,7 +220,7 @@ class Intake:
             return
         message = Message(body, entry)
         if action is ConsumerCryptoFailureAction.CONSUME:
-            entry.encryption = _encryption_context(error.metadata, failed=True)
+            entry.encryption = context_of(error.metadata, failed=True)
             self._owner.give_back(error.charged - 1)
             self._owner.counters.messages_delivered += 1
             self._owner.show([message], False)
@@ -313,23 +311,3 @@ def _bits(bodies: list[Body]) -> int:
     for body in bodies:
         bits |= 1 << body.batch_index
     return bits
-
-
-def _encryption_context(metadata: MessageMetadata, *, failed: bool) -> EncryptionContext:
-    codec = metadata.compression
-    return EncryptionContext(
-        keys=tuple(
-            EncryptionKey(
-                key=key.key,
-                value=key.value,
-                metadata={pair.key: pair.value for pair in key.metadata},
-            )
-            for key in metadata.encryption_keys
-        ),
-        param=metadata.encryption_param,
-        algorithm=metadata.encryption_algo,
-        compression=CompressionType(codec) if codec in _CODECS else CompressionType.NONE,
-        uncompressed_bytes=metadata.uncompressed_size,
-        batch_size=metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else -1,
-        failed=failed,
-    )

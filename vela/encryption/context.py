@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from vela.options import CompressionType
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
 __all__ = ["EncryptionContext", "EncryptionKey", "context_of"]
+
+_CODECS: Final = frozenset(int(codec) for codec in CompressionType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,6 @@ def context_of(metadata: MessageMetadata, *, failed: bool) -> EncryptionContext 
     """Of an entry's metadata; None when its payload was not encrypted."""
     if not metadata.encryption_keys:
         return None
-    known = {int(codec) for codec in CompressionType}
     return EncryptionContext(
         keys=tuple(
             EncryptionKey(
@@ -100,7 +102,7 @@ def context_of(metadata: MessageMetadata, *, failed: bool) -> EncryptionContext 
         ),
         param=metadata.encryption_param,
         algorithm=metadata.encryption_algo,
-        compression=CompressionType(metadata.compression if metadata.compression in known else 0),
+        compression=CompressionType(metadata.compression if metadata.compression in _CODECS else 0),
         uncompressed_bytes=metadata.uncompressed_size,
         batch_size=metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else -1,
         failed=failed,
