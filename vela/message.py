@@ -26,7 +26,6 @@ class ReceivedEntry:
     """What the messages of one delivered entry share. Made by consumers, once an entry; not part of the public API."""
 
     __slots__ = (
-        "batch_acks",
         "batch_size",
         "chunks",
         "encryption",
@@ -47,7 +46,6 @@ class ReceivedEntry:
     redelivery_count: int  # how often the broker had delivered it before
     batch_size: int  # messages in the batch, 0 = not a batch
     schema: Schema[Any] | None  # what decodes the values, None = bytes
-    batch_acks: Any  # of a batch: which of its messages are acknowledged; kept by the ack side
     chunks: tuple[MessageId, ...]  # of a message that came in pieces: where each lies, in order
     encryption: EncryptionContext | None  # None: the payload was not encrypted
     generation: (
@@ -74,7 +72,6 @@ class ReceivedEntry:
         self.batch_size = batch_size
         self.schema = schema
         self.receiver = receiver
-        self.batch_acks = None
         self.chunks = ()
         self.encryption = None
         self.generation = 0
