@@ -20,7 +20,6 @@ from broker.core.errors import BrokerError, PersistenceFailed, SubscriptionBusy,
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
 from broker.service.connections import first_line, repeat_until_done
-from broker.service.reader_return import await_return
 from broker.storage import acts as store
 from broker.storage import cursors as cursor_store
 from broker.storage.connection import Connection
@@ -95,7 +94,6 @@ class CursorMove:
                 consumer.closed_by_broker("the subscription was moved by a seek of its own")
                 subscription.remove_consumer(consumer)
             if not subscription.is_durable:
-                await_return(subscription)
                 await self.with_index(lambda: subscription.cursor.reset_to(position, remaining))
                 subscription.after_move()
                 asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
