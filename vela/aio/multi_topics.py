@@ -369,12 +369,15 @@ class MultiTopicsConsumer(Consumer):
 
     def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
         """See `Inbox`."""
-        return self.queue.remove_where(
+        removed = self.queue.remove_where(
             lambda message: (
                 message.entry.receiver is consumer
                 and (positions is None or (message.entry.ledger_id, message.entry.entry_id) in positions)
             )
         )
+        if self._listener is not None:
+            self._listener.wake()
+        return removed
 
     def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
         """See `Inbox`. The others go on; when none is left, receives are told."""

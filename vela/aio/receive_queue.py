@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
@@ -211,8 +212,11 @@ class ReceiveQueue:
 
     def clear(self) -> list[Message]:
         """Forget what nobody took; the messages that were."""
-        messages = list(self.messages)
-        self.messages.clear()
+        # One by one: the thread of a listener may take from the queue meanwhile, and each goes to one of the two.
+        messages: list[Message] = []
+        with contextlib.suppress(IndexError):
+            while True:
+                messages.append(self.messages.popleft())
         return messages
 
     def remove(self, positions: Collection[Position]) -> list[Message]:
@@ -222,13 +226,10 @@ class ReceiveQueue:
         )
 
     def remove_where(self, is_unwanted: Callable[[Message], bool]) -> list[Message]:
-        """Forget these messages; those they were."""
-        removed = [message for message in self.messages if is_unwanted(message)]
-        if removed:
-            kept = [message for message in self.messages if not is_unwanted(message)]
-            self.messages.clear()
-            self.messages.extend(kept)
-        return removed
+        """Forget these messages; those they were. A listener has to be woken afterwards: it may have found nothing."""
+        messages = self.clear()
+        self.messages.extend([message for message in messages if not is_unwanted(message)])
+        return [message for message in messages if is_unwanted(message)]
 
     def end(self, error: VelaError) -> None:
         """Nothing comes any more: whoever waits, and whoever will, is told why. What is in the queue is dropped."""

@@ -349,8 +349,7 @@ class TopicConsumer(Consumer):
         generation = self._intake.generation
         self.acks.flush()
         self._is_seeking = True
-        self._held += self.queue.messages
-        self.queue.clear()
+        self._held += self.queue.clear()
         try:
             await link.request(
                 lambda request_id: seek_command(self.consumer_id, target, request_id=request_id),
@@ -652,6 +651,8 @@ class TopicConsumer(Consumer):
         wanted = set(positions)
         inbox = self._inbox
         removed = self.queue.remove(wanted) if inbox is None else inbox.drop(self, wanted)
+        if self._listener is not None:
+            self._listener.wake()
         self._forget(removed)
         self._dropped(len(removed))
 

@@ -1,0 +1,56 @@
+"""The queue of a consumer while a listener's thread takes from it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from vela.aio.receive_queue import ReceiveQueue
+from vela.message import Message, ReceivedEntry
+
+MESSAGES = 20_000
+
+
+def message(entry_id: int) -> Message:
+    body: Any = None
+    return Message(body, ReceivedEntry("t", 1, entry_id))
+
+
+@pytest.fixture
+def quick_switches() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("quick_switches")
+async def test_what_is_removed_is_not_taken_and_the_rest_is_taken_once_in_order() -> None:
+    queue = ReceiveQueue(lambda _: None, lambda _: True)
+    queue.put([message(number) for number in range(MESSAGES)])
+    taken: list[int] = []
+    ended = threading.Event()
+
+    def take() -> None:
+        while not (ended.is_set() and not queue.messages):
+            try:
+                taken.append(queue.messages.popleft().entry.entry_id)
+            except IndexError:
+                continue
+
+    listener = threading.Thread(target=take)
+    listener.start()
+    removed: list[int] = []
+    while queue.messages:
+        removed += [
+            each.entry.entry_id for each in queue.remove_where(lambda each: each.entry.entry_id % 7 == 0)
+        ]
+    ended.set()
+    listener.join(20)
+    assert taken == sorted(taken)
+    assert sorted(taken + removed) == list(range(MESSAGES))
