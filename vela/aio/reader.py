@@ -113,4 +113,18 @@ async def open_reader(
     )
     reader = Reader(consumer)
     await consumer.open()
+    if options.start_message_id == MessageId.latest and options.start_message_id_inclusive:
+        try:
+            await _to_the_newest(consumer)
+        except BaseException:
+            await consumer.close()
+            raise
     return reader
+
+
+async def _to_the_newest(consumer: MultiTopicsConsumer | TopicConsumer) -> None:
+    """Latest, inclusive, is the newest message that is there: only the broker knows which (protocol 4)."""
+    for each in consumer.consumers() if isinstance(consumer, MultiTopicsConsumer) else [consumer]:
+        newest = await each.get_last_message_id()
+        if newest.entry_id() >= 0:
+            await each.seek(newest)

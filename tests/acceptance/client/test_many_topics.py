@@ -151,6 +151,10 @@ async def test_a_reader_reads_from_either_end_and_from_a_message(client: Client,
     async with await client.create_reader(topic, ids[4], start_message_id_inclusive=True) as reader:
         assert await reader.has_message_available()
         assert (await reader.read_next(20_000)).data() == b"m4"
+    async with await client.create_reader(topic, MessageId.latest, start_message_id_inclusive=True) as reader:
+        assert await reader.has_message_available()
+        assert (await reader.read_next(20_000)).data() == b"m4"
+        assert not await reader.has_message_available()
     async with await client.create_reader(topic, MessageId.latest) as reader:
         assert not await reader.has_message_available()
         await publish(client, topic, b"later")
