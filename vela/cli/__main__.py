@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+from typing import NoReturn
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
+    if sys.stdout is None:
+        _fail("standard output is closed")
     try:
         from vela.cli.root import cli
 
         cli(prog_name="vela")
     except KeyboardInterrupt:  # while modules are still being imported
         sys.exit(130)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror or error}")
+    except Exception as error:
+        _fail(f"{type(error).__name__}: {error}")
+
+
+def _fail(text: str) -> NoReturn:
+    """One line on standard error, JSON with `--json`, and exit code 1."""
+    sentence = " ".join(text.split())
+    if "--json" in sys.argv[1:]:
+        sentence = json.dumps({"error": sentence, "code": "Failed", "exit_code": 1})
+    else:
+        sentence = f"vela: {sentence}"
+    sys.stderr.write(f"{sentence}\n")
+    if sys.stdout is not None:  # Python flushes once more at its end, and would complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(1)
 
 
 if __name__ == "__main__":

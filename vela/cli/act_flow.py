@@ -15,7 +15,7 @@ from vela.cli.console import Answer, ConsoleApi, console_api
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
 from vela.cli.names import short_name, topic_path
 from vela.cli.numerals import moment
-from vela.cli.options import json_option
+from vela.cli.options import Seconds, json_option
 from vela.cli.output import emit, print_rich, printable, table
 
 __all__ = ["Asked", "Consent", "act_options", "carry_out", "on_every_partition", "settle"]
@@ -52,7 +52,12 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--plan-only", is_flag=True, help="Show the plan and stop.")
     @click.option("--reason", default="", help="Kept in the log of acts.")
     @click.option(
-        "--wait", default=30.0, show_default=True, metavar="SECONDS", help="So long for a broker to answer."
+        "--wait",
+        type=Seconds(min=0),
+        default=30.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="So long for a broker to answer.",
     )
     @json_option
     @wraps(command)
@@ -186,7 +191,7 @@ def _answer(question: str) -> str:
     sys.stdout.flush()
     sys.stderr.write(question)
     sys.stderr.flush()
-    line = sys.stdin.readline()
+    line = sys.stdin.readline() if sys.stdin is not None else ""
     if not line:
         sys.stderr.write("\n")
         raise CliError(

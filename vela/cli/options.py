@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -9,9 +10,19 @@ import click
 
 from vela.cli.errors import remember_json
 
-__all__ = ["json_option"]
+__all__ = ["Seconds", "json_option"]
 
 C = TypeVar("C", bound=Callable[..., Any])
+
+
+class Seconds(click.FloatRange):
+    """A finite number of seconds; click's ranges let nan and inf pass."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is no number of seconds.", param, ctx)
+        return seconds
 
 
 def json_option(command: C) -> C:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from vela.cli.commands.topics import ORDERS, topic_cells, topic_words
 from vela.cli.console import ConsoleApi, console_api
 from vela.cli.errors import as_json_is_asked
 from vela.cli.names import TOPIC, topic_path
 from vela.cli.numerals import ago, count, length, plural, rate, size
-from vela.cli.options import json_option
+from vela.cli.options import Seconds, json_option
 from vela.cli.output import emit, print_rich, table, toned
 
 if TYPE_CHECKING:
@@ -51,11 +52,11 @@ _SPARE = (
 )
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0.2),
+    type=Seconds(min=0.2),
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often.",
+    help="How often; where it is given, --json keeps on in a pipe too.",
 )
 @click.option(
     "--sort", type=click.Choice(ORDERS), default="backlog", show_default=True, help="Order of topics."
@@ -69,6 +70,8 @@ def stats(topic: str | None, once: bool, interval: float, sort: str, search: str
     Without TOPIC the sums over everything and the topics with the largest backlogs; with TOPIC its subscriptions. With
     --json a document each time. Ctrl-C ends it.
     """
+    given = click.get_current_context().get_parameter_source("interval") is ParameterSource.COMMANDLINE
+    is_once = once or not (sys.stdout.isatty() or (given and as_json_is_asked()))
     with console_api() as api:
         if topic is not None:
             look = _Look(api, {"stats": (f"{topic_path(topic)}/stats", {"limit": _MOST_SUBSCRIPTIONS})})
@@ -78,8 +81,8 @@ def stats(topic: str | None, once: bool, interval: float, sort: str, search: str
             look = _Look(api, {"totals": ("stats", {}), "topics": ("topics", query)})
             render = _everything
         if as_json_is_asked():
-            _print_each(look, interval, is_once=once)
-        elif once or not sys.stdout.isatty():
+            _print_each(look, interval, is_once=is_once)
+        elif is_once:
             print_rich(render(look.read()))
         else:
             _keep_showing(look, render, interval)

@@ -99,7 +99,7 @@ def test_stats_once(vela: Vela, console: FakeConsole) -> None:
     assert "1 topic: in 2.5/s" in shown
     assert "2 acts wait for a broker" in shown
     assert "there are more topics" in shown
-    document = json.loads(vela("stats --once --json").stdout)
+    document = json.loads(vela("stats --json").stdout)  # no terminal: once
     assert (document["totals"]["backlog_messages"], len(document["topics"]["topics"])) == (7, 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -51,3 +52,45 @@ def test_a_completion_script_is_printed(shell: str, vela: Vela, console: FakeCon
         True,
         True,
     )
+
+
+@pytest.mark.parametrize("seconds", ["-5", "nan", "inf"])
+def test_a_wait_that_is_no_time(seconds: str, vela: Vela, console: FakeConsole) -> None:
+    done = vela(f"clear orders billing --yes --wait {seconds}")
+    assert (done.exit_code, console.asked) == (2, [])
+
+
+def test_a_time_out_of_range_is_a_usage_error(vela: Vela, console: FakeConsole) -> None:
+    done = vela("reset orders billing --time 9999999999999999999 --yes")
+    assert (done.exit_code, console.asked) == (2, [])
+    assert "from 1970 to the end of 9999" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("redirection", "says"),
+    [(">&-", "vela: standard output is closed\n"), (">/dev/full", "vela: No space left on device\n")],
+)
+def test_output_that_cannot_be_written_is_one_line(redirection: str, says: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m vela.cli --version {redirection}', sys.executable],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, says)
+
+
+def test_the_last_resort_is_one_line_of_json() -> None:
+    code = (
+        "import sys, vela.cli.root as root\n"
+        "from vela.cli.__main__ import main\n"
+        "sys.argv = ['vela', 'topics', 'list', '--json']\n"
+        "root.cli = lambda **_: {}['two\\nlines']\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert json.loads(done.stderr)["error"].startswith("KeyError: ")

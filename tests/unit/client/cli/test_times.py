@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vela.cli.times import length_ms, moment_ms
+from vela.cli.times import iso, length_ms, moment_ms
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,21 @@ def test_moments() -> None:
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(ValueError, match="milliseconds since 1970"):
         moment_ms(text)
+
+
+@pytest.mark.parametrize("text", ["9999999999999999999", "253402300800000", "1969-12-31T00:00:00+00:00"])
+def test_a_moment_out_of_range(text: str) -> None:
+    with pytest.raises(ValueError, match="from 1970 to the end of 9999"):
+        moment_ms(text)
+
+
+def test_a_length_out_of_range() -> None:
+    with pytest.raises(ValueError, match="too long"):
+        length_ms("9" * 400 + "d")
+
+
+def test_any_number_can_be_shown_as_a_time() -> None:
+    assert iso(1_767_225_600_500) == "2026-01-01 00:00:00.500 UTC"
+    assert iso(253_402_300_799_000) == "9999-12-31 23:59:59.000 UTC"
+    assert iso(9_999_999_999_999_999_999) == "9999999999999999999 ms after 1970"
+    assert iso(-(10**400)).endswith("ms after 1970")
