@@ -100,8 +100,10 @@ class ConsumerOptions:
         if not self.subscription_name:
             raise InvalidConfiguration("a subscription needs a name")
         size = self.receiver_queue_size
-        if size is not None and size < 0:
-            raise InvalidConfiguration(f"receiver_queue_size is 0 or more, not {size}; None = 1000")
+        if size is not None and (not isinstance(size, int) or size < 0):
+            raise InvalidConfiguration(
+                f"receiver_queue_size is a whole number, 0 or more, not {size!r}; None = 1000"
+            )
         for name in (
             "max_total_receiver_queue_size_across_partitions",
             "max_pending_chunked_message",

@@ -47,7 +47,7 @@ class DaemonThread:
         while (function := self._queue.get()) is not None:
             try:
                 function()
-            except Exception:
+            except BaseException:  # SystemExit too: others are called on this thread
                 log.exception("a function of the application failed")
 
 

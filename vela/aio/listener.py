@@ -205,7 +205,7 @@ class ThreadListener:
                 self._calls.post(self._source.taken, message)
                 try:
                     self._function(self._consumer, message)
-                except Exception:
+                except BaseException:  # SystemExit too, or no message would be taken any more
                     log.exception("the message listener failed; the message stays unacknowledged")
             self._thread.submit(self._run)  # after the others on this thread
         except Exception:  # taking a message failed: the next delivery begins anew (S0.31)

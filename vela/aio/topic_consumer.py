@@ -524,21 +524,26 @@ class TopicConsumer(Consumer):
             )
             if self._state.is_over:
                 raise AlreadyClosed(f"the consumer of {self._topic} was closed while it subscribed")
+            if connection.consumers.get(self.consumer_id) is not self:
+                raise ReadError(
+                    f"the broker closed the consumer of {self._topic} as soon as it was subscribed"
+                )
+            self._link = connection
+            self._state = ConsumerState.READY
+            self.acks.attached()
+            self._permit_anew()
         except BaseException as error:
+            self._link = None
+            if self._state is ConsumerState.READY:
+                self._state = ConsumerState.CONNECTING
             connection.consumers.pop(self.consumer_id, None)
-            if isinstance(
-                error, Timeout | asyncio.CancelledError | AlreadyClosed
+            if not isinstance(error, VelaError) or isinstance(
+                error, Timeout | AlreadyClosed
             ):  # the broker has it, or will
                 connection.write(
                     commands.close_consumer(self.consumer_id, request_id=connection.next_request_id())
                 )
             raise
-        if connection.consumers.get(self.consumer_id) is not self:
-            raise ReadError(f"the broker closed the consumer of {self._topic} as soon as it was subscribed")
-        self._link = connection
-        self._state = ConsumerState.READY
-        self.acks.attached()
-        self._permit_anew()
         self._attached.set()
 
     def _permit_anew(self) -> None:

@@ -99,8 +99,13 @@ class LoopThread:
     def run_unless_stopped(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """As `run`; nothing happens when the loop is stopped. For closing things, which is allowed twice."""
         if self._refusal is None:
-            with contextlib.suppress(AlreadyClosed):
+            try:
                 self.run(make)
+            except AlreadyClosed:
+                pass
+            except Interrupted:
+                if self._refusal is None:
+                    raise  # else another thread stopped the loop meanwhile
 
     def stop(self, refusal: str, *, wait_s: float = _STOP_S) -> None:
         """Ends the loop once what was posted is done; tasks that remain are cancelled. May be called twice."""

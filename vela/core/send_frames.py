@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from vela.core.batching import Batch
 from vela.core.chunks import ChunkedSend, split
 from vela.core.outgoing import Outgoing
 from vela.core.pending_sends import NEVER_MS, PendingSend
 from vela.wire.binary import commands
+from vela.wire.binary.frames import FRAME_PADDING_BYTES
 from vela.wire.compression import Compression
 from vela.wire.entry.sealing import Encrypt, MessageMetadata, compress_payload, seal
 
@@ -17,9 +18,13 @@ __all__ = ["PayloadTooLarge", "ProducerIdentity", "SendFrames"]
 
 T = TypeVar("T")
 
+_COMMAND_ROOM_BYTES: Final = 512
+"""What is left of a frame for its command; more than SEND takes, for MESSAGE to a consumer takes more."""
+
 
 class PayloadTooLarge(ValueError):
-    """The payload, compressed if that was asked for, is more than the broker takes in one entry."""
+    """The payload, compressed if that was asked for, is more than the broker takes in one entry; or with its
+    properties and keys more than a frame takes: the broker would close the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +93,9 @@ class SendFrames(Generic[T]):
         """
         metadata = self._message_metadata(message, sequence_id, publish_time_ms)
         payload = compress_payload(metadata, message.payload, self._compression)
-        if len(payload) > self.identity.max_message_bytes:
+        if len(payload) > self.identity.max_message_bytes or (
+            self._chunking and len(payload) + metadata.ByteSize() > self._entry_limit
+        ):
             if not self._chunking:
                 self._check(len(payload), "a message")
             return self._chunks(metadata, payload, message, token, now_ms)
@@ -161,6 +168,11 @@ class SendFrames(Generic[T]):
             metadata.null_value = True
         return metadata
 
+    @property
+    def _entry_limit(self) -> int:
+        """Bytes of an entry that goes into a frame, its command beside it."""
+        return self.identity.max_message_bytes + FRAME_PADDING_BYTES - _COMMAND_ROOM_BYTES
+
     def _check(self, size_bytes: int, what: str) -> None:
         limit = self.identity.max_message_bytes
         if size_bytes > limit:
@@ -182,6 +194,11 @@ class SendFrames(Generic[T]):
         chunked: ChunkedSend | None = None,
     ) -> PendingSend[T]:
         entry = seal(metadata, payload, self._encrypt)
+        if len(entry) > self._entry_limit:
+            raise PayloadTooLarge(
+                f"an entry of {len(entry)} bytes, {len(payload)} of them payload, is above the {self._entry_limit} "
+                "that a frame to the broker takes: make properties and keys smaller"
+            )
         sequence_id = metadata.sequence_id
         frame = commands.send(
             self._producer_id,

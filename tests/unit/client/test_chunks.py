@@ -10,6 +10,7 @@ from vela.core.chunk_assembly import Chunk, ChunkAssembler, ChunkOutcome
 from vela.core.chunks import ChunkingImpossible, split
 from vela.core.outgoing import Outgoing
 from vela.core.send_frames import PayloadTooLarge, ProducerIdentity, SendFrames
+from vela.wire.binary.frames import FRAME_PADDING_BYTES
 from vela.wire.compression import Compression, decompress
 from vela.wire.entry import parse_header
 
@@ -62,6 +63,24 @@ def test_a_message_that_fits_when_compressed_is_not_cut() -> None:
 def test_without_chunking_a_large_message_is_refused_by_name() -> None:
     with pytest.raises(PayloadTooLarge, match=r"5120 bytes.*1000.*chunking_enabled"):
         frames(chunking=False).single(Outgoing(BIG), 1, "t", publish_time_ms=0, now_ms=0)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [Outgoing(b"x" * LIMIT, properties={"k": "x" * 10_000}), Outgoing(b"", key="k" * 20_000)],
+    ids=["properties", "key"],
+)
+def test_properties_and_keys_that_no_frame_takes_are_refused_before_they_are_sent(message: Outgoing) -> None:
+    with pytest.raises(PayloadTooLarge, match="properties and keys"):
+        frames(chunking=False).single(message, 1, "t", publish_time_ms=0, now_ms=0)
+    with pytest.raises(ChunkingImpossible):
+        frames().single(message, 1, "t", publish_time_ms=0, now_ms=0)
+
+
+def test_a_frame_with_the_largest_metadata_is_one_that_a_broker_takes() -> None:
+    message = Outgoing(b"x" * LIMIT, properties={"k": "x" * 9_500})
+    (send,) = frames(chunking=False).single(message, 1, "t", publish_time_ms=0, now_ms=0)
+    assert sum(map(len, send.frame)) <= LIMIT + FRAME_PADDING_BYTES
 
 
 def test_properties_may_leave_no_room_for_a_payload() -> None:

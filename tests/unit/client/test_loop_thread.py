@@ -202,3 +202,30 @@ def test_callbacks_may_stop_their_own_thread() -> None:
 
     callbacks.submit(stop)
     assert done.wait(5)
+
+
+def test_a_callback_that_exits_does_not_end_the_thread(caplog: pytest.LogCaptureFixture) -> None:
+    callbacks, done = DaemonThread("test"), threading.Event()
+    callbacks.submit(lambda: sys.exit(1))
+    callbacks.submit(done.set)
+    assert done.wait(5)
+    assert "SystemExit" in caplog.text
+    callbacks.stop(5)
+
+
+def test_closing_while_another_thread_stops_the_loop_is_no_error(loop_thread: LoopThread) -> None:
+    errors: list[BaseException] = []
+
+    def close() -> None:
+        try:
+            loop_thread.run_unless_stopped(_forever)
+        except BaseException as error:
+            errors.append(error)
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    wait_until(lambda: loop_thread.call(lambda: len(asyncio.all_tasks())) == 1, "the call to wait")
+    loop_thread.stop("closed")
+    closing.join(5)
+    assert not closing.is_alive()
+    assert errors == []

@@ -214,3 +214,15 @@ async def test_the_end_of_the_topic_is_seen_and_the_queue_still_drained(desk: De
     await asyncio.sleep(0)
     assert not waiting.done()
     waiting.cancel()
+
+
+async def test_s0_30_a_listener_on_a_thread_that_exits_stops_nothing(desk: Desk) -> None:
+    seen: list[bytes] = []
+
+    def listen(consumer: Any, message: Any) -> None:
+        seen.append(message.data())
+        raise SystemExit(1)
+
+    await desk.subscribe(message_listener=listen)
+    desk.deliver_each(b"0", b"1")
+    await until(lambda: seen == [b"0", b"1"], "two calls")

@@ -172,6 +172,26 @@ async def test_s0_33_a_refused_subscription_raises_and_leaves_nothing(desk: Desk
     assert all(not link.engine.pending_bytes for link in desk.peer.links)
 
 
+async def test_s0_33_what_fails_once_the_broker_has_the_consumer_takes_it_away_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(consumer: TopicConsumer) -> None:
+        raise TypeError("no number")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicConsumer, "_permit_anew", fail)
+        with pytest.raises(TypeError):
+            await desk.subscribe()
+    await until(lambda: desk.peer.count(events.CloseConsumer) == 1, "CLOSE_CONSUMER")
+    await desk.subscribe()
+
+
+async def test_a_queue_size_that_is_no_whole_number_is_refused(desk: Desk) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"1\.5"):
+        await desk.subscribe(receiver_queue_size=1.5)
+    assert not desk.peer.count(events.Subscribe)
+
+
 async def test_s0_32_with_a_listener_receiving_by_hand_is_refused(desk: Desk) -> None:
     consumer = await desk.subscribe(message_listener=lambda consumer, message: None)
     with pytest.raises(InvalidConfiguration):

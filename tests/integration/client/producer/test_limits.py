@@ -84,3 +84,19 @@ async def test_without_a_receipt_sends_time_out_in_order_and_late_receipts_are_i
     store.on_send = store.accept
     assert (await producer.send(b"next")).entry_id() == 3
     assert len(store.peer.links) == 1
+
+
+async def test_properties_that_no_frame_takes_are_refused_and_the_connection_stays(
+    store: StoringPeer, client: Client
+) -> None:
+    key = "k" * (store.peer.max_message_bytes + 11_000)
+    for options in (ALONE, BATCHED):
+        producer = await client.create_producer("t", **options)
+        before = producer.send_async(b"before")
+        await producer.flush()
+        big = producer.send_async(b"big", partition_key=key)
+        await asyncio.wait([big])
+        after = producer.send_async(b"after")
+        outcomes = await answers([before, big, after])
+        assert kinds(outcomes) == [MessageId, errors.MessageTooBig, MessageId]
+    assert len(store.peer.links) == 1
