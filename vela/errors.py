@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar, Final
 
+from vela.wire import errors as wire_errors
 from vela.wire.binary.enums import ServerError
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Interrupted",
     "InvalidConfiguration",
     "InvalidMessage",
+    "InvalidMessageId",
     "InvalidTopicName",
     "InvalidTxnStatusError",
     "InvalidUrl",
@@ -146,6 +148,10 @@ class InvalidConfiguration(VelaError, ValueError):
     """An argument, or a combination of arguments, that cannot work; or a call that the way of consuming excludes."""
 
     code = Result.InvalidConfiguration
+
+
+class InvalidMessageId(InvalidConfiguration, wire_errors.InvalidMessageId):
+    """Bytes that are not a message id."""
 
 
 class Timeout(VelaError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from google.protobuf.message import DecodeError
 
-from vela.wire.errors import InvalidMessageId
+from vela.errors import InvalidMessageId
 from vela.wire.pb.vela_pulsar_pb2 import MessageIdData
 
 if TYPE_CHECKING:
@@ -174,11 +174,11 @@ class MessageId:
     def deserialize(message_id_bytes: bytes, topic: str | None = None) -> MessageId:
         """What `serialize`, here or in Apache's clients, wrote. `topic` is wanted by consumers of several topics.
 
-        Raises ValueError for other bytes.
+        Raises InvalidMessageId, a ValueError, for other bytes.
         """
         try:
             data = MessageIdData.FromString(message_id_bytes)
-        except DecodeError:
+        except (DecodeError, TypeError):
             raise InvalidMessageId("not a message id: these bytes are not protobuf") from None
         if not data.IsInitialized():
             raise InvalidMessageId("not a message id: ledger or entry is missing")

@@ -7,7 +7,7 @@ receipts are on: the rest of the work is done once for each group.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from vela.core.ack_grouping import AckGrouping, NoAckGrouping, PendingAcks
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vela.core.batch_acks import Position
     from vela.wire.binary.enums import ValidationError
 
-__all__ = ["DONE", "AckSender", "id_of"]
+__all__ = ["DONE", "AckSender", "id_of", "no_message"]
 
 _CHUNK: Final = (
     1000  # ids of one command: after a time without a link there may be many, each with an ack set
@@ -166,6 +166,8 @@ class AckSender:
 
     def _add_all(self, message: Message | MessageId | Sequence[Message | MessageId]) -> None:
         messages = [message] if isinstance(message, Message | MessageId) else message
+        if not isinstance(messages, Iterable):
+            raise no_message(messages)
         for each in messages:
             found = id_of(each)
             entry = found.received()
@@ -282,8 +284,17 @@ class AckSender:
 
 
 def id_of(message: Message | MessageId) -> MessageId:
-    """Where a message lies."""
-    return message if isinstance(message, MessageId) else message.message_id()
+    """Where a message lies. Raises InvalidConfiguration for anything else."""
+    if isinstance(message, MessageId):
+        return message
+    if isinstance(message, Message):
+        return message.message_id()
+    raise no_message(message)
+
+
+def no_message(given: object) -> InvalidConfiguration:
+    """What is raised where something else than a message is to be acknowledged."""
+    return InvalidConfiguration(f"pass a message that was received or its MessageId, not {given!r}")
 
 
 def _settle(answer: asyncio.Future[None], error: BaseException | None = None) -> None:

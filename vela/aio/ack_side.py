@@ -77,8 +77,8 @@ class AckSide(AckSender):
         """
         self._require_open()
         self._warns_of_timeouts = False
-        entry = message.entry if isinstance(message, Message) else message.received()
         found = id_of(message)
+        entry = message.entry if isinstance(message, Message) else found.received()
         positions = [(found.ledger_id(), found.entry_id())]
         if entry is not None and entry.chunks:
             positions = [(chunk.ledger_id(), chunk.entry_id()) for chunk in entry.chunks]

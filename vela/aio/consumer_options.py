@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from vela.core.argument_checks import require_callable, require_choice, require_strings
 from vela.core.negative_acks import NegativeAckTimer
 from vela.errors import InvalidConfiguration
 from vela.message import Message, MessageId
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_RECEIVER_QUEUE_SIZE", "ConsumerEvents", "ConsumerOptions", "MessageListener"]
 
 DEFAULT_RECEIVER_QUEUE_SIZE: Final = 1000
+
+_CHOICES: Final = {
+    "consumer_type": ConsumerType,
+    "initial_position": InitialPosition,
+    "regex_subscription_mode": RegexSubscriptionMode,
+    "crypto_failure_action": ConsumerCryptoFailureAction,
+}
 
 MessageListener = Callable[[Any, Message], Awaitable[None] | None]
 """Called with the consumer and a message. A coroutine function runs on the event loop, any other on a thread."""
@@ -97,8 +105,15 @@ class ConsumerOptions:
 
     def __post_init__(self) -> None:
         """Raises InvalidConfiguration."""
-        if not self.subscription_name:
-            raise InvalidConfiguration("a subscription needs a name")
+        if not isinstance(self.subscription_name, str) or not self.subscription_name:
+            raise InvalidConfiguration(
+                f"a subscription needs a name, a string that is not empty, not {self.subscription_name!r}"
+            )
+        for name, choices in _CHOICES.items():
+            require_choice(name, getattr(self, name), choices)
+        require_callable("message_listener", self.message_listener)
+        require_strings("properties", self.properties)
+        require_strings("subscription_properties", self.subscription_properties)
         size = self.receiver_queue_size
         if size is not None and (not isinstance(size, int) or size < 0):
             raise InvalidConfiguration(

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from vela.aio.ack_sender import id_of, no_message
 from vela.aio.consumer import Consumer
 from vela.aio.consumer_warnings import PrefetchWatch
 from vela.aio.listener import start_listener
@@ -169,7 +170,7 @@ class MultiTopicsConsumer(Consumer):
 
     def _of(self, message: Message | MessageId) -> TopicConsumer:
         """The consumer that a message came to. Raises InvalidConfiguration when an id does not say."""
-        entry = message.entry if isinstance(message, Message) else message.received()
+        entry = message.entry if isinstance(message, Message) else id_of(message).received()
         if entry is not None and isinstance(entry.receiver, TopicConsumer):
             return entry.receiver
         message_id = message.message_id() if isinstance(message, Message) else message
@@ -247,6 +248,8 @@ class MultiTopicsConsumer(Consumer):
         if isinstance(message, Message | MessageId):
             return self._of(message).acknowledge(message, properties)
         lists: dict[TopicConsumer, list[Message | MessageId]] = {}
+        if not isinstance(message, Iterable):
+            raise no_message(message)
         for each in message:
             lists.setdefault(self._of(each), []).append(each)
         answers = [consumer.acknowledge(own, properties) for consumer, own in lists.items()]

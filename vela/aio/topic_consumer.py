@@ -343,6 +343,8 @@ class TopicConsumer(Consumer):
         target: MessageId | int = position(self._topic) if callable(position) else position
         if isinstance(target, bool) or not isinstance(target, int | MessageId):
             raise InvalidConfiguration(f"seek takes a message id or milliseconds, not {target!r}")
+        if isinstance(target, int) and not 0 <= target < 1 << 63:
+            raise InvalidConfiguration(f"seek takes milliseconds since 1970, not {target}")
         if self._is_seeking:
             raise InvalidConfiguration("a seek is under way: wait for it")
         link = self._require_link()

@@ -24,6 +24,7 @@ from vela.blocking.loop_thread import LoopThread
 from vela.blocking.producer import Producer
 from vela.blocking.reader import Reader
 from vela.blocking.table_view import TableView
+from vela.core.argument_checks import require_callable
 from vela.errors import InvalidConfiguration
 from vela.message import Message
 
@@ -166,6 +167,7 @@ def _listening(listener: Callable[[Any, Message], object] | None, made: Future[R
     """Calls the application's listener with what it was made for, once there is such a thing."""
     if listener is None:
         return None
+    require_callable("a listener", listener)
     if inspect.iscoroutinefunction(listener):
         raise InvalidConfiguration("a listener that is a coroutine function needs vela.aio")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from vela.aio.producer import Producer as AioProducer
 from vela.blocking.facade import Facade, waits
-from vela.errors import Result, VelaError
+from vela.errors import InvalidConfiguration, Result, VelaError
 from vela.message import MessageId
 
 if TYPE_CHECKING:
@@ -87,9 +87,14 @@ class Producer(Facade[AioProducer]):
         client. When as many messages as `max_pending_messages` wait for their receipt the result is
         ProducerQueueIsFull, or with `block_if_queue_full` this call waits. After a failure the id is `MessageId()`.
 
-        Raises AlreadyClosed for a closed client, and TypeError or ValueError for a wrong argument, as does the schema.
+        Raises AlreadyClosed for a closed client, InvalidConfiguration for a callback that is none, and TypeError or
+        ValueError for a wrong argument, as does the schema.
         Arguments are those of `send`.
         """
+        if not callable(callback):
+            raise InvalidConfiguration(
+                f"callback is called with result and message id, {callback!r} cannot be"
+            )
         message = self.aio.prepare(
             content,
             properties,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vela.core.argument_checks import require_callable, require_choice, require_strings
 from vela.core.batching import BatchLimits
 from vela.errors import InvalidConfiguration
 from vela.message import Message
@@ -56,6 +57,10 @@ class ProducerOptions:
 
     def __post_init__(self) -> None:
         """Raises InvalidConfiguration, naming the argument."""
+        for name, choices in _CHOICES.items():
+            require_choice(name, getattr(self, name), choices)
+        require_callable("message_router", self.message_router)
+        require_strings("properties", self.properties)
         if self.batching_enabled and self.chunking_enabled:
             raise InvalidConfiguration(
                 "batching_enabled and chunking_enabled exclude each other: a chunk is never in a batch"
@@ -67,9 +72,6 @@ class ProducerOptions:
             raise InvalidConfiguration("initial_sequence_id must not be negative")
         if self.message_routing_mode is PartitionsRoutingMode.CustomPartition and self.message_router is None:
             raise InvalidConfiguration("PartitionsRoutingMode.CustomPartition needs a message_router")
-        for name, value in self.properties.items():
-            if not isinstance(name, str) or not isinstance(value, str):
-                raise InvalidConfiguration(f"properties are strings, not {name!r}: {value!r}")
 
     def batch_limits(self) -> BatchLimits | None:
         """When batches close, None = nothing is batched."""
@@ -86,6 +88,13 @@ class ProducerOptions:
         return replace(self, max_pending_messages=limit)
 
 
+_CHOICES = {
+    "compression_type": CompressionType,
+    "message_routing_mode": PartitionsRoutingMode,
+    "batching_type": BatchingType,
+    "access_mode": ProducerAccessMode,
+    "hashing_scheme": HashingScheme,
+}
 _LEAST = {
     "send_timeout_millis": 0,
     "max_pending_messages": 0,

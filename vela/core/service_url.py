@@ -54,6 +54,8 @@ def parse_service_url(text: str, *, use_tls: bool = False) -> ServiceUrl:
     The path is for WebSocket URLs behind a reverse proxy; /ws/binary is added to it. `use_tls` encrypts where
     the scheme does not. Raises InvalidUrl.
     """
+    if not isinstance(text, str):
+        raise InvalidUrl(f"a service URL is a string, not {text!r}: {_EXAMPLES}")
     scheme, separator, rest = text.strip().partition("://")
     if not separator or scheme.lower() not in _SCHEMES:
         raise InvalidUrl(f"{text!r} is not a service URL: {_EXAMPLES}")

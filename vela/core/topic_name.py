@@ -18,6 +18,8 @@ def full_name(topic: str) -> str:
 
     Raises InvalidTopicName.
     """
+    if not isinstance(topic, str):
+        raise InvalidTopicName(f"a topic's name is a string, such as 'orders', not {topic!r}")
     domain, separator, rest = topic.partition("://")
     if not separator:
         parts = topic.split("/")

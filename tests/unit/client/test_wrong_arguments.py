@@ -1,0 +1,98 @@
+"""Arguments of a wrong type are refused by the client's own errors, before a broker is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+import vela
+from tests.unit.client.ack_link import consumer
+from vela.aio.consumer_options import ConsumerOptions
+from vela.aio.subscribing import subscribe
+from vela.blocking.producer import Producer
+from vela.core.producer_options import ProducerOptions
+from vela.core.service_url import parse_service_url
+from vela.core.topic_name import full_name
+
+
+@pytest.mark.parametrize("topic", [None, 7, b"orders"])
+def test_a_topic_that_is_no_string(topic: Any) -> None:
+    with pytest.raises(vela.InvalidTopicName, match="is a string"):
+        full_name(topic)
+
+
+@pytest.mark.parametrize("topic", [None, 7, ["orders", None]])
+async def test_topics_that_are_no_strings(topic: Any) -> None:
+    with pytest.raises(vela.InvalidTopicName):
+        await subscribe(Mock(), topic, ConsumerOptions(subscription_name="s"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("compression_type", "LZ4"),
+        ("batching_type", "KeyBased"),
+        ("hashing_scheme", None),
+        ("message_routing_mode", "RoundRobinDistribution"),
+        ("access_mode", "Exclusive"),
+        ("message_router", "first"),
+        ("properties", {"a": 1}),
+        ("properties", ["a"]),
+    ],
+)
+def test_a_producers_options(name: str, value: Any) -> None:
+    with pytest.raises(vela.InvalidConfiguration, match=name):
+        ProducerOptions(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("consumer_type", "Shared"),
+        ("initial_position", "Earliest"),
+        ("message_listener", "print"),
+        ("properties", {"a": 1}),
+        ("subscription_properties", {1: "a"}),
+    ],
+)
+def test_a_consumers_options(name: str, value: Any) -> None:
+    with pytest.raises(vela.InvalidConfiguration, match=name):
+        ConsumerOptions(**{"subscription_name": "s", name: value})
+
+
+@pytest.mark.parametrize("name", [None, 7, ""])
+def test_a_subscriptions_name(name: Any) -> None:
+    with pytest.raises(vela.InvalidConfiguration, match="needs a name"):
+        ConsumerOptions(subscription_name=name)
+
+
+def test_a_service_url_that_is_no_string() -> None:
+    wrong: Any = None
+    with pytest.raises(vela.InvalidUrl, match="write pulsar://"):
+        parse_service_url(wrong)
+
+
+@pytest.mark.parametrize("data", [b"rubbish", b"", None, "text"])
+def test_bytes_that_are_no_id_are_in_the_tree_and_a_value_error(data: Any) -> None:
+    with pytest.raises(vela.VelaError, match="not a message id") as caught:
+        vela.MessageId.deserialize(data)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("wrong", [None, "x", 7, ["x"]])
+def test_what_is_no_message_cannot_be_acknowledged(wrong: Any) -> None:
+    owner = consumer()
+    for call in (owner.acks.acknowledge, owner.acks.negative_acknowledge):
+        with pytest.raises(vela.InvalidConfiguration):
+            call(wrong)
+    assert owner.acks.acks_sent == 0
+
+
+def test_a_callback_that_cannot_be_called() -> None:
+    aio = Mock()
+    wrong: Any = None
+    with pytest.raises(vela.InvalidConfiguration, match="callback"):
+        Producer(aio, Mock(), Mock(), room=None, client=None).send_async(b"x", wrong)
+    aio.prepare.assert_not_called()
