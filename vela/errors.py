@@ -4,6 +4,8 @@ The names and codes are Apache's Python client's, so that its `except` clauses g
 `retriable` whether the same call, made again later and unchanged, may succeed.
 """
 
+# Over 400 lines: one small class for each of Apache's result codes, in one table.
+
 from __future__ import annotations
 
 import enum
