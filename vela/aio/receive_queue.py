@@ -226,7 +226,10 @@ class ReceiveQueue:
         )
 
     def remove_where(self, is_unwanted: Callable[[Message], bool]) -> list[Message]:
-        """Forget these messages; those they were. A listener has to be woken afterwards: it may have found nothing."""
+        """Forget these messages; those they were. A listener has to be woken afterwards: it may have found nothing.
+
+        A listener's thread that takes at this very moment may get a later message before an earlier one.
+        """
         messages = self.clear()
         self.messages.extend([message for message in messages if not is_unwanted(message)])
         return [message for message in messages if is_unwanted(message)]

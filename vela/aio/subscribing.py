@@ -17,7 +17,7 @@ from vela.aio.topic_consumer import TopicConsumer
 from vela.aio.zero_queue import ZeroQueueConsumer
 from vela.core.topic_name import full_name, partition_name
 from vela.core.topic_pattern import TopicPattern
-from vela.errors import InvalidConfiguration, InvalidTopicName
+from vela.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
     from vela.aio.client import Client
@@ -80,7 +80,7 @@ async def _of_names(
 
 def _whole(topics: Sequence[str]) -> list[str]:
     if not isinstance(topics, Iterable):
-        raise InvalidTopicName(f"name a topic, a list of topics or a compiled pattern, not {topics!r}")
+        raise InvalidConfiguration(f"name a topic, a list of topics or a compiled pattern, not {topics!r}")
     names = list(dict.fromkeys(full_name(topic) for topic in topics))
     if not names:
         raise InvalidConfiguration("name the topics to subscribe to: the list is empty")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vela.errors import InvalidTopicName
+from vela.errors import InvalidConfiguration, InvalidTopicName
 
 __all__ = ["base_name", "full_name", "namespace_of", "partition_index", "partition_name"]
 
@@ -16,10 +16,10 @@ _PARTITION: Final = re.compile(r"-partition-(0|[1-9][0-9]*)$")
 def full_name(topic: str) -> str:
     """ "t" and "tenant/namespace/t" as persistent://tenant/namespace/t; whole names as they are.
 
-    Raises InvalidTopicName.
+    Raises InvalidTopicName; InvalidConfiguration for what is no string, a ValueError as in Apache's client.
     """
     if not isinstance(topic, str):
-        raise InvalidTopicName(f"a topic's name is a string, such as 'orders', not {topic!r}")
+        raise InvalidConfiguration(f"a topic's name is a string, such as 'orders', not {topic!r}")
     domain, separator, rest = topic.partition("://")
     if not separator:
         parts = topic.split("/")

@@ -19,13 +19,13 @@ from vela.core.topic_name import full_name
 
 @pytest.mark.parametrize("topic", [None, 7, b"orders"])
 def test_a_topic_that_is_no_string(topic: Any) -> None:
-    with pytest.raises(vela.InvalidTopicName, match="is a string"):
+    with pytest.raises(vela.InvalidConfiguration, match="is a string"):
         full_name(topic)
 
 
 @pytest.mark.parametrize("topic", [None, 7, ["orders", None]])
 async def test_topics_that_are_no_strings(topic: Any) -> None:
-    with pytest.raises(vela.InvalidTopicName):
+    with pytest.raises(vela.InvalidConfiguration):
         await subscribe(Mock(), topic, ConsumerOptions(subscription_name="s"))
 
 
