@@ -32,6 +32,10 @@ class ListenerSource(Protocol):
     def messages(self) -> deque[Message]:
         """What waits, the first to be next."""
 
+    @property
+    def taking(self) -> threading.Lock:
+        """See `ReceiveQueue.taking`."""
+
     def taken(self, message: Message) -> None:
         """The listener is about to be called with it. On the event loop."""
 
@@ -215,11 +219,12 @@ class ThreadListener:
 
     def _next(self) -> Message | None:
         """The next message; None = this round ends, and whoever puts the next one in begins another."""
-        messages = self._source.messages
+        messages, taking = self._source.messages, self._source.taking
         while True:
             try:
                 if not self._is_paused:
-                    return messages.popleft()
+                    with taking:
+                        return messages.popleft()
             except IndexError:
                 pass
             with self._lock:

@@ -12,6 +12,7 @@ import asyncio
 import dataclasses
 import logging
 import secrets
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -356,6 +357,11 @@ class MultiTopicsConsumer(Consumer):
     def messages(self) -> deque[Message]:
         """See `ListenerSource`."""
         return self.queue.messages
+
+    @property
+    def taking(self) -> threading.Lock:
+        """See `ListenerSource`."""
+        return self.queue.taking
 
     def taken(self, message: Message) -> None:
         """See `ListenerSource`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
@@ -59,11 +59,13 @@ class ReceiveQueue:
     untaken, if `is_current` still (S0.34). While anyone waits the queue is empty.
     """
 
-    __slots__ = ("_batches", "_error", "_is_current", "_loop", "_pending", "_taken", "messages")
+    __slots__ = ("_batches", "_error", "_is_current", "_loop", "_pending", "_taken", "messages", "taking")
 
     def __init__(self, taken: Callable[[Message], None], is_current: Callable[[Message], bool]) -> None:
         self.messages: deque[Message] = deque()
         """Those nobody waits for. Who takes from it calls what `take` calls."""
+        self.taking = threading.Lock()
+        """Held where messages are removed from the middle, and by a taker on another thread than the loop's."""
         self._taken = taken
         self._is_current = is_current
         self._loop = asyncio.get_running_loop()
@@ -212,12 +214,7 @@ class ReceiveQueue:
 
     def clear(self) -> list[Message]:
         """Forget what nobody took; the messages that were."""
-        # One by one: the thread of a listener may take from the queue meanwhile, and each goes to one of the two.
-        messages: list[Message] = []
-        with contextlib.suppress(IndexError):
-            while True:
-                messages.append(self.messages.popleft())
-        return messages
+        return self.remove_where(lambda _: True)
 
     def remove(self, positions: Collection[Position]) -> list[Message]:
         """Forget the messages of these entries; those they were."""
@@ -226,13 +223,16 @@ class ReceiveQueue:
         )
 
     def remove_where(self, is_unwanted: Callable[[Message], bool]) -> list[Message]:
-        """Forget these messages; those they were. A listener has to be woken afterwards: it may have found nothing.
-
-        A listener's thread that takes at this very moment may get a later message before an earlier one.
-        """
-        messages = self.clear()
-        self.messages.extend([message for message in messages if not is_unwanted(message)])
-        return [message for message in messages if is_unwanted(message)]
+        """Forget these messages; those they were. A listener has to be woken afterwards: it may have found nothing."""
+        with self.taking:
+            kept: list[Message] = []
+            removed: list[Message] = []
+            for message in self.messages:
+                (removed if is_unwanted(message) else kept).append(message)
+            if removed:
+                self.messages.clear()
+                self.messages.extend(kept)
+        return removed
 
     def end(self, error: VelaError) -> None:
         """Nothing comes any more: whoever waits, and whoever will, is told why. What is in the queue is dropped."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
@@ -614,6 +615,11 @@ class TopicConsumer(Consumer):
     def messages(self) -> deque[Message]:
         """See `ListenerSource`."""
         return self.queue.messages
+
+    @property
+    def taking(self) -> threading.Lock:
+        """See `ListenerSource`."""
+        return self.queue.taking
 
     def listener_idle(self) -> None:
         """See `ListenerSource`."""

@@ -30,7 +30,7 @@ def quick_switches() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("quick_switches")
-async def test_what_is_removed_is_not_taken_and_the_rest_is_taken_once() -> None:
+async def test_what_is_removed_is_not_taken_and_the_rest_is_taken_once_in_order() -> None:
     queue = ReceiveQueue(lambda _: None, lambda _: True)
     queue.put([message(number) for number in range(MESSAGES)])
     taken: list[int] = []
@@ -39,7 +39,8 @@ async def test_what_is_removed_is_not_taken_and_the_rest_is_taken_once() -> None
     def take() -> None:
         while not (ended.is_set() and not queue.messages):
             try:
-                taken.append(queue.messages.popleft().entry.entry_id)
+                with queue.taking:
+                    taken.append(queue.messages.popleft().entry.entry_id)
             except IndexError:
                 continue
 
@@ -52,4 +53,5 @@ async def test_what_is_removed_is_not_taken_and_the_rest_is_taken_once() -> None
         ]
     ended.set()
     listener.join(20)
+    assert taken == sorted(taken)
     assert sorted(taken + removed) == list(range(MESSAGES))

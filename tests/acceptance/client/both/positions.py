@@ -9,6 +9,11 @@ from typing import Any
 from tests.acceptance.client.both.consuming import publish
 from tests.acceptance.client.both.place import WAIT_MS, Place, example
 from tests.acceptance.client.both.publishing import received
+from tests.support.waiting import wait_until
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 @example(([b"3", b"4"], [b"2", b"3"], b"0"))
@@ -36,9 +41,8 @@ def seeking_a_time(api: Any, place: Place) -> Any:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)
     producer.send(b"early")
-    time.sleep(0.05)
-    middle_ms = int(time.time() * 1000)
-    time.sleep(0.05)
+    middle_ms = now_ms() + 1
+    wait_until(lambda: now_ms() > middle_ms, "the clock to go on", every_s=0.001)
     producer.send(b"later")
     received(consumer, 2)
     consumer.seek(middle_ms)
