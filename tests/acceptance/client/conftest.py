@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
+from tests.support.frame_relay import FrameRelay, frame_relay
 from tests.support.vela import VelaProcess
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(params=["tcp", "websocket"])
-def service_url(request: pytest.FixtureRequest, shared_vela: VelaProcess) -> str:
-    """What the client is given; each test that asks for it runs over both transports."""
-    return shared_vela.pulsar_url if request.param == "tcp" else shared_vela.websocket_url
+def transport(request: pytest.FixtureRequest) -> str:
+    """How the client reaches Vela; each test that asks for it, or for what builds on it, runs over both."""
+    return str(request.param)
+
+
+@pytest.fixture
+def service_url(transport: str, shared_vela: VelaProcess) -> str:
+    """What the client is given."""
+    return shared_vela.pulsar_url if transport == "tcp" else shared_vela.websocket_url
+
+
+@pytest_asyncio.fixture
+async def relay(transport: str, shared_vela: VelaProcess) -> AsyncIterator[FrameRelay]:
+    """What the client is given `service_url` of when its frames are to be seen, changed, held or cut off."""
+    async with frame_relay(shared_vela, transport) as started:
+        yield started
 
 
 @pytest.fixture
