@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from itertools import pairwise
+from urllib.parse import urlsplit
+
 import pytest
 
+from tests.support.byte_relay import relay
 from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
 from vela.wire.binary import commands, replies
 from vela.wire.binary.events import Schema
+
+SILENT_TIMES = 3
 
 
 async def open_producer(client: Client, topic: str) -> None:
@@ -85,3 +92,25 @@ async def test_close_ends_all_connections(service_url: str, topic: str) -> None:
     with pytest.raises(errors.AlreadyClosed):
         await client.get_topic_partitions(topic)
     await until(lambda: not client.pool.connections, "all closed")
+
+
+async def test_s0_3_a_door_that_stays_silent_is_tried_again_with_growing_pauses(
+    service_url: str, topic: str
+) -> None:
+    inner = urlsplit(service_url)
+    assert inner.port is not None
+    tried_at_s: list[float] = []
+
+    def is_silent() -> bool:
+        tried_at_s.append(asyncio.get_running_loop().time())
+        return len(tried_at_s) <= SILENT_TIMES
+
+    async with relay(inner.port, is_silent=is_silent) as port:
+        client = Client(
+            f"{inner.scheme}://127.0.0.1:{port}", connection_timeout_ms=100, initial_backoff_ms=100
+        )
+        async with client, await client.create_producer(topic) as producer:
+            await producer.send(b"arrived")
+    pauses_s = [after - before for before, after in pairwise(tried_at_s[: SILENT_TIMES + 1])]
+    assert sorted(pauses_s) == pauses_s
+    assert len(pauses_s) == SILENT_TIMES

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from websockets.sync.client import connect
 
+from tests.support.byte_relay import relay
 from tests.support.certificates import Authority
-from tests.support.tls_relay import tls_relay
 from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from vela import errors
@@ -179,7 +179,7 @@ async def test_it_pulls_through_a_door_with_tls(shared_vela: VelaProcess, topic:
         "authentication": AuthenticationTLS(own.certificate, own.private_key),
         "initial_position": InitialPosition.Earliest,
     }
-    async with tls_relay(port, context) as door:
+    async with relay(port, context) as door:
         async with PullConsumer(
             f"https://localhost:{door}",
             topic,

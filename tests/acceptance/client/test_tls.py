@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.byte_relay import relay
 from tests.support.certificates import Authority
-from tests.support.tls_relay import tls_relay
 from vela import errors
 from vela.aio import Client
 from vela.authentication import AuthenticationTLS
@@ -22,7 +22,7 @@ async def test_s0_6_topics_are_served_through_a_door_with_tls(
     inner = urlsplit(service_url)
     assert inner.port is not None
     context = authority.issue("vela", "localhost").server_context()
-    async with tls_relay(inner.port, context) as port:
+    async with relay(inner.port, context) as port:
         url = f"{'pulsar+ssl' if inner.scheme == 'pulsar' else 'wss'}://localhost:{port}"
         trust = authority.file
         async with Client(url, tls_trust_certs_file_path=trust, tls_validate_hostname=True) as client:
@@ -46,7 +46,7 @@ async def test_s0_9_a_door_that_wants_a_certificate_opens_for_who_has_one(
     assert inner.port is not None
     context = authority.issue("vela", "localhost").server_context(clients_of=authority)
     own = authority.issue("client")
-    async with tls_relay(inner.port, context) as port:
+    async with relay(inner.port, context) as port:
         url = f"{'pulsar+ssl' if inner.scheme == 'pulsar' else 'wss'}://localhost:{port}"
         async with Client(
             url,

@@ -1,22 +1,28 @@
-"""A door with TLS in front of a server without: what comes is decrypted and handed on, byte for byte."""
+"""A door before a server: what comes is handed on, byte for byte; with TLS, if wanted, though the server has none."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-__all__ = ["tls_relay"]
+__all__ = ["relay"]
 
 
 @asynccontextmanager
-async def tls_relay(port: int, context: ssl.SSLContext) -> AsyncIterator[int]:
-    """Relays to 127.0.0.1:`port`; gives the port it listens on."""
+async def relay(
+    port: int, context: ssl.SSLContext | None = None, *, is_silent: Callable[[], bool] = lambda: False
+) -> AsyncIterator[int]:
+    """Relays to 127.0.0.1:`port`; gives the port it listens on. A connection that `is_silent` hears nothing."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            if is_silent():
+                await reader.read()  # until the peer gives up
+                writer.close()
+                return
             inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
             await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
         except (OSError, asyncio.CancelledError):
