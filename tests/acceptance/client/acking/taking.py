@@ -1,0 +1,58 @@
+"""What these tests do again and again: publish, subscribe, take."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from vela import errors
+from vela.aio.client import Client
+from vela.aio.topic_consumer import TopicConsumer
+from vela.message import Message
+from vela.options import InitialPosition
+
+__all__ = ["NUMBERS", "nothing_comes", "publish", "subscribed", "take", "texts"]
+
+QUIET_MS = 300  # in which nothing comes, where nothing may
+NUMBERS = [b"%d" % number for number in range(10)]
+
+
+async def publish(client: Client, topic: str, payloads: list[bytes], *, batch: int = 0) -> None:
+    """Each alone, or in batches of so many."""
+    options: dict[str, Any] = {}
+    if batch:
+        options = {
+            "batching_enabled": True,
+            "batching_max_messages": batch,
+            "batching_max_publish_delay_ms": 1000,
+        }
+    async with await client.create_producer(topic, max_pending_messages=0, **options) as producer:
+        for payload in payloads:
+            producer.send_async(payload)
+
+
+async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsumer:
+    """Of the subscription "s", which begins at the earliest message."""
+    options.setdefault("initial_position", InitialPosition.Earliest)
+    consumer = await client.subscribe(topic, "s", **options)
+    assert isinstance(consumer, TopicConsumer)
+    return consumer
+
+
+async def take(consumer: TopicConsumer, count: int) -> list[Message]:
+    """The next messages, unacked."""
+    async with asyncio.timeout(20):
+        return [await consumer.receive() for _ in range(count)]
+
+
+async def nothing_comes(consumer: TopicConsumer) -> None:
+    """Fails when a message does."""
+    with pytest.raises(errors.Timeout):
+        await consumer.receive(QUIET_MS)
+
+
+def texts(messages: list[Message]) -> list[str]:
+    """Their payloads."""
+    return [message.data().decode() for message in messages]

@@ -1,0 +1,98 @@
+"""What is acked stays acked: against a whole Vela (S4.4 … S4.13)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.acceptance.client.acking.taking import NUMBERS, nothing_comes, publish, subscribed, take, texts
+from vela.aio.client import Client
+from vela.options import ConsumerType
+
+SHARED = ConsumerType.Shared
+
+
+async def test_s4_4_a_single_ack_takes_one_message(client: Client, topic: str) -> None:
+    await publish(client, topic, NUMBERS[:5])
+    consumer = await subscribed(client, topic)
+    messages = await take(consumer, 5)
+    consumer.acknowledge(messages[2])
+    await consumer.close()
+    again = await subscribed(client, topic)
+    assert texts(await take(again, 4)) == ["0", "1", "3", "4"]
+    await nothing_comes(again)
+
+
+async def test_s4_5_a_cumulative_ack_takes_all_up_to_it(client: Client, topic: str) -> None:
+    await publish(client, topic, NUMBERS)
+    consumer = await subscribed(client, topic, ack_receipt_enabled=True)
+    messages = await take(consumer, 10)
+    await consumer.acknowledge_cumulative(messages[6])
+    await consumer.close()
+    again = await subscribed(client, topic)
+    assert texts(await take(again, 3)) == ["7", "8", "9"]
+
+
+@pytest.mark.parametrize("batch_index_ack", [True, False])
+@pytest.mark.parametrize("cumulative", [True, False])
+async def test_s4_6_s4_7_part_of_a_batch(
+    client: Client, topic: str, batch_index_ack: bool, cumulative: bool
+) -> None:
+    await publish(client, topic, [b"before"])
+    await publish(client, topic, NUMBERS, batch=10)
+    options = {"batch_index_ack_enabled": batch_index_ack, "ack_receipt_enabled": True}
+    consumer = await subscribed(client, topic, **options)
+    messages = await take(consumer, 11)
+    if cumulative:
+        await consumer.acknowledge_cumulative(messages[3])
+    else:
+        await consumer.acknowledge(messages[:4])
+    await consumer.close()
+    again = await subscribed(client, topic, **options)
+    expected = [str(number) for number in range(3 if batch_index_ack else 0, 10)]
+    messages = await take(again, len(expected))
+    assert texts(messages) == expected
+    await again.acknowledge(messages)
+    await again.close()
+    last = await subscribed(client, topic)
+    await nothing_comes(last)
+
+
+async def test_s4_10_s4_12_receipts_one_by_one(client: Client, topic: str) -> None:
+    await publish(client, topic, NUMBERS)
+    consumer = await subscribed(client, topic, ack_group_time_ms=0, ack_receipt_enabled=True)
+    async with asyncio.timeout(20):
+        for message in await take(consumer, 10):
+            await consumer.acknowledge(message)
+        last = await consumer.last_message()
+    assert last.mark_delete is not None
+    assert (last.mark_delete.ledger_id, last.mark_delete.entry_id) == (
+        last.last.ledger_id,
+        last.last.entry_id,
+    )
+
+
+async def test_s4_13_acks_that_were_not_sent_are_lost_with_their_client(
+    client: Client, topic: str, service_url: str
+) -> None:
+    await publish(client, topic, NUMBERS[:3])
+    dying = Client(service_url)
+    consumer = await subscribed(dying, topic, ack_group_time_ms=3_600_000)
+    for message in await take(consumer, 3):
+        consumer.acknowledge(message)
+    connection = consumer.connection()
+    assert connection is not None
+    consumer.acks.flush = lambda properties=None: None  # type: ignore[method-assign]  # as if it was killed
+    await dying.close()
+    again = await subscribed(client, topic)
+    assert texts(await take(again, 3)) == ["0", "1", "2"]
+
+
+async def test_s4_8_on_a_non_persistent_topic_acks_are_harmless(client: Client, topic: str) -> None:
+    name = topic.replace("persistent://", "non-persistent://")
+    consumer = await subscribed(client, name, consumer_type=SHARED, ack_receipt_enabled=True)
+    await publish(client, name, [b"x"])
+    (message,) = await take(consumer, 1)
+    async with asyncio.timeout(20):
+        await consumer.acknowledge(message)

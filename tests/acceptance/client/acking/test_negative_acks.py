@@ -1,0 +1,65 @@
+"""What is refused comes again when it is due: against a whole Vela (S4.16 … S4.20, S4.24)."""
+
+from __future__ import annotations
+
+from tests.acceptance.client.acking.taking import NUMBERS, nothing_comes, publish, subscribed, take, texts
+from vela.aio.client import Client
+from vela.options import ConsumerType
+
+SHARED = ConsumerType.Shared
+
+
+async def test_s4_16_s4_20_a_negative_ack_brings_its_message_again(client: Client, topic: str) -> None:
+    await publish(client, topic, NUMBERS[:3], batch=3)
+    consumer = await subscribed(
+        client,
+        topic,
+        consumer_type=SHARED,
+        negative_ack_redelivery_delay_ms=100,
+        batch_index_ack_enabled=True,
+    )
+    first, refused, last = await take(consumer, 3)
+    consumer.acknowledge([first, last])
+    consumer.negative_acknowledge(refused)
+    (again,) = await take(consumer, 1)
+    assert (again.data(), again.redelivery_count(), again.message_id()) == (b"1", 1, refused.message_id())
+    consumer.acknowledge(again)
+    await nothing_comes(consumer)
+
+
+async def test_s4_17_many_negative_acks_come_again_together(client: Client, topic: str) -> None:
+    await publish(client, topic, [b"%d" % number for number in range(1500)])
+    consumer = await subscribed(
+        client, topic, consumer_type=SHARED, negative_ack_redelivery_delay_ms=100, receiver_queue_size=2000
+    )
+    for message in await take(consumer, 1500):
+        consumer.negative_acknowledge(message)
+    again = await take(consumer, 1500)
+    assert {message.redelivery_count() for message in again} == {1}
+    assert sorted(map(int, texts(again))) == list(range(1500))
+
+
+async def test_s4_18_s4_29_what_a_consumer_held_comes_to_the_next_at_once(client: Client, topic: str) -> None:
+    await publish(client, topic, NUMBERS[:2])
+    consumer = await subscribed(
+        client, topic, consumer_type=SHARED, negative_ack_redelivery_delay_ms=3_600_000
+    )
+    refused, _ = await take(consumer, 2)
+    consumer.negative_acknowledge(refused)
+    await nothing_comes(consumer)
+    await consumer.close()
+    again = await subscribed(client, topic, consumer_type=SHARED)
+    assert texts(await take(again, 2)) == ["0", "1"]
+
+
+async def test_s4_24_on_exclusive_a_negative_ack_brings_everything_in_order(
+    client: Client, topic: str
+) -> None:
+    await publish(client, topic, NUMBERS)
+    consumer = await subscribed(client, topic, negative_ack_redelivery_delay_ms=100, receiver_queue_size=20)
+    messages = await take(consumer, 10)
+    await consumer.acknowledge(messages[3])
+    consumer.negative_acknowledge(messages[5])
+    assert texts(await take(consumer, 9)) == [str(number) for number in range(10) if number != 3]
+    consumer.redeliver_unacknowledged_messages()
+    assert texts(await take(consumer, 1)) == ["0"]
