@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from tests.support.frame_relay import FrameRelay, frame_relay
 from tests.support.vela import VelaProcess
+from vela.aio.client import Client
 
 _numbers = itertools.count(1)
 
@@ -31,6 +32,30 @@ async def relay(transport: str, shared_vela: VelaProcess) -> AsyncIterator[Frame
     """What the client is given `service_url` of when its frames are to be seen, changed, held or cut off."""
     async with frame_relay(shared_vela, transport) as started:
         yield started
+
+
+@pytest_asyncio.fixture
+async def client(service_url: str) -> AsyncIterator[Client]:
+    """One that reconnects quickly."""
+    made = Client(service_url, initial_backoff_ms=20)
+    yield made
+    await made.close()
+
+
+@pytest_asyncio.fixture
+async def tcp_client(shared_vela: VelaProcess) -> AsyncIterator[Client]:
+    """For what takes seconds and does not depend on the transport."""
+    made = Client(shared_vela.pulsar_url, initial_backoff_ms=20)
+    yield made
+    await made.close()
+
+
+@pytest_asyncio.fixture
+async def relayed(relay: FrameRelay) -> AsyncIterator[Client]:
+    """A client whose frames all go through `relay`."""
+    made = Client(relay.service_url, initial_backoff_ms=20)
+    yield made
+    await made.close()
 
 
 @pytest.fixture

@@ -1,0 +1,48 @@
+"""The permits of one consumer as they pass through the relay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.support.frame_relay import Frame, FrameRelay
+from vela.wire.binary import events
+from vela.wire.binary.decoding import parse_command
+from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
+
+__all__ = ["PermitAccount"]
+
+
+class PermitAccount:
+    """What the only consumer behind a relay granted, and what of it the broker spent, since it subscribed last.
+
+    Entries count as one message each: publish without batches.
+    """
+
+    def __init__(self, relay: FrameRelay) -> None:
+        self._relay = relay
+        self.flows: list[int] = []
+        """Permits of each FLOW."""
+        self.messages = 0
+        """How many the broker sent."""
+        self.most_outstanding = 0
+        """The most permits that the broker ever had at once."""
+        relay.to_broker = self._from_client
+        relay.to_client = self._from_broker
+
+    @property
+    def outstanding(self) -> int:
+        """Permits that the broker has not spent."""
+        return sum(self.flows) - self.messages
+
+    def _from_client(self, frame: Frame) -> Sequence[Frame]:
+        event = self._relay.sent[-1]
+        if isinstance(event, events.Subscribe):
+            self.flows, self.messages = [], 0
+        elif isinstance(event, events.Flow):
+            self.flows.append(event.permits)
+            self.most_outstanding = max(self.most_outstanding, self.outstanding)
+        return (frame,)
+
+    def _from_broker(self, frame: Frame) -> Sequence[Frame]:
+        self.messages += parse_command(frame.command).type == BaseCommand.MESSAGE
+        return (frame,)

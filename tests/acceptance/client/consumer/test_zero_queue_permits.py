@@ -1,0 +1,147 @@
+"""What a consumer without a queue grants a whole Vela, and when (semantics S2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.acceptance.client.consumer.consuming import data, numbers, publish, take
+from tests.acceptance.client.consumer.permits import PermitAccount
+from tests.support.frame_relay import FrameRelay
+from tests.support.waiting import until
+from vela.aio.client import Client
+from vela.aio.topic_consumer import TopicConsumer
+
+
+@pytest.fixture
+def permits(relay: FrameRelay) -> PermitAccount:
+    return PermitAccount(relay)
+
+
+async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsumer:
+    """Without a queue, unless the options say otherwise."""
+    consumer = await client.subscribe(topic, "s", **{"receiver_queue_size": 0, **options})
+    assert isinstance(consumer, TopicConsumer)
+    return consumer
+
+
+async def fence(consumer: TopicConsumer) -> None:
+    """Returns when everything that the consumer sent has passed the relay."""
+    await consumer.last_message()
+
+
+async def test_s2_5_s2_7_each_receive_is_one_flow_of_one(
+    relayed: Client, permits: PermitAccount, topic: str
+) -> None:
+    consumer = await subscribed(relayed, topic)
+    await publish(relayed, topic, numbers(5))
+    await fence(consumer)
+    assert (permits.flows, permits.messages) == ([], 0)  # nobody asked
+    for number in range(5):
+        assert data(await take(consumer, 1)) == [b"%d" % number]
+        await fence(consumer)
+        assert (permits.flows, permits.messages) == ([1] * (number + 1), number + 1)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_s2_9_the_switch_decides_whatever_the_size_says(
+    relayed: Client, permits: PermitAccount, topic: str, enabled: bool
+) -> None:
+    switch = {"enable_zero_queue_consumer": True} if enabled else {}  # off by default
+    consumer = await subscribed(relayed, topic, receiver_queue_size=500, **switch)
+    await fence(consumer)
+    assert permits.flows == ([] if enabled else [500])
+    await publish(relayed, topic, numbers(1))
+    assert data(await take(consumer, 1)) == numbers(1)
+
+
+async def test_s2_6_each_asynchronous_receive_that_has_to_wait_grants_one(
+    relayed: Client, permits: PermitAccount, topic: str
+) -> None:
+    consumer = await subscribed(relayed, topic)
+    futures = [consumer.receive_async() for _ in range(4)]
+    await fence(consumer)
+    assert sum(permits.flows) == 4
+    futures.pop().cancel()  # its message comes all the same
+    await publish(relayed, topic, numbers(4))
+    async with asyncio.timeout(10):
+        assert data([await future for future in futures]) == numbers(3)
+    await until(lambda: len(consumer.queue) == 1, "the fourth")
+    assert consumer.receive_async().result().data() == b"3"
+    await fence(consumer)
+    assert (sum(permits.flows), permits.outstanding) == (4, 0)
+
+
+async def test_s2_8_while_paused_nothing_is_granted(
+    relayed: Client, permits: PermitAccount, topic: str
+) -> None:
+    consumer = await subscribed(relayed, topic, start_paused=True)
+    await publish(relayed, topic, numbers(3))
+    futures = [consumer.receive_async() for _ in range(2)]
+    await fence(consumer)
+    assert permits.flows == []
+    consumer.resume()
+    async with asyncio.timeout(10):
+        assert data([await future for future in futures]) == numbers(2)
+    assert permits.flows == [2]
+    consumer.pause()
+    future = consumer.receive_async()
+    await fence(consumer)
+    assert (permits.flows, permits.messages) == ([2], 2)
+    consumer.resume()
+    assert (await asyncio.wait_for(future, 10)).data() == b"2"
+    assert permits.flows == [2, 1]
+
+
+async def test_s2_11_concurrent_receives_take_turns(
+    relayed: Client, permits: PermitAccount, topic: str
+) -> None:
+    consumer = await subscribed(relayed, topic)
+    calls = [asyncio.create_task(consumer.receive()) for _ in range(3)]
+    for number, call in enumerate(calls):
+        await until(lambda: permits.outstanding == 1, "the permit of its turn")
+        await fence(consumer)
+        assert (permits.flows, permits.messages) == ([1] * (number + 1), number)
+        await publish(relayed, topic, [b"%d" % number])
+        assert (await asyncio.wait_for(call, 10)).data() == b"%d" % number
+    assert permits.most_outstanding == 1
+
+
+async def test_s2_13_a_permit_left_over_is_used_by_the_next_receive(
+    relayed: Client, permits: PermitAccount, topic: str
+) -> None:
+    consumer = await subscribed(relayed, topic)
+    for given_up in range(2):
+        gone = asyncio.create_task(consumer.receive())
+        await until(lambda: permits.flows == [1], "its permit")
+        gone.cancel()
+        await asyncio.wait([gone])
+        await fence(consumer)
+        assert (permits.flows, permits.messages) == ([1], 0), given_up
+    await publish(relayed, topic, numbers(2))
+    await until(lambda: len(consumer.queue) == 1, "the message that nobody waits for")
+    await fence(consumer)
+    assert (permits.flows, permits.messages) == ([1], 1)  # the other stays at the broker
+    assert data(await take(consumer, 1)) == [b"0"]
+    await fence(consumer)
+    assert (permits.flows, permits.messages) == ([1], 1)
+    assert data(await take(consumer, 1)) == [b"1"]
+    assert (permits.flows, permits.messages) == ([1, 1], 2)
+
+
+async def test_s2_18_the_permit_is_granted_when_the_receive_begins(
+    relayed: Client, permits: PermitAccount, topic: str
+) -> None:
+    consumer = await subscribed(relayed, topic)
+    receiving = asyncio.create_task(consumer.receive())
+    await until(lambda: permits.outstanding == 1, "the permit, before there is a message")
+    await publish(relayed, topic, numbers(2))
+    message = await asyncio.wait_for(receiving, 10)
+    await consumer.acknowledge(message)  # it is done: that asks for nothing
+    await fence(consumer)
+    assert (permits.flows, permits.messages) == ([1], 1)
+    receiving = asyncio.create_task(consumer.receive())
+    assert (await asyncio.wait_for(receiving, 10)).data() == b"1"
+    assert permits.flows == [1, 1]
