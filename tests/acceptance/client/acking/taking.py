@@ -13,7 +13,14 @@ from vela.aio.topic_consumer import TopicConsumer
 from vela.message import Message
 from vela.options import InitialPosition
 
-__all__ = ["NUMBERS", "nothing_comes", "publish", "subscribed", "take", "texts"]
+__all__ = [
+    "NUMBERS",
+    "nothing_comes",
+    "publish",
+    "subscribed",
+    "take",
+    "texts",
+]
 
 QUIET_MS = 300  # in which nothing comes, where nothing may
 NUMBERS = [b"%d" % number for number in range(10)]

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.acceptance.client.acking.taking import NUMBERS, nothing_comes, publish, subscribed, take, texts
+from tests.acceptance.client.sent_frames import asked_again, fence
+from tests.support.frame_relay import FrameRelay
+from tests.support.manual_timers import ManualTimers
 from tests.support.waiting import until
+from vela import errors
 from vela.aio.client import Client
+from vela.aio.topic_consumer import TopicConsumer
 from vela.options import ConsumerType
+from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 SHARED = ConsumerType.Shared
+BACKOFF = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
 
 
 async def test_s4_1_s4_2_s4_21_s4_22_an_ack_timeout_brings_back_what_was_forgotten(
@@ -39,3 +48,88 @@ async def test_s4_25_s4_26_what_waits_in_a_queue_is_kept_from_others_until_it_go
     await nothing_comes(idle)
     await hoarder.close()
     assert sorted(texts(await take(idle, 10))) == [str(number) for number in range(10)]
+
+
+async def asks_after_s(
+    relay: FrameRelay, timers: ManualTimers, consumer: TopicConsumer, most_s: int = 20
+) -> int | None:
+    """How many seconds pass before it asks for something again; None = none of so many."""
+    before = len(asked_again(relay, consumer))
+    for seconds in range(1, most_s + 1):
+        timers.advance(1000)
+        await fence(consumer)
+        if len(asked_again(relay, consumer)) > before:
+            return seconds
+    return None
+
+
+async def test_s4_27_deadlines_by_what_is_set(
+    relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
+) -> None:
+    await publish(relayed, topic, NUMBERS[:1])
+    found: list[int | None] = []
+    for options in (
+        {},
+        {"ack_timeout_redelivery_backoff": BACKOFF},
+        {"unacked_messages_timeout_ms": 3000},
+        {"unacked_messages_timeout_ms": 3000, "ack_timeout_redelivery_backoff": BACKOFF},
+    ):
+        consumer = await subscribed(relayed, topic, consumer_type=SHARED, **options)
+        await take(consumer, 1)
+        found.append(await asks_after_s(relay, timers, consumer))
+        if found[-1] is not None:
+            assert texts(await take(consumer, 1)) == ["0"]
+        await consumer.close()
+    assert found == [None, None, 4, 5]
+
+
+async def test_s4_28_with_a_back_off_the_pause_grows_with_each_redelivery(
+    relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
+) -> None:
+    await publish(relayed, topic, NUMBERS[:1])
+    consumer = await subscribed(
+        relayed,
+        topic,
+        consumer_type=SHARED,
+        unacked_messages_timeout_ms=1000,
+        ack_timeout_redelivery_backoff=BACKOFF,
+    )
+    pauses_s = []
+    for count in range(5):
+        (message,) = await take(consumer, 1)
+        assert message.redelivery_count() == count
+        pauses_s.append(await asks_after_s(relay, timers, consumer))
+    assert pauses_s == [3, 4, 6, 10, 10]  # the timeout and its tick, then 1, 2, 4, 8 and at most 8
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"unacked_messages_timeout_ms": 999}, "unacked_messages_timeout_ms"),
+        ({"unacked_messages_timeout_ms": 1}, "unacked_messages_timeout_ms"),
+        ({"unacked_messages_timeout_ms": -1}, "unacked_messages_timeout_ms"),
+        ({"unacked_messages_timeout_ms": 1000, "unacked_messages_tick_ms": 99}, "unacked_messages_tick_ms"),
+    ],
+)
+async def test_s4_30_an_ack_timeout_that_is_too_short_is_refused(
+    client: Client, topic: str, options: dict[str, int], named: str
+) -> None:
+    with pytest.raises(errors.InvalidConfiguration, match=named):
+        await subscribed(client, topic, **options)
+    for timeout_ms in (0, 1000):  # of the one refused nothing is left that would keep others out
+        await (await subscribed(client, topic, unacked_messages_timeout_ms=timeout_ms)).close()
+
+
+async def test_s4_30_a_tick_over_the_timeout_is_shortened_to_it(
+    relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
+) -> None:
+    await publish(relayed, topic, NUMBERS[:1])
+    consumer = await subscribed(
+        relayed,
+        topic,
+        consumer_type=SHARED,
+        unacked_messages_timeout_ms=1000,
+        unacked_messages_tick_ms=60_000,
+    )
+    await take(consumer, 1)
+    assert await asks_after_s(relay, timers, consumer) == 2

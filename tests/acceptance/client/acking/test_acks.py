@@ -7,6 +7,9 @@ import asyncio
 import pytest
 
 from tests.acceptance.client.acking.taking import NUMBERS, nothing_comes, publish, subscribed, take, texts
+from tests.acceptance.client.sent_frames import acked, fence
+from tests.support.frame_relay import FrameRelay
+from tests.support.manual_timers import ManualTimers
 from vela.aio.client import Client
 from vela.options import ConsumerType
 
@@ -96,3 +99,59 @@ async def test_s4_8_on_a_non_persistent_topic_acks_are_harmless(client: Client, 
     (message,) = await take(consumer, 1)
     async with asyncio.timeout(20):
         await consumer.acknowledge(message)
+
+
+async def test_s4_9_what_was_acked_within_100_ms_is_one_command(
+    relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
+) -> None:
+    await publish(relayed, topic, NUMBERS)
+    consumer = await subscribed(relayed, topic)
+    for message in await take(consumer, 10):
+        consumer.acknowledge(message)
+        timers.advance(9)
+    await fence(consumer)
+    assert acked(relay) == []
+    timers.advance(10)
+    last = await consumer.last_message()
+    assert acked(relay) == [[(entry_id, None) for entry_id in range(10)]]
+    assert last.mark_delete is not None
+    assert last.mark_delete.entry_id == last.last.entry_id == 9
+
+
+async def test_s4_9_a_thousand_acks_do_not_wait(
+    relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
+) -> None:
+    await publish(relayed, topic, [b"%d" % number for number in range(1001)])
+    consumer = await subscribed(relayed, topic)
+    messages = await take(consumer, 1001)
+    for message in messages[:999]:
+        consumer.acknowledge(message)
+    await fence(consumer)
+    assert acked(relay) == []
+    for message in messages[999:]:
+        consumer.acknowledge(message)
+    last = await consumer.last_message()
+    assert acked(relay) == [[(entry_id, None) for entry_id in range(1000)]]
+    assert last.mark_delete is not None
+    assert last.mark_delete.entry_id == 999
+
+
+async def test_s4_11_acking_twice_is_one_id_and_the_last_of_a_batch_stands_for_all(
+    relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
+) -> None:
+    await publish(relayed, topic, [b"alone"])
+    for _ in range(2):
+        await publish(relayed, topic, NUMBERS[:3], batch=3)
+    consumer = await subscribed(relayed, topic, batch_index_ack_enabled=True)
+    alone, *messages = await take(consumer, 7)
+    for message in (alone, alone, messages[0], messages[0], *messages[3:]):
+        consumer.acknowledge(message)
+    timers.advance(100)
+    await fence(consumer)
+    assert acked(relay) == [[(0, None), (1, 0b110), (2, None)]]
+    consumer.acknowledge(messages[:3])
+    timers.advance(100)
+    last = await consumer.last_message()
+    assert acked(relay)[1:] == [[(1, None)]]
+    assert last.mark_delete is not None
+    assert last.mark_delete.entry_id == 2

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from tests.acceptance.client.acking.taking import NUMBERS, nothing_comes, publish, subscribed, take, texts
+from tests.acceptance.client.sent_frames import asked_again, fence
+from tests.support.frame_relay import FrameRelay
+from tests.support.manual_timers import ManualTimers
 from vela.aio.client import Client
 from vela.options import ConsumerType
 
@@ -63,3 +66,29 @@ async def test_s4_24_on_exclusive_a_negative_ack_brings_everything_in_order(
     assert texts(await take(consumer, 9)) == [str(number) for number in range(10) if number != 3]
     consumer.redeliver_unacknowledged_messages()
     assert texts(await take(consumer, 1)) == ["0"]
+
+
+async def test_s4_19_a_negative_ack_ends_the_ack_timeout_and_a_second_one_adds_nothing(
+    relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
+) -> None:
+    await publish(relayed, topic, NUMBERS[:1])
+    consumer = await subscribed(
+        relayed,
+        topic,
+        consumer_type=SHARED,
+        unacked_messages_timeout_ms=1000,
+        negative_ack_redelivery_delay_ms=3000,
+    )
+    (refused,) = await take(consumer, 1)
+    consumer.negative_acknowledge(refused)
+    timers.advance(2500)
+    consumer.negative_acknowledge(refused)
+    await fence(consumer)
+    assert asked_again(relay, consumer) == []
+    timers.advance(600)
+    (again,) = await take(consumer, 1)
+    assert (again.message_id(), again.redelivery_count()) == (refused.message_id(), 1)
+    consumer.acknowledge(again)
+    timers.advance(60_000)
+    await fence(consumer)
+    assert asked_again(relay, consumer) == [[0]]

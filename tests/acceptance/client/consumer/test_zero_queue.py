@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -18,10 +19,30 @@ from tests.acceptance.client.consumer.consuming import (
 )
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.errors import InvalidMessage, ReadError
-from vela.options import (
-    ConsumerType,
-)
+from vela.aio.zero_queue import ZeroQueueConsumer
+from vela.errors import AlreadyClosed, InvalidConfiguration, InvalidMessage, ReadError
+from vela.message import Message, MessageId
+from vela.options import ConsumerType
+
+
+async def test_s2_2_a_queue_of_0_receives_or_is_refused(client: Client, topic: str) -> None:
+    consumer = await client.subscribe(topic, "s", receiver_queue_size=0)
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def listen(_: Any, message: Message) -> None:
+        heard.put_nowait(message.data())
+
+    await client.subscribe(topic, "listening", receiver_queue_size=0, message_listener=listen)
+    await publish(client, topic, numbers(3))
+    assert data(await take(consumer, 3)) == numbers(3)
+    async with asyncio.timeout(10):
+        assert [await heard.get() for _ in range(3)] == numbers(3)
+    reader = await client.create_reader(topic, MessageId.earliest, receiver_queue_size=0)
+    assert [(await reader.read_next(10_000)).data() for _ in range(3)] == numbers(3)
+    several: list[Any] = [[topic, f"{topic}-b"], re.compile(f"{topic}.*")]
+    for topics in several:
+        with pytest.raises(InvalidConfiguration, match="receiver_queue_size > 0"):
+            await client.subscribe(topics, "s", receiver_queue_size=0)
 
 
 async def test_s2_4_consumers_without_a_queue_hold_one_message_each(client: Client, topic: str) -> None:
@@ -50,6 +71,42 @@ async def test_s0_27_a_batch_that_closed_one_consumer_goes_to_another(client: Cl
     assert consumer.state.value == "closed"
     other = await client.subscribe(topic, "s", **options)
     assert data(await take(other, 3)) == numbers(3)
+
+
+async def test_s2_12_closing_fails_the_receives_that_wait(client: Client, topic: str) -> None:
+    consumer = await client.subscribe(topic, "s", receiver_queue_size=0)
+    calls = [asyncio.create_task(consumer.receive()) for _ in range(2)]
+    future = consumer.receive_async()
+    await until(lambda: consumer.available_permits, "the permits of who waits")
+    await asyncio.wait_for(consumer.close(), 10)
+    for waiting in (*calls, future):
+        with pytest.raises(AlreadyClosed):
+            await asyncio.wait_for(waiting, 10)
+    with pytest.raises(AlreadyClosed):
+        await consumer.receive()
+    await publish(client, topic, numbers(1))
+    again = await client.subscribe(topic, "s", receiver_queue_size=0)
+    assert data(await take(again, 1)) == numbers(1)  # the permits went with who had granted them
+
+
+async def test_s2_14_s2_17_what_cannot_work_without_a_queue_is_refused_and_loses_nothing(
+    client: Client, topic: str
+) -> None:
+    for name in ("retry_enable", "auto_scaled_receiver_queue_size_enabled"):
+        options: dict[str, Any] = {name: True}
+        with pytest.raises(InvalidConfiguration, match="queue"):
+            await client.subscribe(topic, "s", receiver_queue_size=0, **options)
+    consumer = await client.subscribe(topic, "s", receiver_queue_size=0)
+    assert isinstance(consumer, ZeroQueueConsumer)
+    await publish(client, topic, numbers(1))
+    with pytest.raises(InvalidConfiguration, match=r"nothing to look into: call receive\(\)"):
+        consumer.receive_nowait()
+    with pytest.raises(InvalidConfiguration, match="time limit"):
+        await consumer.receive(timeout_millis=10)
+    with pytest.raises(InvalidConfiguration, match="in batches"):
+        await consumer.batch_receive()
+    assert consumer.available_permits == 0  # none of them asked for anything
+    assert data(await take(consumer, 1)) == numbers(1)
 
 
 async def test_s2_15_negative_acks_without_a_queue(client: Client, topic: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.client.consumer.consuming import data, numbers, publish, take
-from tests.acceptance.client.consumer.permits import PermitAccount
+from tests.acceptance.client.sent_frames import PermitAccount, fence
 from tests.support.frame_relay import FrameRelay
 from tests.support.waiting import until
 from vela.aio.client import Client
@@ -25,11 +25,6 @@ async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsume
     consumer = await client.subscribe(topic, "s", **{"receiver_queue_size": 0, **options})
     assert isinstance(consumer, TopicConsumer)
     return consumer
-
-
-async def fence(consumer: TopicConsumer) -> None:
-    """Returns when everything that the consumer sent has passed the relay."""
-    await consumer.last_message()
 
 
 async def test_s2_5_s2_7_each_receive_is_one_flow_of_one(

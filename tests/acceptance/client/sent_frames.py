@@ -1,15 +1,17 @@
-"""The permits of one consumer as they pass through the relay."""
+"""What consumers behind a relay sent, and the permits of one: what the broker sees of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tests.support.frame_relay import Frame, FrameRelay
+from vela.aio.consumer import Consumer
+from vela.aio.topic_consumer import TopicConsumer
 from vela.wire.binary import events
 from vela.wire.binary.decoding import parse_command
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
-__all__ = ["PermitAccount"]
+__all__ = ["PermitAccount", "acked", "asked_again", "fence"]
 
 
 class PermitAccount:
@@ -46,3 +48,22 @@ class PermitAccount:
     def _from_broker(self, frame: Frame) -> Sequence[Frame]:
         self.messages += parse_command(frame.command).type == BaseCommand.MESSAGE
         return (frame,)
+
+
+async def fence(consumer: Consumer) -> None:
+    """Returns when everything that the consumer sent has passed the relay."""
+    await consumer.get_last_message_id()
+
+
+def acked(relay: FrameRelay) -> list[list[tuple[int, int | None]]]:
+    """What every ACK named: entries, each with the bits of what remains of it (None = nothing)."""
+    return [[(each.entry_id, each.ack_set) for each in ack.ids] for ack in relay.of(events.Ack)]
+
+
+def asked_again(relay: FrameRelay, consumer: TopicConsumer) -> list[list[int]]:
+    """The entries that each of a consumer's redelivery requests named."""
+    return [
+        [entry_id for _, entry_id in request.positions]
+        for request in relay.of(events.Redeliver)
+        if request.consumer_id == consumer.consumer_id
+    ]

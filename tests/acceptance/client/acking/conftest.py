@@ -1,0 +1,16 @@
+"""Time that passes as the test says, for a client of a whole Vela."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.manual_timers import ManualTimers
+from vela.aio.client import Client
+
+
+@pytest.fixture
+def timers(relayed: Client) -> ManualTimers:
+    """Those of acks, negative acks and ack timeouts of `relayed`."""
+    manual = ManualTimers()
+    relayed.make_timers = lambda: manual
+    return manual

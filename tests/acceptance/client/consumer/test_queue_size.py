@@ -1,0 +1,59 @@
+"""The size of a consumer's queue, and what a whole Vela shows of one that is full (semantics S2)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.acceptance.client.consumer.consuming import becomes, data, numbers, publish, take
+from tests.acceptance.client.sent_frames import PermitAccount, fence
+from tests.support.console import ConsoleSession
+from tests.support.frame_relay import FrameRelay
+from tests.support.vela import VelaProcess
+from vela.aio.client import Client
+from vela.aio.consumer import Consumer
+from vela.errors import InvalidConfiguration
+
+
+@pytest.mark.parametrize("options", [{}, {"receiver_queue_size": None}])
+async def test_s2_1_not_set_the_queue_holds_1000_and_below_0_it_is_refused(
+    relayed: Client, relay: FrameRelay, topic: str, options: dict[str, Any]
+) -> None:
+    permits = PermitAccount(relay)
+    with pytest.raises(InvalidConfiguration, match="0 or more"):
+        await relayed.subscribe(topic, "s", receiver_queue_size=-1)
+    consumer = await relayed.subscribe(topic, "s", **options)  # nothing is left of the one refused
+    await fence(consumer)
+    assert permits.flows == [1000]
+
+
+async def test_s2_3_a_consumer_that_is_slow_to_ask_is_healthy_and_shown_to_ask_for_none(
+    client: Client, relayed: Client, relay: FrameRelay, topic: str, shared_vela: VelaProcess
+) -> None:
+    permits = PermitAccount(relay)
+    slow = await relayed.subscribe(topic, "slow", receiver_queue_size=4)
+    quick = await client.subscribe(topic, "quick", receiver_queue_size=4)
+    await publish(client, topic, numbers(6))
+    await take(quick, 6)
+    console = await asyncio.to_thread(ConsoleSession.logged_in, shared_vela)
+
+    async def shown(consumer: Consumer) -> str:
+        address = f"/t/{topic.replace('://', '/')}/s/{consumer.subscription_name()}"
+        text = (await asyncio.to_thread(console.get, address)).text
+        assert "✕ blocked" not in text
+        return text if consumer.consumer_name() in text else ""
+
+    async def asks_for_none() -> bool:
+        return "asks for none" in await shown(slow)
+
+    async def asks_for_some() -> bool:
+        text = await shown(quick)
+        return bool(text) and "asks for none" not in text
+
+    await becomes(asks_for_none, "the console's word for one that is slow")
+    await becomes(asks_for_some, "its word for one that is not")
+    assert (permits.flows, permits.messages, slow.available_permits) == ([4], 4, 0)
+    assert data(await take(slow, 6)) == numbers(6)
+    assert sum(permits.flows) > 4
