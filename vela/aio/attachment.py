@@ -91,7 +91,9 @@ class Attachment:
         """
         settings = self._client.settings
         self._deadline = asyncio.timeout(settings.operation_timeout_s)
-        task = asyncio.get_running_loop().create_task(retried(self._attach_once, settings, self._deadline))
+        task = asyncio.get_running_loop().create_task(
+            retried(self._attach_once, settings, self._client.pool.under_way, self._deadline)
+        )
         self._task = task
         try:
             await asyncio.wait((task,))

@@ -3,6 +3,8 @@
 Everything here runs on the client's event loop and nothing waits but what is a coroutine.
 """
 
+# Over 400 lines: one state machine. Opening, losing, writing and hearing change the same few fields.
+
 from __future__ import annotations
 
 import asyncio
@@ -16,6 +18,7 @@ from vela.aio.requests import Request, Requests, failed
 from vela.aio.sinks import ConsumerSink, ProducerSink
 from vela.aio.transports.channel import HIGH_WATER_BYTES, ByteChannel
 from vela.authentication import Authentication
+from vela.core.first_words import FirstWords
 from vela.errors import (
     AlreadyClosed,
     ConnectError,
@@ -62,6 +65,7 @@ class Connection:
         self._engine = ClientEngine(client_version=client_version)
         self._authentication = authentication
         self._channel: ByteChannel | None = None
+        self._first_words = FirstWords(name)
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._error: VelaError | None = None  # why it is lost
@@ -84,6 +88,11 @@ class Connection:
     def is_used(self) -> bool:
         """A consumer, a producer or a request needs it."""
         return bool(self.consumers or self.producers or self._requests)
+
+    @property
+    def standing(self) -> str:
+        """How far it came while it is being opened, for people."""
+        return self._first_words.standing
 
     @property
     def max_message_bytes(self) -> int:
@@ -291,6 +300,9 @@ class Connection:
         if self._error is not None:
             return
         self._last_heard = self._loop.time()
+        if not self._connected.done() and not self._first_words.begin_a_frame(data):
+            self.abort(HandshakeError(self._first_words.refusal))
+            return
         failure: RemoteProtocolError | None = None
         try:
             heard: list[replies.Reply] = self._engine.receive(data)
@@ -310,9 +322,7 @@ class Connection:
         if self._connected.done():
             self.abort(ReadError(f"{self.name} broke the protocol: {failure}"))
         else:
-            self.abort(
-                HandshakeError(f"{self.name} does not speak the protocol, is the port right? {failure}")
-            )
+            self.abort(HandshakeError(f"{self._first_words.refusal} ({failure})"))
 
     def _handle(self, heard: list[replies.Reply]) -> None:
         consumers, producers = self.consumers, self.producers
@@ -365,6 +375,10 @@ class Connection:
     def _refuses_connection(self, refusal: replies.Refusal) -> bool:
         return refusal.request_id == commands.NO_REQUEST or not self._connected.done()
 
+    def on_reached(self) -> None:
+        """See `ByteReceiver`."""
+        self._first_words.is_reached = True
+
     def on_lost(self, error: Exception | None) -> None:
         """See `ByteReceiver`."""
         self._set_lost()
@@ -372,6 +386,7 @@ class Connection:
         kind: type[VelaError] = ReadError
         if not self._connected.done():
             kind = HandshakeError if isinstance(error, ssl.SSLError) else ConnectError
+            reason += "; it took the connection and did not answer, is the port right?"
         self._lose(kind(f"the connection to {self.name} is lost: {reason}"), abort=False)
 
     def _challenged(self, challenge: replies.AuthChallenge) -> None:

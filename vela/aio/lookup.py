@@ -132,7 +132,7 @@ class LookupService:
                 self._ask_another_than(target)
                 raise
 
-        return await retried(ask, self._settings)
+        return await retried(ask, self._settings, self._pool.under_way)
 
     async def _ask(self, connection: Connection, kind: type[A], build: Callable[[int], bytes]) -> A:
         if connection.pending_lookups >= self._settings.concurrent_lookup_requests:
@@ -175,11 +175,14 @@ def _lookup(topic: str, authoritative: bool, settings: ConnectionSettings) -> Ca
 
 
 async def retried(
-    attempt: Callable[[], Awaitable[T]], settings: ConnectionSettings, deadline: asyncio.Timeout | None = None
+    attempt: Callable[[], Awaitable[T]],
+    settings: ConnectionSettings,
+    under_way: Callable[[], str],
+    deadline: asyncio.Timeout | None = None,
 ) -> T:
     """Runs `attempt` until it succeeds, fails with what another attempt will not mend, or time is up (Timeout).
 
-    `deadline` None = the operation timeout.
+    `deadline` None = the operation timeout. `under_way` says what the first attempt is at when time is up.
     """
     backoff = Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
     last: VelaError | None = None
@@ -194,5 +197,5 @@ async def retried(
                     last = error
                 await asyncio.sleep(backoff.next_ms(random.random()) / 1000)  # noqa: S311
     except TimeoutError:
-        said = "no answer came" if last is None else f"the last failure: {last}"
+        said = under_way() or "no answer came" if last is None else f"the last failure: {last}"
         raise Timeout(f"given up after {settings.operation_timeout_s:g} s; {said}") from last

@@ -36,6 +36,7 @@ class ConnectionPool:
         self._settings = settings
         self._open: dict[tuple[Target, int], Connection] = {}
         self._attempts: dict[tuple[Target, int], asyncio.Task[Connection]] = {}
+        self._opening: set[Connection] = set()
         self._unpooled: set[Connection] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._sweep: asyncio.TimerHandle | None = None
@@ -45,6 +46,10 @@ class ConnectionPool:
     def connections(self) -> list[Connection]:
         """All that are open."""
         return [*self._open.values(), *self._unpooled]
+
+    def under_way(self) -> str:
+        """How far the connections came that are being opened, for people; "" when there are none."""
+        return "; ".join(sorted(connection.standing for connection in self._opening))
 
     async def get(self, target: Target) -> Connection:
         """A connection, opened if need be. Cancelling one caller does not disturb others who wait for it too.
@@ -88,6 +93,7 @@ class ConnectionPool:
         connection = Connection(
             address.url, client_version=settings.client_version, authentication=settings.authentication
         )
+        self._opening.add(connection)
 
         async def open_channel(receiver: Connection) -> ByteChannel:
             return await self._open_channel(address, receiver)
@@ -101,7 +107,7 @@ class ConnectionPool:
                 )
         except TimeoutError:
             raise ConnectError(
-                f"no connection to {address.url} within {settings.connection_timeout_s:g} s"
+                f"not connected within {settings.connection_timeout_s:g} s: {connection.standing}"
             ) from None
         except ssl.SSLCertVerificationError as error:
             raise HandshakeError(
@@ -112,7 +118,10 @@ class ConnectionPool:
         except ssl.SSLError as error:
             raise HandshakeError(f"{address.url}: TLS fails: {error}") from error
         except OSError as error:
-            raise ConnectError(f"no connection to {address.url}: {error}") from error
+            reason = str(error) or "it closes the connection before TLS is agreed on, is the port right?"
+            raise ConnectError(f"no connection to {address.url}: {reason}") from error
+        finally:
+            self._opening.discard(connection)
         if self._is_closed:
             connection.abort(AlreadyClosed("the client is closed"))
             self._require_open()

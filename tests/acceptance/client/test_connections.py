@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.byte_relay import relay
+from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
@@ -81,6 +82,21 @@ async def test_a_large_frame_passes_both_ways_of_cutting(service_url: str, topic
             connection.write(commands.ping())
         assert await client.partitions(topic) == 0
         assert connection.next_request_id() > before
+
+
+async def test_the_wrong_one_of_the_two_ports_is_named_in_the_error(
+    shared_vela: VelaProcess, topic: str
+) -> None:
+    wrong = shared_vela.pulsar_url.replace("pulsar://", "ws://")
+    async with Client(wrong) as client:
+        with pytest.raises(errors.HandshakeError, match=r"does not speak WebSocket.*begins with pulsar://"):
+            await client.subscribe(topic, "s")
+    wrong = shared_vela.websocket_url.replace("ws://", "pulsar://")
+    async with Client(
+        wrong, operation_timeout_seconds=0.5
+    ) as client:  # an HTTP server waits for a line to end
+        with pytest.raises(errors.Timeout, match="took the connection and did not answer, is the port right"):
+            await client.subscribe(topic, "s")
 
 
 async def test_close_ends_all_connections(service_url: str, topic: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -46,9 +47,15 @@ HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
     [
         ("pulsar", HTTP, "does not speak the protocol, is the port right"),
         ("pulsar", b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak the protocol, is the port right"),
+        ("pulsar", HTTP, "that is HTTP; the URL of a broker's HTTP port begins with ws://"),
+        ("pulsar", b"\x15\x03\x03\x00\x02\x02\x46", "that is TLS; .* begins with pulsar\\+ssl://"),
+        ("pulsar", b"hi", "It says b'hi'"),
+        ("pulsar", bytes(8), "a command of 0 bytes in a frame of 0"),
         ("pulsar+ssl", HTTP, "TLS fails"),
         ("ws", HTTP, "answers HTTP 400"),
         ("ws", b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak WebSocket"),
+        ("ws", b"hi", "does not speak WebSocket, is the port right\\? It says b'hi'"),
+        ("ws", b"\0\0\0\x48", "begins with pulsar://"),
         ("wss", HTTP, "TLS fails"),
     ],
 )
@@ -57,7 +64,77 @@ async def test_a_port_that_speaks_something_else_is_said_at_once(
 ) -> None:
     async with speaking(answer) as port, Client(f"{scheme}://127.0.0.1:{port}") as client:
         with pytest.raises(errors.HandshakeError, match=said):
-            await client.partitions(TOPIC)
+            await client.create_producer(TOPIC)
+        with pytest.raises(errors.HandshakeError, match=re.escape(f"127.0.0.1:{port}")):
+            await client.subscribe(TOPIC, "s")
+
+
+@asynccontextmanager
+async def closing(taken: list[int]) -> AsyncIterator[int]:
+    """A server that takes connections and closes them without a word; its port. `taken` gets one entry for each."""
+
+    async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.append(1)
+        await reader.read(100)
+        writer.close()
+
+    server = await asyncio.start_server(close, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "said"),
+    [
+        ("pulsar", "it took the connection and did not answer, is the port right"),
+        (
+            "pulsar+ssl",
+            "no connection to pulsar\\+ssl://127.*(closes the connection before TLS|reset by peer)",
+        ),
+        ("ws", "closed the connection instead of upgrading it"),
+    ],
+)
+async def test_a_port_that_closes_without_a_word_is_tried_again_and_said_at_the_end(
+    scheme: str, said: str
+) -> None:
+    taken: list[int] = []
+    async with (
+        closing(taken) as port,
+        Client(f"{scheme}://127.0.0.1:{port}", operation_timeout_seconds=0.4, initial_backoff_ms=5) as client,
+    ):
+        with pytest.raises(errors.Timeout, match=f"given up after 0.4 s; the last failure: .*{said}"):
+            await client.create_producer(TOPIC)
+    assert len(taken) > 1
+
+
+@pytest.mark.parametrize(
+    ("scheme", "said"),
+    [
+        ("pulsar", "took the connection and did not answer, is the port right"),
+        ("pulsar+ssl", "is not made yet"),
+        ("ws", "took the connection and did not answer, is the port right"),
+    ],
+)
+async def test_a_port_that_says_nothing_is_a_timeout_that_tells_so(scheme: str, said: str) -> None:
+    async with speaking(b"") as port:
+        url = f"{scheme}://127.0.0.1:{port}"
+        async with Client(url, operation_timeout_seconds=0.2) as client:
+            with pytest.raises(errors.Timeout, match=f"given up after 0.2 s; .*{said}"):
+                await client.create_producer(TOPIC)
+        async with Client(url, connection_timeout_ms=100) as client:
+            with pytest.raises(errors.ConnectError, match=f"not connected within 0.1 s: .*{said}"):
+                await client.connection_for(TOPIC)
+
+
+async def test_a_handshake_that_only_begins_is_a_timeout_that_tells_so() -> None:
+    async with (
+        speaking(b"\0\0\x10\0\0\0\x01\0") as port,
+        Client(f"pulsar://127.0.0.1:{port}", operation_timeout_seconds=0.2) as client,
+    ):
+        with pytest.raises(errors.Timeout, match=r"began with .* and did not finish the handshake"):
+            await client.subscribe(TOPIC, "s")
 
 
 @asynccontextmanager

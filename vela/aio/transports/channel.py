@@ -15,6 +15,9 @@ LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
 class ByteReceiver(Protocol):
     """Called by the channel, on the event loop."""
 
+    def on_reached(self) -> None:
+        """Somebody took the connection; TLS, where there is any, is agreed on."""
+
     def on_bytes(self, data: bytes) -> None:
         """What came, in order, however cut."""
 

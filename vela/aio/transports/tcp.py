@@ -24,6 +24,7 @@ class TcpChannel(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
         self._transport = transport
+        self._receiver.on_reached()
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""

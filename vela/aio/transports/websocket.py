@@ -18,6 +18,7 @@ from websockets.uri import parse_uri
 
 from vela.aio.transports.channel import HIGH_WATER_BYTES, LOW_WATER_BYTES, ByteReceiver
 from vela.aio.transports.tcp import connect_socket
+from vela.core.first_words import speaks_something_else
 from vela.core.service_url import BrokerAddress
 from vela.errors import AuthenticationError, AuthorizationError, ConnectError, HandshakeError
 
@@ -29,6 +30,7 @@ _MAX_SENT_BYTES: Final = 1024 * 1024
 """Of a WebSocket message to the broker, which takes little more than one frame of Pulsar's at a time; how these are
 cut does not matter."""
 _CLOSE_TIMEOUT_S: Final = 2.0
+_BEGINS_AS: Final = b"H"  # of HTTP/1.1; the rest may come later
 _SERVER_ERROR: Final = 500  # from this HTTP status on another attempt may succeed
 _REFUSED: Final = {401: AuthenticationError, 403: AuthorizationError}
 _IN_ORDER: Final = frozenset((CloseCode.NORMAL_CLOSURE, CloseCode.GOING_AWAY, CloseCode.NO_STATUS_RCVD))
@@ -43,6 +45,7 @@ class WebSocketChannel(asyncio.Protocol):
         self._address = address
         self._engine = ClientProtocol(parse_uri(address.url), max_size=_MAX_MESSAGE_BYTES)
         self._transport: asyncio.Transport | None = None
+        self._is_heard = False  # a byte came
         self._broken: Exception | None = None  # what the broker did wrong
         self._closing: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -59,9 +62,17 @@ class WebSocketChannel(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
         self._transport = transport
+        self._receiver.on_reached()
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
+        if not self._is_heard:
+            self._is_heard = True
+            if not data.startswith(_BEGINS_AS):
+                # Without a line's end in it the engine would wait for one.
+                self._fail(HandshakeError(speaks_something_else(self._address.url, data, wanted="WebSocket")))
+                self.abort()
+                return
         engine = self._engine
         engine.receive_data(data)
         for event in engine.events_received():
@@ -100,7 +111,11 @@ class WebSocketChannel(asyncio.Protocol):
         """See asyncio.BaseProtocol."""
         if self._closing is not None:
             self._closing.cancel()
-        self._fail(ConnectError(f"{self._address.url} closed the connection instead of upgrading it"))
+        self._fail(
+            ConnectError(
+                f"{self._address.url} closed the connection instead of upgrading it: is this the HTTP port?"
+            )
+        )
         self._receiver.on_lost(exc or self._broken or self._reason())
 
     def _reason(self) -> Exception | None:

@@ -1,0 +1,52 @@
+"""How far a connection came that is being opened, and what came in place of the handshake, in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["FirstWords", "speaks_something_else"]
+
+_SHOWN_BYTES: Final = 32
+_TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # an alert, a handshake; and the protocol's major version
+
+
+def speaks_something_else(url: str, first: bytes, *, wanted: str) -> str:
+    """What to tell about an address whose first bytes are not those of the `wanted` protocol."""
+    if first.startswith(b"HTTP/"):
+        advice = "that is HTTP; the URL of a broker's HTTP port begins with ws:// or wss://"
+    elif first.startswith(_TLS_RECORDS):
+        advice = "that is TLS; the URL of an encrypted port begins with pulsar+ssl:// or wss://"
+    else:
+        advice = "the URL of a broker's TCP port begins with pulsar://, that of its HTTP port with ws://"
+    return f"{url} does not speak {wanted}, is the port right? It says {first[:_SHOWN_BYTES]!r}: {advice}"
+
+
+class FirstWords:
+    """What a peer of the binary protocol said before CONNECTED."""
+
+    __slots__ = ("_first", "_url", "is_reached")
+
+    def __init__(self, url: str) -> None:
+        self.is_reached = False
+        """Somebody took the connection."""
+        self._url = url
+        self._first = b""
+
+    def begin_a_frame(self, data: bytes) -> bool:
+        """Hears the next bytes. False: they are no frame's, however they go on; a frame's size begins with a byte 0."""
+        self._first += data[: _SHOWN_BYTES - len(self._first)]
+        return self._first[:1] in (b"", b"\0")
+
+    @property
+    def refusal(self) -> str:
+        """Why the handshake failed."""
+        return speaks_something_else(self._url, self._first, wanted="the protocol")
+
+    @property
+    def standing(self) -> str:
+        """How far it came."""
+        if not self.is_reached:
+            return f"the connection to {self._url} is not made yet"
+        if not self._first:
+            return f"{self._url} took the connection and did not answer, is the port right?"
+        return f"{self._url} began with {self._first!r} and did not finish the handshake"
