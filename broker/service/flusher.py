@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from broker.core.errors import BrokerError, PersistenceFailed, TopicFenced
+from broker.core.flush_pace import flush_pause_s
 from broker.service.connections import ConnectionPool, first_line
 from broker.storage import acts as act_store
 from broker.storage import cursors as store
@@ -33,9 +34,6 @@ __all__ = ["Flusher"]
 
 log = logging.getLogger(__name__)
 
-_INTERVAL_LEAST_S = 0.1
-_INTERVAL_MOST_S = 1.0
-_INTERVAL_PER_FLUSH = 20  # flushing may take a twentieth of the time
 _RETRY_S = 0.2
 _MOVED = "the topic moved to another broker; connect and acknowledge again"
 
@@ -107,10 +105,7 @@ class Flusher:
         last_end_s = 0.0
         while True:
             await self._work.wait()
-            interval_s = min(
-                _INTERVAL_MOST_S, max(_INTERVAL_LEAST_S, _INTERVAL_PER_FLUSH * self._last_flush_s)
-            )
-            rest_s = last_end_s + interval_s - loop.time()
+            rest_s = last_end_s + flush_pause_s(self._last_flush_s) - loop.time()
             if rest_s > 0 and not self._urgent.is_set():
                 # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
                 with suppress(TimeoutError):

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.acceptance.client.consumer.consuming import becomes
+from tests.support.broker_harness import rows
 from tests.support.vela import VelaProcess
 from vela.aio import Client
 from vela.options import ConsumerType
 
 MESSAGES = 300
+KEYS = 20
+ACKED = (
+    "SELECT c.acked_messages FROM vela_cursor c JOIN vela_subscription s ON s.id = c.subscription_id"
+    " JOIN vela_topic t ON t.id = s.topic_id WHERE t.name = %s"
+)
 
 
 async def test_s0_3_a_killed_broker_is_found_again_and_nothing_receipted_is_lost(
@@ -44,3 +51,42 @@ async def test_s0_3_a_killed_broker_is_found_again_and_nothing_receipted_is_lost
         await asyncio.gather(
             publish_and_consume(vela.pulsar_url), publish_and_consume(vela.websocket_url), kill()
         )
+
+
+async def test_after_a_kill_key_shared_gives_again_what_was_not_acked_and_nothing_that_was_stored(
+    vela: VelaProcess, topic: str
+) -> None:
+    async with (
+        asyncio.timeout(60),
+        Client(vela.pulsar_url, initial_backoff_ms=20, max_backoff_ms=200) as client,
+    ):
+        consumer = await client.subscribe(topic, "s", consumer_type=ConsumerType.KeyShared)
+        producer = await client.create_producer(topic, batching_enabled=False)
+
+        async def publish(first: int, count: int) -> None:
+            numbers = range(first, first + count)
+            await asyncio.gather(
+                *(producer.send_async(b"%d" % each, partition_key=f"key-{each % KEYS}") for each in numbers)
+            )
+
+        async def receive(count: int) -> list[int]:
+            received = []
+            for _ in range(count):
+                message = await consumer.receive()
+                received.append(int(message.data()))
+                if received[-1] % 2:
+                    await consumer.acknowledge(message)
+            return received
+
+        await publish(0, MESSAGES)
+        await receive(MESSAGES)
+        await becomes(lambda: asyncio.to_thread(half_is_stored, vela.database_url, topic), "stored acks")
+        await asyncio.to_thread(vela.kill, "broker")
+        again = await receive(MESSAGES // 2)
+        assert sorted(again) == list(range(0, MESSAGES, 2))
+        await publish(MESSAGES, KEYS)  # behind whatever else would come again of each key
+        assert sorted(await receive(KEYS)) == list(range(MESSAGES, MESSAGES + KEYS))
+
+
+def half_is_stored(database_url: str, topic: str) -> bool:
+    return rows(database_url, ACKED, topic) == [(MESSAGES // 2,)]
