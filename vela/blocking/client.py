@@ -65,7 +65,8 @@ class Client(Facade[AioClient]):
 
     Its work is done by an event loop on a thread of its own, `vela.aio`'s; callbacks run on others. `close` it, or use
     it in `with`. A program that does not still ends: what was not sent or acknowledged by then may be lost, or come
-    again. It does not work in a forked process: make one there.
+    again. In a forked process every call of it, and of what it made, raises AlreadyClosed: make one there. Only `close`
+    and `shutdown` do nothing there, and `is_connected` is false.
     """
 
     @_same_arguments(AioClient.__init__)
@@ -144,12 +145,16 @@ class Client(Facade[AioClient]):
         May be called twice. What producers have sent is waited for, no longer than the operation timeout; callbacks
         that are due are called, no longer than 5 s.
         """
+        if self._thread.is_forked:
+            return
         self._thread.run_unless_stopped(self.aio.close)
         self._thread.stop("the client is closed")
         self._callbacks.stop(_CALLBACKS_S)
 
     def shutdown(self) -> None:
         """Drops all connections and waits for nothing: what was not answered fails."""
+        if self._thread.is_forked:
+            return
         self._thread.run_unless_stopped(self.aio.pool.close)
         self._thread.stop("the client is shut down")
         self._callbacks.stop(0)

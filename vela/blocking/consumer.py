@@ -65,7 +65,7 @@ class Consumer(Facade[AioConsumer]):
 
     def is_connected(self) -> bool:
         """Whether it is subscribed over a connection now. If not, it is coming again by itself, or it is closed."""
-        return self.aio.is_connected()
+        return not self._thread.is_forked and self.aio.is_connected()
 
     def has_reached_end_of_topic(self) -> bool:
         """Whether the topic is terminated and everything on it acknowledged: nothing will come any more."""
@@ -84,6 +84,7 @@ class Consumer(Facade[AioConsumer]):
         AlreadyClosed when the consumer is or gets closed, NotConnected when it has failed, InvalidConfiguration with a
         listener.
         """
+        self._thread.require_own_process()
         if self.aio.state.is_over:
             self._ahead.clear()
         message = self._ahead.next()
@@ -175,6 +176,7 @@ class Consumer(Facade[AioConsumer]):
             try:
                 message = self.receive()
             except AlreadyClosed:
+                self._thread.require_own_process()
                 return
             yield message
 
@@ -259,10 +261,12 @@ class Consumer(Facade[AioConsumer]):
     def close(self) -> None:
         """Send what acks are gathered, leave the subscription, drop what waits. May be called twice.
 
-        What is not acknowledged goes to other consumers, or comes again. Threads that wait get AlreadyClosed.
+        What is not acknowledged goes to other consumers, or comes again. Threads that wait get AlreadyClosed. In a
+        forked process nothing happens.
         """
-        self._thread.run_unless_stopped(self.aio.close)
-        self._ahead.clear()
+        if not self._thread.is_forked:
+            self._thread.run_unless_stopped(self.aio.close)
+            self._ahead.clear()
 
     def __enter__(self) -> Self:
         return self

@@ -26,6 +26,7 @@ _EXIT_S: Final = 2.0
 """How long the end of the interpreter waits for clients that nobody closed."""
 _STOP_S: Final = 2.0
 """How long who stops a loop waits for its tasks to notice."""
+_FORKED: Final = "a client does not work in a forked process: make another one there"
 
 
 class LoopThread:
@@ -42,6 +43,8 @@ class LoopThread:
         self._refusal: str | None = None  # why calls are no longer taken
         self._close: Callable[[], Coroutine[Any, Any, None]] | None = None
         self._drop: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.is_forked = False
+        """This is a child of the process whose thread it is: nothing runs here, and locks may be held for ever."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
@@ -58,6 +61,11 @@ class LoopThread:
             if not self._is_woken:
                 self._loop.call_soon_threadsafe(self._drain)
                 self._is_woken = True  # after the call: an interrupt in between wakes it twice, not never
+
+    def require_own_process(self) -> None:
+        """Raises AlreadyClosed in a forked process."""
+        if self.is_forked:
+            raise AlreadyClosed(_FORKED)
 
     def do(self, function: Callable[[], object]) -> None:
         """Call `function` on the loop: now when this is its thread, else as `post_if_open`."""
@@ -175,7 +183,8 @@ class LoopThread:
     def forked(self) -> None:
         """In the child: the thread is not here, and the parent goes on using the connections."""
         self._guard = threading.Lock()
-        self._refusal = "a client does not work in a forked process: make another one there"
+        self.is_forked = True
+        self._refusal = _FORKED
 
     def ended(self) -> None:
         """The interpreter ends."""

@@ -59,7 +59,7 @@ class Producer(Facade[AioProducer]):
 
     def is_connected(self) -> bool:
         """Whether what is sent now leaves at once; otherwise it waits for the connection to come back."""
-        return self.aio.is_connected()
+        return not self._thread.is_forked and self.aio.is_connected()
 
     def statistics(self) -> ProducerStatistics:
         """What it has done so far. Cheap, and allowed at any time."""
@@ -95,6 +95,7 @@ class Producer(Facade[AioProducer]):
             raise InvalidConfiguration(
                 f"callback is called with result and message id, {callback!r} cannot be"
             )
+        self._thread.require_own_process()
         message = self.aio.prepare(
             content,
             properties,

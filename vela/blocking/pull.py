@@ -111,6 +111,7 @@ class PullConsumer(Facade[AioPullConsumer]):
 
     def receive(self, timeout_millis: int | None = None) -> PulledMessage:
         """See `vela.aio.PullConsumer.receive`."""
+        self._thread.require_own_process()
         if self._returned:
             try:
                 return self._returned.popleft()
@@ -124,6 +125,7 @@ class PullConsumer(Facade[AioPullConsumer]):
             try:
                 yield self.receive()
             except AlreadyClosed:
+                self._thread.require_own_process()
                 return
 
     def acknowledge(self, message: PulledMessage) -> None:

@@ -31,13 +31,14 @@ class Reader(Facade[AioReader]):
 
     def is_connected(self) -> bool:
         """Whether it is attached to the broker now."""
-        return self.aio.is_connected()
+        return not self._thread.is_forked and self.aio.is_connected()
 
     def read_next(self, timeout_millis: int | None = None) -> Message:
         """The next message, waiting for one as long as it takes or for `timeout_millis`.
 
         Raises Timeout, AlreadyClosed, InvalidConfiguration (it has a listener). Broken off, it loses no message.
         """
+        self._thread.require_own_process()
         if self._returned:
             try:
                 return self._returned.popleft()
@@ -61,6 +62,7 @@ class Reader(Facade[AioReader]):
             try:
                 message = self.read_next()
             except AlreadyClosed:
+                self._thread.require_own_process()
                 return
             yield message
 
