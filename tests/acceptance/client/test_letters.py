@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 import vela
-from tests.support.vela import VelaProcess
 from vela import errors
 from vela.aio.client import Client
 from vela.aio.consumer import Consumer
@@ -21,21 +18,6 @@ from vela.options import ConsumerDeadLetterPolicy, ConsumerType, InitialPosition
 
 SHARED = ConsumerType.Shared
 QUIET_MS = 300  # in which nothing comes, where nothing may
-
-
-@pytest_asyncio.fixture
-async def client(service_url: str) -> AsyncIterator[Client]:
-    made = Client(service_url, initial_backoff_ms=20)
-    yield made
-    await made.close()
-
-
-@pytest_asyncio.fixture
-async def tcp_client(shared_vela: VelaProcess) -> AsyncIterator[Client]:
-    """For what takes seconds and does not depend on the transport."""
-    made = Client(shared_vela.pulsar_url, initial_backoff_ms=20)
-    yield made
-    await made.close()
 
 
 async def subscribed(client: Client, topic: str, **options: Any) -> Consumer:

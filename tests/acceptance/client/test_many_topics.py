@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from tests.support.vela import VelaProcess
 from tests.support.waiting import until
@@ -18,12 +16,6 @@ from vela.aio.pattern import PatternConsumer
 from vela.errors import ConsumerBusy, InvalidConfiguration, Timeout
 from vela.message import Message, MessageId
 from vela.options import ConsumerType, InitialPosition
-
-
-@pytest_asyncio.fixture
-async def client(service_url: str) -> AsyncIterator[Client]:
-    async with Client(service_url, initial_backoff_ms=20) as made:
-        yield made
 
 
 async def partitioned(vela: VelaProcess, topic: str, count: int) -> None:
