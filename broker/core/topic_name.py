@@ -8,8 +8,10 @@ from typing import Final
 
 from broker.core.errors import InvalidTopicName
 
+__all__ = ["DOMAINS", "TopicName", "parse_namespace"]
+
 DOMAINS: Final = ("persistent", "non-persistent")
-_ENTITY = re.compile(r"[-=:.\w]+", re.ASCII)
+_ENTITY = re.compile(r"(?!\.+\Z)[-=:.\w]+", re.ASCII)
 _LOCAL = re.compile(r"[^\s/\x00-\x1f\x7f]+")
 _PARTITION = re.compile(r"(?P<base>.+)-partition-(?P<index>0|[1-9][0-9]{0,8})")
 _MAX_CHARACTERS = 1024
@@ -42,9 +44,7 @@ class TopicName:
         if len(parts) != 3:
             raise InvalidTopicName(f"topic {text!r} must be domain://tenant/namespace/name or a short name")
         tenant, namespace, local_name = parts
-        for word, value in (("tenant", tenant), ("namespace", namespace)):
-            if not _ENTITY.fullmatch(value):
-                raise InvalidTopicName(f"topic {text!r}: {word} {value!r} may hold letters, digits, -=:._")
+        _check_namespace(f"topic {text!r}", tenant, namespace)
         if not _LOCAL.fullmatch(local_name):
             raise InvalidTopicName(f"topic {text!r}: the local name must be set, without blanks or /")
         match = _PARTITION.fullmatch(local_name)
@@ -80,3 +80,21 @@ class TopicName:
 
     def __str__(self) -> str:
         return self.full
+
+
+def parse_namespace(text: str) -> tuple[str, str]:
+    """Tenant and namespace of `tenant/namespace`. Raises InvalidTopicName."""
+    tenant, separator, namespace = text.partition("/")
+    if not separator:
+        raise InvalidTopicName(f"namespace {text!r}: write it as tenant/namespace")
+    _check_namespace(f"namespace {text!r}", tenant, namespace)
+    return tenant, namespace
+
+
+def _check_namespace(what: str, tenant: str, namespace: str) -> None:
+    """Pulsar's rule for names, and one more: a name of dots only is a step in a path to whoever reads it."""
+    for word, value in (("tenant", tenant), ("namespace", namespace)):
+        if not _ENTITY.fullmatch(value):
+            raise InvalidTopicName(
+                f"{what}: {word} {value!r} may hold letters, digits, -=:._ and not dots only"
+            )

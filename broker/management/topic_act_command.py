@@ -6,7 +6,6 @@ import getpass
 from collections.abc import Mapping
 from typing import Any
 
-from broker.core.topic_name import TopicName
 from broker.management.act_command import ActCommand
 from broker.service import acts
 
@@ -28,7 +27,7 @@ class TopicActCommand(ActCommand):
         self.plan_and_apply(
             lambda: acts.plan(
                 kind,
-                topic=name if is_namespace(name) else TopicName.parse(name).full,
+                topic=acts.full_name(kind, name),
                 parameters=parameters,
                 who=getpass.getuser(),
                 origin="command line",

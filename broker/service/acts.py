@@ -11,14 +11,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from broker.core.errors import BrokerError
-from broker.core.topic_name import TopicName
+from broker.core.errors import BrokerError, InvalidTopicName
+from broker.core.topic_name import TopicName, parse_namespace
 from broker.service.act_kinds.base import Scope
 from broker.service.act_kinds.parameters import json_schema
 from broker.service.act_kinds.registry import KINDS, find_kind
 from broker.storage import act_requests as store
 
-__all__ = ["KINDS", "ActRefused", "ActView", "apply", "get", "plan", "plan_undo"]
+__all__ = [
+    "KINDS",
+    "ActRefused",
+    "ActView",
+    "apply",
+    "check_topic_name",
+    "described_kinds",
+    "full_name",
+    "get",
+    "plan",
+    "plan_undo",
+]
 
 WAIT_S = 2.0
 _RETRIABLE = frozenset(("ActConflict", "ActExpired", "ConsumerBusy", "PersistenceError", "ServiceNotReady"))
@@ -30,7 +41,7 @@ class ActRefused(Exception):
     def __init__(self, text: str, *, code: str = "InvalidParameters") -> None:
         super().__init__(text)
         self.text = text
-        self.code = code  # ActNotFound, InvalidParameters, NothingToActOn, WrongState, CannotUndo
+        self.code = code  # ActNotFound, InvalidParameters, InvalidTopicName, NothingToActOn, …
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +135,21 @@ def apply(act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float
 def full_name(kind: str, name: str) -> str:
     """What an act of this kind is about, as `plan` takes it: a topic's name may be short. Raises ActRefused."""
     try:
-        return name if find_kind(kind).scope is Scope.NAMESPACE else TopicName.parse(name).full
+        if find_kind(kind).scope is Scope.NAMESPACE:
+            return "/".join(parse_namespace(name))
+        return TopicName.parse(name).full
+    except InvalidTopicName as error:
+        raise ActRefused(str(error), code=error.code) from error
     except BrokerError as error:
         raise ActRefused(str(error)) from error
+
+
+def check_topic_name(name: str) -> None:
+    """Raises ActRefused for what no topic can be called."""
+    try:
+        TopicName.parse(name)
+    except InvalidTopicName as error:
+        raise ActRefused(str(error), code=error.code) from error
 
 
 def described_kinds() -> list[tuple[str, str, str, dict[str, Any]]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.service.topic import Topic
     from broker.service.values import ClientIdentity, ConsumerSink, SubscribeRequest
 
-__all__ = ["Attaching", "check_wish", "new_dispatcher"]
+__all__ = ["Attaching", "new_dispatcher"]
 
 
 def new_dispatcher(
@@ -50,19 +50,6 @@ def new_dispatcher(
             counts=counts,
         ),
     )
-
-
-def check_wish(request: SubscribeRequest, *, is_persistent: bool = True) -> None:
-    """What no subscription could grant. Raises NotAllowed, ConsumerAssignFailed."""
-    check_attach(
-        request.type,
-        current=None,
-        consumers=0,
-        read_compacted=request.read_compacted,
-        persistent=is_persistent,
-    )
-    if request.type is SubscriptionType.KEY_SHARED:
-        request.key_shared.check()
 
 
 class Attaching:

@@ -7,14 +7,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from broker.core.errors import NotAllowed, ServiceNotReady, TopicNotFound
-from broker.core.producer_access import OUTBOX_PRODUCER
-from broker.core.subscription import check_printable
-from broker.core.topic_name import TopicName
+from broker.core.topic_name import TopicName, parse_namespace
 from broker.service.act_runner import ActRunner
+from broker.service.auto_creation import make_topic, partitions_of_new
 from broker.service.clock import Clock, SystemClock
 from broker.service.connections import ConnectionPool, repeat_until_done
 from broker.service.deadlines import Deadlines
-from broker.service.effective_policies import effective_policies
 from broker.service.entry_cache import EntryCache
 from broker.service.flusher import Flusher
 from broker.service.holds import Holds
@@ -29,20 +27,18 @@ from broker.service.plugins import load_plugins
 from broker.service.policy_rounds import PolicyRounds
 from broker.service.pull_offsets import commit_offset, committed_offset
 from broker.service.reporter import Reporter
-from broker.service.schemas import Schemas
+from broker.service.request_checks import check_producer, check_subscribe
+from broker.service.schemas import Schemas, check_schema
 from broker.service.segments import Segments
 from broker.service.services import Services
 from broker.service.topic import Topic
 from broker.service.topic_gates import TopicGates
 from broker.service.topic_loading import load_topic
-from broker.service.values import INTERNAL_FACE
 from broker.service.writer import Writer
-from broker.storage import policies as policy_store
 from broker.storage import topics as store
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
-    from broker.core.policies import Policies
     from broker.core.schema import SchemaDefinition
     from broker.service.consumer import Consumer
     from broker.service.non_persistent_topic import NonPersistentTopic
@@ -164,7 +160,10 @@ class Broker:
         return metrics_text(self)
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """How many partitions a topic has; 0 = it is not partitioned. Raises TopicNotFound unless it may be made."""
+        """How many partitions a topic has; 0 = it is not partitioned. Raises TopicNotFound unless it may be made.
+
+        With `create` a topic that will have partitions is made here; any other, by whoever connects to it.
+        """
         self._require_ready()
         row = await repeat_until_done(
             self.services.pool, lambda c: store.find_topic(c, topic), what="finding a topic"
@@ -175,11 +174,14 @@ class Broker:
             return 0  # nothing of it is stored: it is made when somebody connects
         if not create:
             raise TopicNotFound(f"topic {topic} does not exist; create it with `manage.py createtopic`")
-        return await self._create(topic)
+        partitions = await partitions_of_new(self.services, topic)
+        if partitions:
+            await make_topic(self.services, topic, partitions)
+        return partitions
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Full names of the namespace's topics; a partitioned one appears as its partitions."""
-        tenant, _, name = namespace.partition("/")
+        """Full names of its topics; a partitioned one appears as its partitions. Raises InvalidTopicName."""
+        tenant, name = parse_namespace(namespace)
         stored = await repeat_until_done(
             self.services.pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"
         )
@@ -191,11 +193,7 @@ class Broker:
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
         """Attach a producer. Raises BrokerError (protocol 3.5)."""
-        check_printable("producer", request.name or "")
-        if request.name == OUTBOX_PRODUCER and identity.face != INTERNAL_FACE:
-            raise NotAllowed(
-                f"producer name {OUTBOX_PRODUCER} is the broker's own, for what Django code publishes: choose another"
-            )
+        check_producer(request, identity)
         topic = await self._any_topic(request.topic, create=request.create_topic)
         return await topic.open_producer(request, identity, sink)
 
@@ -203,7 +201,7 @@ class Broker:
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
         """Attach a consumer. Raises BrokerError (protocol 3.7)."""
-        check_printable("consumer", request.consumer_name)
+        check_subscribe(request)
         topic = await self._any_topic(request.topic, create=request.create_topic)
         return await topic.subscribe(request, identity, sink)
 
@@ -254,6 +252,7 @@ class Broker:
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
         """The version of this schema, stored when it is new and may be. Raises IncompatibleSchema, TopicNotFound."""
+        check_schema(schema)
         partitions = await self.partition_count(TopicName.parse(topic.base), create=False)
         one = topic.with_partition(0) if partitions else topic
         policies = (await self._any_topic(one, create=False)).policies
@@ -298,7 +297,7 @@ class Broker:
         if row is None:
             if not create:
                 raise TopicNotFound(f"topic {name} does not exist; create it with `manage.py createtopic`")
-            await self._create(name)
+            await make_topic(self.services, name, await partitions_of_new(self.services, name))
             row = await repeat_until_done(pool, lambda c: store.find_topic(c, name), what="finding a topic")
         if row is None:
             raise ServiceNotReady(f"topic {name} was removed while it was being opened; try again")
@@ -310,49 +309,6 @@ class Broker:
         topic = await load_topic(name, found, self.services)
         self.topics[name.full] = topic
         return topic
-
-    async def _require_creatable(self, name: TopicName) -> None:
-        """No row for what cannot be served; a partition beyond its topic's count would be read by nobody."""
-        if name.partition is None:
-            return
-        base = TopicName.parse(name.base)
-        parent = await repeat_until_done(
-            self.services.pool, lambda c: store.find_topic(c, base), what="finding a topic"
-        )
-        if parent is not None and parent.partitions and name.partition >= parent.partitions:
-            raise TopicNotFound(
-                f"topic {base} has {parent.partitions} partitions; there is no {name.partition}"
-            )
-
-    async def _create(self, name: TopicName) -> int:
-        """Make a topic that somebody connects to; how many partitions it has, 0 = it is not partitioned."""
-        in_force = await self._namespace_policies(name)
-        if not in_force.auto_create_topics:
-            raise TopicNotFound(
-                f"topic {name} does not exist, and connecting makes none (policy auto_create_topics);"
-                " create it with `manage.py createtopic`"
-            )
-        await self._require_creatable(name)
-        partitions = in_force.auto_create_partitions if name.partition is None else 0
-        policies: dict[str, object] = {
-            "retention_ms": self.settings.default_retention_ms,
-            "retention_bytes": self.settings.default_retention_bytes,
-        }
-        await repeat_until_done(
-            self.services.pool,
-            lambda c: store.create_topic(c, name, partitions=partitions, policies=policies),
-            what="creating a topic",
-        )
-        return partitions
-
-    async def _namespace_policies(self, name: TopicName) -> Policies:
-        stored = await repeat_until_done(
-            self.services.pool,
-            lambda c: policy_store.of_namespace(c, name.tenant, name.namespace),
-            what="reading policies",
-        )
-        document = {} if stored is None else stored.document
-        return effective_policies(self.settings, document, {}, where=name.namespace_name)
 
     def _forget_topic(self, topic: Topic) -> None:
         if self.topics.get(topic.name.full) is topic:

@@ -163,14 +163,14 @@ async def visit_idle_topics(broker: Broker, after: int) -> int:
         what="looking for unused topics",
     )
     for _, each in found:
-        name = TopicName.parse(each)
         try:
+            name = TopicName.parse(each)
             topic = await broker.topic(name, create=False)
             await expire_subscriptions(topic)
             if not await delete_if_inactive(broker, topic) and not _is_used(topic):
                 await unload(broker, [name])
         except BrokerError as error:
-            log.info("%s was not looked at: %s", name, error)
+            log.info("%s was not looked at: %s", each, error)
     return found[-1][0] if len(found) == _IDLE_AT_ONCE else 0
 
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.entry import StoredEntry
 from broker.core.errors import ConsumerBusy, ServiceNotReady
-from broker.core.subscription import check_name
-from broker.service.attaching import check_wish
 from broker.service.dispatch_limit import RatePair
 from broker.service.non_persistent_subscription import NonPersistentSubscription
 from broker.service.producer import Producer
@@ -166,8 +164,6 @@ class NonPersistentTopic:
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
         """Attach a consumer: it gets what comes from now on. Raises as `Topic.subscribe`."""
-        check_name(request.subscription)
-        check_wish(request, is_persistent=False)
         self._attaching += 1
         try:
             if request.schema is not None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from broker.core.errors import BrokerError, InvalidTopicName, NotAllowed, TopicNotFound
+from broker.core.errors import BrokerError, NotAllowed, TopicNotFound
 from broker.core.policies import FIELDS, Policies, PolicyInvalid, PolicyLevel, PolicyValue, checked
-from broker.core.topic_name import TopicName
+from broker.core.topic_name import TopicName, parse_namespace
 from broker.service.connections import repeat_until_done
 from broker.service.effective_policies import effective_policies
 from broker.storage import policies as store
@@ -58,9 +58,7 @@ class Holder:
     @classmethod
     def of_namespace(cls, text: str) -> Holder:
         """`tenant/namespace`. Raises InvalidTopicName."""
-        tenant, separator, namespace = text.partition("/")
-        if not (separator and tenant and namespace) or "/" in namespace:
-            raise InvalidTopicName(f"namespace {text!r}: write it as tenant/namespace")
+        tenant, namespace = parse_namespace(text)
         return cls(level=PolicyLevel.NAMESPACE, tenant=tenant, namespace=namespace, topic=None)
 
     @classmethod

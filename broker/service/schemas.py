@@ -8,21 +8,30 @@ from typing import TYPE_CHECKING
 
 from broker.core.errors import IncompatibleSchema, SchemaNotFound
 from broker.core.schema import SchemaDefinition, SchemaType, StoredSchema, version_bytes, version_number
-from broker.core.schema_compatibility import check_reader, check_successor
+from broker.core.schema_compatibility import check_definition, check_reader, check_successor
 from broker.service.connections import ConnectionPool, repeat_until_done
 from broker.storage import schemas as store
 
 if TYPE_CHECKING:
     from broker.core.policies import Policies
 
-__all__ = ["Schemas"]
+__all__ = ["Schemas", "check_schema"]
 
 MAX_SCHEMA_BYTES = 1024 * 1024
 MAX_VERSIONS = 10_000
 
 
+def check_schema(schema: SchemaDefinition) -> None:
+    """Whether it could be stored on some topic. Raises IncompatibleSchema."""
+    if len(schema.data) > MAX_SCHEMA_BYTES:
+        raise IncompatibleSchema(f"a schema of {len(schema.data)} bytes, the limit is {MAX_SCHEMA_BYTES}")
+    if any("\0" in text for text in (schema.name, *schema.properties, *schema.properties.values())):
+        raise IncompatibleSchema("a schema's name and properties hold no NUL: PostgreSQL cannot store it")
+    check_definition(schema)
+
+
 class Schemas:
-    """All calls name the base topic in full: partitions share their parent's schemas."""
+    """All calls name the base topic in full: partitions share their parent's schemas. `check_schema` comes before."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -59,10 +68,6 @@ class Schemas:
 
     async def add(self, topic: str, schema: SchemaDefinition, policies: Policies) -> bytes:
         """The version of this schema, stored as the next one when it is new. Raises IncompatibleSchema."""
-        if len(schema.data) > MAX_SCHEMA_BYTES:
-            raise IncompatibleSchema(f"a schema of {len(schema.data)} bytes, the limit is {MAX_SCHEMA_BYTES}")
-        if any("\0" in text for text in (schema.name, *schema.properties, *schema.properties.values())):
-            raise IncompatibleSchema("a schema's name and properties hold no NUL: PostgreSQL cannot store it")
         async with self._adding[topic]:
             while True:
                 versions = await self._versions(topic)

@@ -22,8 +22,7 @@ from broker.core.errors import (
 from broker.core.ledger import LedgerInfo
 from broker.core.message_index import IndexMissing
 from broker.core.position import EARLIEST, LATEST, Position
-from broker.core.subscription import SubscriptionType, check_name
-from broker.service.attaching import check_wish
+from broker.core.subscription import SubscriptionType
 from broker.service.backlog_quota import BacklogQuota
 from broker.service.connections import repeat_until_done
 from broker.service.consumer import Consumer
@@ -313,8 +312,6 @@ class Topic:
     ) -> Consumer:
         """Attach a consumer, making its subscription when there is none (protocol 3.7)."""
         self._require_open()
-        check_name(request.subscription)
-        check_wish(request)  # before a row of that type is stored
         check_batches(self, identity)
         if request.schema is not None:
             await self.services.schemas.of_consumer(

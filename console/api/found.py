@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.service.acts import ActRefused, check_topic_name
 from console.api.problems import Problem
 from console.queries.numbers import TopicFacts, topic_facts
 from console.queries.subscription import SubscriptionHead, subscription_head
@@ -13,6 +14,10 @@ def found_topic(name: str) -> TopicFacts:
     """By full name. One query. Raises Problem."""
     facts = topic_facts(name)
     if facts is None:
+        try:
+            check_topic_name(name)
+        except ActRefused as refused:
+            raise Problem(400, refused.code, refused.text) from refused
         raise Problem(404, "TopicNotFound", f"there is no topic {name}")
     return facts
 

@@ -33,9 +33,9 @@ def full_name(text: str) -> str:
     try:
         name = topic_name.full_name(text)
     except InvalidTopicName as error:
-        raise ValueError(f"{text!r} is no topic: {_EXAMPLES}") from error
+        raise ValueError(str(error)) from error
     if name.count("/") != _SLASHES:
-        raise ValueError(f"{text!r} is no topic: {_EXAMPLES}")
+        raise ValueError(f"{text!r} is not a topic's name: {_EXAMPLES}")
     return name
 
 

@@ -10,6 +10,7 @@ from vela.errors import InvalidConfiguration, InvalidTopicName
 __all__ = ["base_name", "full_name", "namespace_of", "partition_index", "partition_name"]
 
 _DOMAINS: Final = ("persistent", "non-persistent")
+_ENTITY: Final = re.compile(r"(?!\.+\Z)[-=:.\w]+", re.ASCII)
 _PARTITION: Final = re.compile(r"-partition-(0|[1-9][0-9]*)$")
 
 
@@ -30,6 +31,11 @@ def full_name(topic: str) -> str:
         raise InvalidTopicName(
             f"{topic!r} is not a topic's name: write t, tenant/namespace/t or persistent://tenant/namespace/t"
         )
+    for word, value in (("tenant", tenant), ("namespace", namespace)):
+        if not _ENTITY.fullmatch(value):
+            raise InvalidTopicName(
+                f"{topic!r} is not a topic's name: {word} {value!r} may hold letters, digits, -=:._ and not dots only"
+            )
     return f"{domain}://{rest}"
 
 

@@ -116,7 +116,7 @@ def test_a_refusal_is_a_problem_with_code_and_act(
         (b'{"kind": "clear", "topic": "\\ud800", "subscription": "s"}', 422, "InvalidParameters"),
         (b'{"kind": "clear", "topic": "a", "subscription": "\\ud800"}', 422, "InvalidParameters"),
         (b'{"kind": "clear", "topic": "a", "subscription": "s", "reason": "\\ud800"}', 422, "InvalidParameters"),
-        (b'{"kind": "clear", "topic": "a//b", "subscription": "s"}', 422, "InvalidParameters"),
+        (b'{"kind": "clear", "topic": "a//b", "subscription": "s"}', 422, "InvalidTopicName"),
         (b'{"kind": "explode", "topic": "a", "subscription": "s"}', 422, "InvalidParameters"),
         (b'{"kind": "undo", "topic": "a", "subscription": "s"}', 422, "InvalidParameters"),
         (b'{"kind": "clear", "topic": "a"}', 422, "InvalidParameters"),

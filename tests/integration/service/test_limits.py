@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionNotFound, TopicNotFound
+from broker.core.errors import BrokerError, ConsumerBusy, NotAllowed, SubscriptionNotFound, TopicNotFound
+from broker.core.key_shared import KeySharedPolicy
+from broker.core.schema import SchemaDefinition, SchemaType
+from broker.core.subscription import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.service.policies import Holder, change, read
 from tests.support.broker_harness import BrokerRun, one_row, rows
@@ -61,6 +66,57 @@ async def test_connecting_makes_no_topic_where_it_may_not(run: BrokerRun) -> Non
     await run.producer("known")
     await run.producer("public/other/unknown")
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (2,)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"subscription": " s"},
+        {"subscription": "__compaction"},
+        {"name": "a\0b"},
+        {"read_compacted": True},
+        {"type_": SubscriptionType.KEY_SHARED, "key_shared": KeySharedPolicy(sticky=True)},
+        {"schema": SchemaDefinition(type=SchemaType.AVRO, data=b"{")},
+    ],
+    ids=["blank", "reserved", "control", "compacted", "no-ranges", "schema"],
+)
+async def test_a_consumer_that_is_refused_makes_no_topic_and_no_namespace(
+    run: BrokerRun, refused: dict[str, Any]
+) -> None:
+    with pytest.raises(BrokerError):
+        await run.consumer("fresh/eu/t", **refused)
+    assert_nothing_is_made(run)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"name": "a\0b"},
+        {"initial_subscription": "__compaction"},
+        {"schema": SchemaDefinition(type=SchemaType.JSON, data=b"nothing")},
+    ],
+    ids=["control", "reserved", "schema"],
+)
+async def test_a_producer_that_is_refused_makes_no_topic_and_no_namespace(
+    run: BrokerRun, refused: dict[str, Any]
+) -> None:
+    with pytest.raises(BrokerError):
+        await run.producer("fresh/eu/t", **refused)
+    assert_nothing_is_made(run)
+
+
+async def test_asking_for_partitions_makes_no_topic_that_has_none(run: BrokerRun) -> None:
+    name = TopicName.parse("fresh/eu/t")
+    assert await run.broker.partition_count(name, create=True) == 0
+    assert await run.broker.partition_count(name.with_partition(3), create=True) == 0
+    assert_nothing_is_made(run)
+    await run.producer("fresh/eu/t")
+    assert one_row(run.database_url, "SELECT name FROM vela_topic") == (name.full,)
+
+
+def assert_nothing_is_made(run: BrokerRun) -> None:
+    assert rows(run.database_url, "SELECT name FROM vela_topic") == []
+    assert rows(run.database_url, "SELECT name FROM vela_tenant WHERE name = 'fresh'") == []
 
 
 async def test_topics_made_by_connecting_have_the_partitions_of_the_policy(run: BrokerRun) -> None:

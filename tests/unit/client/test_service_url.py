@@ -83,6 +83,13 @@ def test_what_is_no_topics_name_is_refused(topic: str) -> None:
         full_name(topic)
 
 
+@pytest.mark.parametrize("topic", ["../../t", "a/./t", "a b/c/t", "a/é/t", "persistent://a/b+/t", "a\n/b/t"])
+def test_tenants_and_namespaces_have_pulsars_letters_and_are_not_dots_only(topic: str) -> None:
+    with pytest.raises(errors.InvalidTopicName, match="and not dots only"):
+        full_name(topic)
+    assert full_name("a-=:._1/..b/...") == "persistent://a-=:._1/..b/..."
+
+
 def test_partitions_have_names() -> None:
     assert partition_name("persistent://a/b/t", 12) == "persistent://a/b/t-partition-12"
     assert partition_index("persistent://a/b/t-partition-12") == 12

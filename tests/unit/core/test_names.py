@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker.core import errors
 from broker.core.errors import BrokerError, InvalidTopicName
 from broker.core.position import EARLIEST, LATEST, Position
-from broker.core.topic_name import TopicName
+from broker.core.topic_name import TopicName, parse_namespace
 
 
 @given(st.integers(-1, 2**63 - 1), st.integers(-1, 2**63 - 1))
@@ -31,6 +31,7 @@ def test_position_refuses(text: str) -> None:
         ("orders", "persistent://public/default/orders", None),
         ("shop/eu/orders", "persistent://shop/eu/orders", None),
         ("non-persistent://shop/eu/ticks", "non-persistent://shop/eu/ticks", None),
+        ("-=:._1/..b/...", "persistent://-=:._1/..b/...", None),
         ("persistent://a/b/c-partition-12", "persistent://a/b/c-partition-12", 12),
         ("persistent://a/b/c-partition-012", "persistent://a/b/c-partition-012", None),
         ("persistent://a/b/-partition-1", "persistent://a/b/-partition-1", None),
@@ -64,6 +65,8 @@ def test_partitions_of_a_topic() -> None:
         "kafka://a/b/c",
         "persistent:///b/c",
         "persistent://a b/c/d",
+        "../../x",
+        "a/./x",
         "a/b/",
         "a/b/c d",
         "a/b/c\n",
@@ -73,6 +76,13 @@ def test_partitions_of_a_topic() -> None:
 def test_topic_names_refused(text: str) -> None:
     with pytest.raises(InvalidTopicName):
         TopicName.parse(text)
+
+
+def test_namespaces() -> None:
+    assert parse_namespace("shop/eu") == ("shop", "eu")
+    for text in ("shop", "", "shop/", "/eu", "shop/eu/de", "../..", "shop/.", "sh op/eu"):
+        with pytest.raises(InvalidTopicName):
+            parse_namespace(text)
 
 
 def test_every_error_has_a_code() -> None:

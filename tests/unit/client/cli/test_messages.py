@@ -80,7 +80,7 @@ def test_places(text: str, start: Start) -> None:
         ("produce t --deliver-at 2026-01-01T00:00 --deliver-after 1s m", "exclude each other"),
         ("produce t --rate 0 m", "not in the range"),
         ("produce t --compression gzip m", "is not one of"),
-        ("produce a/b m", "is no topic"),
+        ("produce a/b m", "is not a topic's name"),
         ("consume t s --seek soon", "is no place: write earliest, latest"),
         ("consume t s --count 0", "not in the range"),
         ("consume t s --type Exclusiv", "is not one of"),

@@ -1,0 +1,124 @@
+"""What only asks, and what is refused, makes nothing; what cannot be a name is refused on each door."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from urllib.parse import quote
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from tests.support.broker_harness import rows
+from tests.support.raw_pulsar import RawPulsar
+from tests.support.vela import ADMIN_PASSWORD, VelaProcess
+from vela.wire.binary import commands
+from vela.wire.binary.enums import ServerError, SubType, TopicsMode
+
+BAD_NAMES = [
+    "persistent://../../x",
+    "persistent://shop/.../x",
+    "persistent://sh op/eu/x",
+    "persistent://shop/é/x",
+]
+
+
+def known_tenants(vela: VelaProcess) -> set[str]:
+    return {name for (name,) in rows(vela.database_url, "SELECT name FROM vela_tenant")}
+
+
+def topics_of_tenant(vela: VelaProcess, tenant: str) -> list[str]:
+    found = rows(vela.database_url, "SELECT name FROM vela_topic WHERE name LIKE %s", f"%://{tenant}/%")
+    return sorted(name for (name,) in found)
+
+
+def read(vela: VelaProcess, path: str) -> tuple[int, str]:
+    """Status and body of a read under /api/v1."""
+    request = urllib.request.Request(f"{vela.console_url}/api/v1/{path}")
+    who = base64.b64encode(f"admin:{ADMIN_PASSWORD}".encode()).decode()
+    request.add_header("Authorization", f"Basic {who}")
+    return _answer(request)
+
+
+def _answer(request: urllib.request.Request) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_what_asks_and_what_is_refused_makes_no_tenant(shared_vela: VelaProcess) -> None:
+    topic = "persistent://asked-only/eu/orders"
+    with RawPulsar(shared_vela.pulsar_url) as peer:
+        answer = peer.ask("PARTITIONED_METADATA_RESPONSE", commands.partition_metadata(topic, request_id=1))
+        assert answer.partitionMetadataResponse.partitions == 0
+        assert not answer.partitionMetadataResponse.HasField("error")
+        peer.ask("LOOKUP_RESPONSE", commands.lookup(topic, request_id=2))
+        asked = commands.get_topics_of_namespace("asked-only/eu", request_id=3, mode=TopicsMode.ALL)
+        assert not peer.ask("GET_TOPICS_OF_NAMESPACE_RESPONSE", asked).getTopicsOfNamespaceResponse.topics
+        reserved = commands.subscribe(topic, " s", type=SubType.SHARED, consumer_id=1, request_id=4)
+        assert ServerError(peer.ask("ERROR", reserved).error.error) == ServerError.NOT_ALLOWED_ERROR
+        unmade = commands.subscribe(
+            topic, "s", type=SubType.SHARED, consumer_id=1, request_id=5, create_topic=False
+        )
+        assert ServerError(peer.ask("ERROR", unmade).error.error) == ServerError.TOPIC_NOT_FOUND
+        unprintable = commands.producer(topic, producer_id=1, request_id=6, name="a\nb")
+        assert ServerError(peer.ask("ERROR", unprintable).error.error) == ServerError.NOT_ALLOWED_ERROR
+    for path in ("", "/stats", "/subscriptions/s"):
+        assert read(shared_vela, f"topics/persistent/asked-only/eu/orders{path}")[0] == 404
+    pull = urllib.request.Request(f"{shared_vela.http_url}/pull/v1-queues/asked-only/eu/orders")
+    assert _answer(pull)[0] == 404
+    assert "asked-only" not in known_tenants(shared_vela)
+    with RawPulsar(shared_vela.pulsar_url) as peer:
+        peer.open_producer(topic)
+    assert topics_of_tenant(shared_vela, "asked-only") == [topic]
+
+
+@pytest.mark.parametrize("topic", BAD_NAMES)
+def test_what_cannot_be_a_name_is_refused_on_each_door(shared_vela: VelaProcess, topic: str) -> None:
+    before = known_tenants(shared_vela)
+    namespace = topic.removeprefix("persistent://").rpartition("/")[0]
+    path = "/".join(quote(part, safe="") for part in [*namespace.split("/"), "x"])
+    with RawPulsar(shared_vela.pulsar_url) as peer:
+        refusals = [
+            peer.ask("ERROR", commands.producer(topic, producer_id=1, request_id=1)).error,
+            peer.ask(
+                "ERROR", commands.subscribe(topic, "s", type=SubType.SHARED, consumer_id=1, request_id=2)
+            ).error,
+            peer.ask("ERROR", commands.get_topics_of_namespace(namespace, request_id=3)).error,
+        ]
+        answers = [(each.error, each.message) for each in refusals]
+        metadata = peer.ask("PARTITIONED_METADATA_RESPONSE", commands.partition_metadata(topic, request_id=4))
+        found = metadata.partitionMetadataResponse
+        lookup = peer.ask("LOOKUP_RESPONSE", commands.lookup(topic, request_id=5)).lookupTopicResponse
+        answers += [(found.error, found.message), (lookup.error, lookup.message)]
+    for error, message in answers:
+        assert (ServerError(error), "may hold letters" in message) == (ServerError.INVALID_TOPIC_NAME, True)
+    for door in (f"/ws/v2/producer/persistent/{path}", f"/ws/v2/consumer/persistent/{path}/s"):
+        with pytest.raises(InvalidStatus) as refused, connect(f"{shared_vela.websocket_url}{door}"):
+            pass
+        assert refused.value.response.status_code == 400
+    status, says = _answer(urllib.request.Request(f"{shared_vela.http_url}/pull/v1-queues/{path}"))
+    assert (status, "may hold letters" in says) == (400, True)
+    escaped = "/".join(part.replace(".", "~2E") for part in path.split("/"))
+    status, says = read(shared_vela, f"topics/persistent/{escaped}")
+    assert (status, json.loads(says)["code"]) == (400, "InvalidTopicName")
+    assert known_tenants(shared_vela) == before
+
+
+def test_the_command_line_refuses_them_before_it_asks(shared_vela: VelaProcess) -> None:
+    for line in (["produce", "persistent://../../x", "m"], ["topics", "create", "../../x", "--yes"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "vela.cli", *line], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, "not dots only" in done.stderr) == (2, True), done.stderr
+    with pytest.raises(AssertionError, match="not dots only"):
+        shared_vela.manage("createtopic", "persistent://../../x")
+    with pytest.raises(AssertionError, match="not dots only"):
+        shared_vela.manage("setpolicy", "../..", "max_consumers=1", "--yes")
