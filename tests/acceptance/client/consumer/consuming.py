@@ -24,10 +24,12 @@ __all__ = [
     "becomes",
     "broker_has_permits",
     "data",
+    "link_of",
     "numbers",
     "publish",
     "publish_with_apache",
     "take",
+    "witnessed",
 ]
 
 QUIET_MS = 300  # long enough for what would come
@@ -105,6 +107,14 @@ async def becomes(condition: Callable[[], Awaitable[bool]], what: str) -> None:
             return
         await asyncio.sleep(0.02)
     raise AssertionError(f"waited in vain for {what}")
+
+
+async def witnessed(client: Client, topic: str, payloads: Sequence[bytes]) -> None:
+    """Publish, and wait until another subscription has it all: the broker has had its chance to send it elsewhere."""
+    witness = await client.subscribe(topic, "witness")
+    await publish(client, topic, payloads)
+    assert data(await take(witness, len(payloads))) == list(payloads)
+    await witness.close()
 
 
 def numbers(count: int) -> list[bytes]:

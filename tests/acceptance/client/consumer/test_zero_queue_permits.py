@@ -9,15 +9,9 @@ import pytest
 
 from tests.acceptance.client.consumer.consuming import data, numbers, publish, take
 from tests.acceptance.client.sent_frames import PermitAccount, fence
-from tests.support.frame_relay import FrameRelay
 from tests.support.waiting import until
 from vela.aio.client import Client
 from vela.aio.topic_consumer import TopicConsumer
-
-
-@pytest.fixture
-def permits(relay: FrameRelay) -> PermitAccount:
-    return PermitAccount(relay)
 
 
 async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsumer:
@@ -27,7 +21,7 @@ async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsume
     return consumer
 
 
-async def test_s2_5_s2_7_each_receive_is_one_flow_of_one(
+async def test_s0_50_s2_5_s2_7_each_receive_is_one_flow_of_one(
     relayed: Client, permits: PermitAccount, topic: str
 ) -> None:
     consumer = await subscribed(relayed, topic)
