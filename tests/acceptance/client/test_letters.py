@@ -122,25 +122,23 @@ async def test_i16_what_is_put_off_too_often_is_a_dead_letter(client: Client, to
 
 
 @pytest.mark.parametrize("is_chosen", [True, False])
-async def test_s4_32_by_choice_what_times_out_is_put_off(
-    tcp_client: Client, topic: str, is_chosen: bool
-) -> None:
+async def test_s4_32_by_choice_what_times_out_is_put_off(client: Client, topic: str, is_chosen: bool) -> None:
     consumer = await subscribed(
-        tcp_client,
+        client,
         topic,
         retry_enable=True,
         retry_on_ack_timeout=is_chosen,
         unacked_messages_timeout_ms=1000,
         unacked_messages_tick_ms=100,
     )
-    await publish(tcp_client, topic, b"slow")
+    await publish(client, topic, b"slow")
     await take(consumer)
     again = await take(consumer)
     consumer.acknowledge(again)
     assert again.topic_name() == (f"{topic}-s-RETRY" if is_chosen else topic)
     assert again.redelivery_count() == (0 if is_chosen else 1)
     await consumer.close()
-    last = await subscribed(tcp_client, topic)
+    last = await subscribed(client, topic)
     await nothing_comes(last)
 
 

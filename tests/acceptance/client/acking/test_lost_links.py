@@ -31,12 +31,12 @@ async def test_s4_14_s4_15_acks_survive_a_lost_connection(client: Client, topic:
 
 @pytest.mark.parametrize("batch_index_ack", [True, False])
 async def test_s4_14_i22_links_lost_every_50_ms_lose_no_ack_and_no_message(
-    tcp_client: Client, topic: str, batch_index_ack: bool
+    client: Client, topic: str, batch_index_ack: bool
 ) -> None:
     count = 600
-    await publish(tcp_client, topic, [b"%d" % number for number in range(count)], batch=10)
+    await publish(client, topic, [b"%d" % number for number in range(count)], batch=10)
     consumer = await subscribed(
-        tcp_client,
+        client,
         topic,
         consumer_type=SHARED,
         receiver_queue_size=100,
@@ -71,5 +71,5 @@ async def test_s4_14_i22_links_lost_every_50_ms_lose_no_ack_and_no_message(
     await losing
     assert len(acked) == count
     await consumer.close()
-    again = await subscribed(tcp_client, topic, consumer_type=SHARED)
+    again = await subscribed(client, topic, consumer_type=SHARED)
     await nothing_comes(again)

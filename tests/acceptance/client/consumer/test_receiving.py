@@ -130,10 +130,10 @@ async def test_batch_receive(client: Client, topic: str) -> None:
 
 
 async def test_s0_44_after_a_lost_link_what_is_unacknowledged_comes_again(
-    tcp_client: Client, topic: str, shared_vela: VelaProcess
+    client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
-    consumer = await tcp_client.subscribe(topic, "s", receiver_queue_size=50)
-    await publish(tcp_client, topic, numbers(30))
+    consumer = await client.subscribe(topic, "s", receiver_queue_size=50)
+    await publish(client, topic, numbers(30))
     await take(consumer, 10)
     await take(consumer, 10, acknowledge=False)
     link = link_of(consumer)
@@ -171,13 +171,13 @@ async def test_chunked_messages_come_whole(client: Client, apache: pulsar.Client
 
 
 async def test_s0_16_encrypted_messages_by_action(
-    tcp_client: Client, apache: pulsar.Client, topic: str, tmp_path: Path
+    client: Client, apache: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
     public, private = write_key_pair(tmp_path)
     reader = CryptoKeyReader(public, private)
-    readable = await tcp_client.subscribe(topic, "with-key", crypto_key_reader=reader)
+    readable = await client.subscribe(topic, "with-key", crypto_key_reader=reader)
     by_action = {
-        action: await tcp_client.subscribe(topic, action.name, crypto_failure_action=action)
+        action: await client.subscribe(topic, action.name, crypto_failure_action=action)
         for action in ConsumerCryptoFailureAction
     }
     await publish_with_apache(
@@ -189,7 +189,7 @@ async def test_s0_16_encrypted_messages_by_action(
         batching_enabled=True,
         compression_type=pulsar.CompressionType.LZ4,
     )
-    await publish(tcp_client, topic, [b"plain"])
+    await publish(client, topic, [b"plain"])
     assert data(await take(readable, 21)) == [*numbers(20), b"plain"]
     for action in (ConsumerCryptoFailureAction.FAIL, ConsumerCryptoFailureAction.DISCARD):
         assert data(await take(by_action[action], 1)) == [b"plain"]
