@@ -187,7 +187,7 @@ class Intake:
                 reply.ledger_id,
                 reply.entry_id,
                 damage.reason.name,
-                damage,
+                str(damage),  # a handler that keeps the error keeps the payload, by its traceback
                 count,
             )
         owner.counters.receives_failed += 1
@@ -232,7 +232,7 @@ class Intake:
                 self._topic,
                 reply.ledger_id,
                 reply.entry_id,
-                error,
+                str(error),  # as above
                 count,
             )
         self._owner.acks.taken(message)  # so that the ack timeout, if there is one, asks for it again
