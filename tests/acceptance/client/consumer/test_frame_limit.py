@@ -1,0 +1,66 @@
+"""The largest frame that a client takes from a whole Vela."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.acceptance.client.consumer.consuming import all_acknowledged, becomes, data, publish, take
+from tests.support.frame_relay import Frame, FrameRelay
+from tests.support.waiting import until
+from vela.aio.client import Client
+from vela.aio.topic_consumer import TopicConsumer
+from vela.wire.binary.decoding import parse_command
+from vela.wire.binary.enums import ValidationError
+from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
+
+PADDING_BYTES = 10 * 1024
+
+
+def announces(relay: FrameRelay, largest_message_bytes: int) -> None:
+    """The broker says in CONNECTED that it takes so much."""
+
+    def change(frame: Frame) -> Sequence[Frame]:
+        command = parse_command(frame.command)
+        if command.type != BaseCommand.CONNECTED:
+            return (frame,)
+        command.connected.max_message_size = largest_message_bytes
+        return (Frame(command.SerializeToString(), None),)
+
+    relay.to_client = change
+
+
+def grows_once(relay: FrameRelay, total_bytes: int) -> None:
+    """The next delivery comes as a frame that announces so many bytes, all of them 0 behind the command."""
+    otherwise = relay.to_client
+
+    def grow(frame: Frame) -> Sequence[Frame]:
+        if parse_command(frame.command).type != BaseCommand.MESSAGE:
+            return otherwise(frame)
+        relay.to_client = otherwise
+        return (Frame(frame.command, bytes(total_bytes - 4 - len(frame.command))),)
+
+    relay.to_client = grow
+
+
+@pytest.mark.parametrize("announced_bytes", [None, 100_000], ids=["as-vela-says", "less"])
+async def test_s0_10_one_byte_more_than_the_largest_frame_closes_the_connection(
+    relay: FrameRelay, relayed: Client, client: Client, topic: str, announced_bytes: int | None
+) -> None:
+    if announced_bytes is not None:
+        announces(relay, announced_bytes)
+    largest_frame_bytes = (announced_bytes or 5 * 1024 * 1024) + PADDING_BYTES
+    consumer = await relayed.subscribe(topic, "s")
+    assert isinstance(consumer, TopicConsumer)
+    grows_once(relay, largest_frame_bytes)
+    await publish(client, topic, [b"read as garbage"])
+    await until(lambda: consumer.counters.discards, "the largest frame, thrown away because it holds nothing")
+    assert consumer.counters.discards == {ValidationError.CHECKSUM_MISMATCH: 1}
+    assert relay.connections == 1
+    grows_once(relay, largest_frame_bytes + 1)
+    await publish(client, topic, [b"too large at first", b"behind it"])
+    assert data(await take(consumer, 2)) == [b"too large at first", b"behind it"]
+    assert relay.connections == 2
+    assert consumer.counters.discards == {ValidationError.CHECKSUM_MISMATCH: 1}
+    await becomes(lambda: all_acknowledged(consumer), "all of it acknowledged")
