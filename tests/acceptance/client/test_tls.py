@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,15 +18,21 @@ from vela.authentication import AuthenticationTLS
 from vela.wire.binary import commands, replies
 
 
+@asynccontextmanager
+async def door_with_tls(service_url: str, context: ssl.SSLContext) -> AsyncIterator[str]:
+    """The encrypted service URL of a relay in front of an unencrypted one."""
+    inner = urlsplit(service_url)
+    assert inner.port is not None
+    async with relay(inner.port, context) as port:
+        yield f"{'pulsar+ssl' if inner.scheme == 'pulsar' else 'wss'}://localhost:{port}"
+
+
 async def test_s0_6_topics_are_served_through_a_door_with_tls(
     service_url: str, topic: str, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)
-    inner = urlsplit(service_url)
-    assert inner.port is not None
     context = authority.issue("vela", "localhost").server_context()
-    async with relay(inner.port, context) as port:
-        url = f"{'pulsar+ssl' if inner.scheme == 'pulsar' else 'wss'}://localhost:{port}"
+    async with door_with_tls(service_url, context) as url:
         trust = authority.file
         async with Client(url, tls_trust_certs_file_path=trust, tls_validate_hostname=True) as client:
             connection = await client.connection_for(topic)
@@ -38,16 +47,49 @@ async def test_s0_6_topics_are_served_through_a_door_with_tls(
                 await client.connection_for(topic)
 
 
+async def test_s0_7_a_certificate_nobody_vouches_for_is_taken_when_told_so(
+    service_url: str, topic: str, tmp_path: Path
+) -> None:
+    context = Authority(tmp_path).issue("vela", "elsewhere.example").server_context()
+    async with door_with_tls(service_url, context) as url:
+        for client in (Client(url), Client(url, tls_allow_insecure_connection=False)):
+            async with client:
+                with pytest.raises(errors.HandshakeError, match="certificate is not trusted"):
+                    await client.get_topic_partitions(topic)
+        async with Client(url, tls_allow_insecure_connection=True) as client:
+            assert await client.get_topic_partitions(topic) == [topic]
+
+
+async def test_s0_8_a_trust_file_counts_alone_and_none_means_the_systems(
+    service_url: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, other = Authority(tmp_path), Authority(tmp_path, "Another")
+
+    async def outcome(file: str | None) -> str:
+        async with Client(url, tls_trust_certs_file_path=file) as client:
+            try:
+                return str(await client.get_topic_partitions(topic))
+            except errors.HandshakeError as error:
+                return str(error)
+
+    async with door_with_tls(service_url, ours.issue("vela", "localhost").server_context()) as url:
+        for file in (None, "", other.file):
+            assert "not trusted" in await outcome(file)
+        assert await outcome(ours.file) == str([topic])
+        # The system's store is where OpenSSL looks; the variable is its own way to name another.
+        monkeypatch.setenv("SSL_CERT_FILE", ours.file)
+        for file in (None, ""):
+            assert await outcome(file) == str([topic])
+        assert "not trusted" in await outcome(other.file)
+
+
 async def test_s0_9_a_door_that_wants_a_certificate_opens_for_who_has_one(
     service_url: str, topic: str, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)
-    inner = urlsplit(service_url)
-    assert inner.port is not None
     context = authority.issue("vela", "localhost").server_context(clients_of=authority)
     own = authority.issue("client")
-    async with relay(inner.port, context) as port:
-        url = f"{'pulsar+ssl' if inner.scheme == 'pulsar' else 'wss'}://localhost:{port}"
+    async with door_with_tls(service_url, context) as url:
         async with Client(
             url,
             AuthenticationTLS(own.certificate, own.private_key),
