@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import pulsar
 import pulsar.schema
 import pytest
-import pytest_asyncio
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from tests.support.vela import VelaProcess
@@ -38,19 +37,6 @@ def apache(shared_vela: VelaProcess) -> Iterator[pulsar.Client]:
     client = pulsar.Client(shared_vela.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     yield client
     client.close()
-
-
-@pytest_asyncio.fixture
-async def client(service_url: str) -> AsyncIterator[Client]:
-    async with Client(service_url, initial_backoff_ms=20) as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def tcp_client(shared_vela: VelaProcess) -> AsyncIterator[Client]:
-    """Where the transport makes no difference."""
-    async with Client(shared_vela.pulsar_url) as client:
-        yield client
 
 
 async def read_back(

@@ -10,7 +10,6 @@ import pytest
 from tests.acceptance.client.consumer.consuming import becomes, data, numbers, publish, take
 from tests.acceptance.client.sent_frames import PermitAccount, fence
 from tests.support.console import ConsoleSession
-from tests.support.frame_relay import FrameRelay
 from tests.support.vela import VelaProcess
 from vela.aio.client import Client
 from vela.aio.consumer import Consumer
@@ -19,9 +18,8 @@ from vela.errors import InvalidConfiguration
 
 @pytest.mark.parametrize("options", [{}, {"receiver_queue_size": None}])
 async def test_s2_1_not_set_the_queue_holds_1000_and_below_0_it_is_refused(
-    relayed: Client, relay: FrameRelay, topic: str, options: dict[str, Any]
+    relayed: Client, permits: PermitAccount, topic: str, options: dict[str, Any]
 ) -> None:
-    permits = PermitAccount(relay)
     with pytest.raises(InvalidConfiguration, match="0 or more"):
         await relayed.subscribe(topic, "s", receiver_queue_size=-1)
     consumer = await relayed.subscribe(topic, "s", **options)  # nothing is left of the one refused
@@ -30,9 +28,8 @@ async def test_s2_1_not_set_the_queue_holds_1000_and_below_0_it_is_refused(
 
 
 async def test_s2_3_a_consumer_that_is_slow_to_ask_is_healthy_and_shown_to_ask_for_none(
-    client: Client, relayed: Client, relay: FrameRelay, topic: str, shared_vela: VelaProcess
+    client: Client, relayed: Client, permits: PermitAccount, topic: str, shared_vela: VelaProcess
 ) -> None:
-    permits = PermitAccount(relay)
     slow = await relayed.subscribe(topic, "slow", receiver_queue_size=4)
     quick = await client.subscribe(topic, "quick", receiver_queue_size=4)
     await publish(client, topic, numbers(6))
