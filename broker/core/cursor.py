@@ -317,6 +317,16 @@ class Cursor:
                 return entry, ((1 << size) - (1 << passed) if passed > 0 else None)
         return self._ledgers.end(), None
 
+    def shift_room(self) -> tuple[int, int]:
+        """Messages of the log that are kept before mark-delete, it included, and after it: how far
+        `shifted_position` goes. Raises IndexMissing.
+        """
+        through = self._index.messages_through(self._mark_delete)
+        if through is None:
+            raise IndexMissing(self._index.unknown(self._mark_delete))
+        first = next((ledger.messages_before for ledger in self._ledgers), through)
+        return max(0, through - first), self._ledgers.total_messages - through
+
     def recount(self) -> Totals:
         """Totals counted anew from mark-delete, bitmaps and the index; equal to `totals`. Raises
         IndexMissing.

@@ -163,5 +163,18 @@ async def _at_bookmark(topic: Topic, name: str) -> Target:
 async def _shifted(topic: Topic, messages: int, cursor: Cursor | None) -> Target:
     if cursor is None:
         raise ActInvalid("shift counts from a cursor, and there is none yet: choose another place")
-    position, remaining = await with_index(topic, lambda: cursor.shifted_position(messages))
-    return Target(how="reset", position=position, remaining=remaining)
+    (position, remaining), (before, after) = await with_index(
+        topic, lambda: (cursor.shifted_position(messages), cursor.shift_room())
+    )
+    notes: tuple[str, ...] = ()
+    if messages > after:
+        notes = (f"only {_messages(after)} after the mark-delete position: this goes to the end",)
+    elif -messages > before:
+        notes = (
+            f"only {_messages(before)} kept before the mark-delete position: this goes to the first of them",
+        )
+    return Target(how="reset", position=position, remaining=remaining, notes=notes)
+
+
+def _messages(count: int) -> str:
+    return "1 message is" if count == 1 else f"{count} messages are"

@@ -69,6 +69,27 @@ async def test_a_reset_goes_there(run: BrokerRun, place: dict[str, Any], first: 
     assert (await rest_of(run)).positions == positions[first:]
 
 
+@pytest.mark.parametrize(
+    ("messages", "notes"),
+    [
+        (6, []),
+        (7, ["only 6 messages are after the mark-delete position: this goes to the end"]),
+        (2**62, ["only 6 messages are after the mark-delete position: this goes to the end"]),
+        (-4, []),
+        (-5, ["only 4 messages are kept before the mark-delete position: this goes to the first of them"]),
+    ],
+)
+async def test_a_shift_beyond_the_log_says_so_in_its_plan(
+    run: BrokerRun, messages: int, notes: list[str]
+) -> None:
+    positions = await ten(run)
+    await done(run, "reset", {"to": "id", "id": str(positions[4])})
+    act_id, plan = await planned(run, "reset", {"to": "shift", "messages": messages})
+    assert plan["notes"] == notes
+    await apply(run, act_id)
+    assert (await rest_of(run)).positions == (positions[10:] if messages > 0 else positions)
+
+
 async def test_a_reset_goes_inside_a_batch(run: BrokerRun) -> None:
     positions = await ten(run, messages=4)
     _, result = await done(run, "reset", {"to": "id", "id": f"{positions[2]}:-1:1"})

@@ -204,6 +204,22 @@ def test_rewind_stops_at_the_first_stored_entry() -> None:
     assert cursor.shifted_position(-2) == (Position(1, 2), None)
     assert cursor.shifted_position(-3) == (Position(1, 1), 0b100)
     assert cursor.shifted_position(-100) == (Position(1, 0), None)
+    assert cursor.shift_room() == (6, 0)
+    cursor.reset_to(Position(1, 1))
+    assert cursor.shift_room() == (1, 5)
+
+
+def test_how_far_a_shift_goes_knows_what_was_trimmed() -> None:
+    log = Log()
+    log.publish_all(1, 3)
+    log.roll()
+    log.publish_all(2, 1)
+    cursor = cursor_on(log, LATEST)
+    assert cursor.shift_room() == (7, 0)
+    log.ledgers.drop_first()
+    assert cursor.shift_room() == (3, 0)
+    cursor = cursor_on(log, EARLIEST)
+    assert cursor.shift_room() == (0, 3)
 
 
 def test_undo_of_a_skip_keeps_acks_of_what_was_in_flight() -> None:

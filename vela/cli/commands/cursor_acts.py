@@ -31,8 +31,9 @@ def reset(act: Act, place: dict[str, Any]) -> None:
 def shift(act: Act, back: int | None, forward: int | None) -> None:
     """Move a cursor by a number of messages, forward or back.
 
-    Messages of the log are counted from the mark-delete position, acknowledged or not. Consumers are closed, and come
-    back by themselves.
+    Messages of the log are counted from the mark-delete position, acknowledged or not. Where there are fewer, the
+    cursor goes to the end, or to the first message kept, and the plan says so. Consumers are closed, and come back by
+    themselves.
     """
     if (back is None) is (forward is None):
         raise click.UsageError("Say how far, by --back or --forward.")
