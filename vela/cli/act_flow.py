@@ -15,7 +15,7 @@ from vela.cli.console import Answer, ConsoleApi, console_api
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
 from vela.cli.names import short_name, topic_path
 from vela.cli.numerals import moment
-from vela.cli.options import Seconds, json_option
+from vela.cli.options import FiniteRange, json_option
 from vela.cli.output import emit, print_rich, printable, table
 
 __all__ = ["Asked", "Consent", "act_options", "carry_out", "on_every_partition", "settle"]
@@ -53,7 +53,7 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--reason", default="", help="Kept in the log of acts.")
     @click.option(
         "--wait",
-        type=Seconds(min=0),
+        type=FiniteRange(min=0),
         default=30.0,
         show_default=True,
         metavar="SECONDS",

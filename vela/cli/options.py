@@ -10,19 +10,19 @@ import click
 
 from vela.cli.errors import remember_json
 
-__all__ = ["Seconds", "json_option"]
+__all__ = ["FiniteRange", "json_option"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-class Seconds(click.FloatRange):
-    """A finite number of seconds; click's ranges let nan and inf pass."""
+class FiniteRange(click.FloatRange):
+    """Numbers with a fraction; click's own range lets nan and inf pass."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        seconds = super().convert(value, param, ctx)
-        if not math.isfinite(seconds):
-            self.fail(f"{value!r} is no number of seconds.", param, ctx)
-        return seconds
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no finite number.", param, ctx)
+        return number
 
 
 def json_option(command: C) -> C:

@@ -24,7 +24,7 @@ from vela.cli.console import ConsoleApi
 from vela.cli.errors import CliError, as_json_is_asked, say
 from vela.cli.names import full_name, short_name
 from vela.cli.numerals import rate, size
-from vela.cli.options import json_option
+from vela.cli.options import FiniteRange, json_option
 from vela.cli.output import emit, print_rich, table
 from vela.cli.settings import settings
 
@@ -73,7 +73,7 @@ class _Figures:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=5.0,
     show_default=True,
     metavar="SECONDS",

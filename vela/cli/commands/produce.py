@@ -16,7 +16,7 @@ from vela.cli.errors import as_json_is_asked, say
 from vela.cli.names import TOPIC
 from vela.cli.numerals import messages as messages_word
 from vela.cli.numerals import rate as rate_word
-from vela.cli.options import json_option
+from vela.cli.options import FiniteRange, json_option
 from vela.cli.outgoing import Outgoing, Source, files_of, messages_of
 from vela.cli.output import emit
 from vela.cli.progress import no_progress, progress_bar
@@ -82,7 +82,7 @@ _FLUSH_S: Final = 10.0  # for what is under way when it is interrupted
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="N",
     help="So many messages a second; else as fast as it goes.",
 )

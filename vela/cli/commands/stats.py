@@ -16,7 +16,7 @@ from vela.cli.console import ConsoleApi, console_api
 from vela.cli.errors import as_json_is_asked
 from vela.cli.names import TOPIC, topic_path
 from vela.cli.numerals import ago, count, length, plural, rate, size
-from vela.cli.options import Seconds, json_option
+from vela.cli.options import FiniteRange, json_option
 from vela.cli.output import emit, print_rich, table, toned
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _SPARE = (
 )
 @click.option(
     "--interval",
-    type=Seconds(min=0.2),
+    type=FiniteRange(min=0.2),
     default=2.0,
     show_default=True,
     metavar="SECONDS",

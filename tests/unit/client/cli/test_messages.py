@@ -79,6 +79,10 @@ def test_places(text: str, start: Start) -> None:
         ("produce t -p x m", "write it as NAME=VALUE"),
         ("produce t --deliver-at 2026-01-01T00:00 --deliver-after 1s m", "exclude each other"),
         ("produce t --rate 0 m", "not in the range"),
+        ("produce t --rate nan m", "'nan' is no finite number"),
+        ("produce t --rate inf m", "'inf' is no finite number"),
+        ("bench --seconds nan", "'nan' is no finite number"),
+        ("bench --seconds 1e999", "'1e999' is no finite number"),
         ("produce t --compression gzip m", "is not one of"),
         ("produce a/b m", "is not a topic's name"),
         ("consume t s --seek soon", "is no place: write earliest, latest"),
@@ -98,6 +102,7 @@ def test_a_command_line_that_makes_no_sense_connects_to_nobody(
     monkeypatch.setattr("vela.cli.commands.produce.run_with_client", connected)
     monkeypatch.setattr("vela.cli.commands.consume.run_with_client", connected)
     monkeypatch.setattr("vela.cli.commands.read.run_with_client", connected)
+    monkeypatch.setattr("vela.cli.commands.bench.run_with_client", connected)
     done = vela(line)
     assert (done.exit_code, says in " ".join(done.stderr.split())) == (2, True), done.output
 

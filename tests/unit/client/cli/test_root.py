@@ -11,7 +11,9 @@ import pytest
 
 from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole
+from tests.unit.docs.test_command_line_reference import LEAVES
 from vela.cli.lazy import Lazy
+from vela.cli.options import FiniteRange
 from vela.cli.root import COMMANDS, cli
 
 
@@ -52,6 +54,17 @@ def test_a_completion_script_is_printed(shell: str, vela: Vela, console: FakeCon
         True,
         True,
     )
+
+
+def test_no_number_may_be_nan_or_inf() -> None:
+    numbers = {
+        (name, each.name): type(each.type)
+        for name, command in LEAVES.items()
+        for each in command.params
+        if isinstance(each.type, click.types.FloatParamType)
+    }
+    assert len(numbers) > 5
+    assert set(numbers.values()) == {FiniteRange}
 
 
 @pytest.mark.parametrize("seconds", ["-5", "nan", "inf"])
