@@ -18,7 +18,7 @@ from vela.cli.numerals import moment
 from vela.cli.options import FiniteRange, json_option
 from vela.cli.output import emit, print_rich, printable, table
 
-__all__ = ["Asked", "Consent", "act_options", "carry_out", "on_every_partition", "settle"]
+__all__ = ["Asked", "Consent", "act_options", "carry_out", "settle"]
 
 TYPED_ABOVE: Final = 10_000  # messages that come again; the console asks for a typed name from there too
 
@@ -100,22 +100,6 @@ def settle(api: ConsoleApi, plans: Sequence[Callable[[], Answer]], consent: Cons
             emit(applied)
         else:
             show_receipt(applied)
-
-
-def on_every_partition(api: ConsoleApi, asked: Asked) -> list[Asked]:
-    """The act on the subscription of that name of each partition. Raises CliError when there is none."""
-    rows = api.rows(f"{topic_path(asked.topic)}/subscriptions", "subscriptions", most=0)
-    found = [row["topic"] for row in rows if row["name"] == asked.subscription]
-    if not found:
-        raise CliError(
-            f"there is no subscription {asked.subscription} on {asked.topic}",
-            Exit.NOTHING,
-            code="NothingToActOn",
-        )
-    return [
-        Asked(kind=asked.kind, topic=topic, subscription=asked.subscription, parameters=asked.parameters)
-        for topic in sorted(found, key=lambda name: (len(name), name))
-    ]
 
 
 def _plan(api: ConsoleApi, asked: Asked, consent: Consent) -> Answer:

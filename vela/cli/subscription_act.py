@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import click
 
-from vela.cli.act_flow import Asked, Consent, act_options, carry_out, on_every_partition
+from vela.cli.act_flow import Asked, Consent, act_options, carry_out
 from vela.cli.names import SUBSCRIPTION, TOPIC
+from vela.cli.partition_acts import on_partitions_with_it
 
 __all__ = ["Act", "subscription_act"]
 
@@ -37,7 +38,7 @@ def subscription_act(command: Callable[..., None]) -> Callable[..., None]:
             from vela.cli.console import console_api
 
             with console_api() as api:
-                everywhere = on_every_partition(api, asked)
+                everywhere = on_partitions_with_it(api, asked)
             carry_out(everywhere, consent)
 
         command(act=act, **given)

@@ -189,6 +189,9 @@ def test_topics_are_made_and_deleted(vela: Run, topic: str) -> None:
     made = vela("subscriptions", "create", f"{name}-partition-1", "s", "--earliest", "--yes")
     assert (made.returncode, "1 messages wait for it" in made.stdout) == (0, True), made.stderr
     assert vela("clear", name, "s", "--yes", "--all-partitions").returncode == 0
+    assert vela("subscriptions", "create", name, "new", "--yes", "--all-partitions").returncode == 0
+    cursors = documents(vela("subscriptions", "list", name, "--json"))
+    assert sorted(row["topic"][-1] for row in cursors if row["name"] == "new") == ["0", "1"]
     assert vela("topics", "delete", name, "--force", "--yes").returncode == 0
     assert vela("topics", "show", name).returncode == 3
 

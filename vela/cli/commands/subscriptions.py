@@ -14,6 +14,7 @@ from vela.cli.names import SUBSCRIPTION, TOPIC, subscription_path, topic_path
 from vela.cli.numerals import UNKNOWN, ago, count, length, moment, rate, size
 from vela.cli.options import json_option
 from vela.cli.output import emit, facts, print_rich, table, toned
+from vela.cli.partition_acts import on_every_partition
 from vela.cli.place import place_options
 from vela.cli.subscription_act import Act, subscription_act
 
@@ -198,9 +199,16 @@ def _range(row: dict[str, Any]) -> str:
 @click.option(
     "--property", "properties", multiple=True, metavar="NAME=VALUE", help="Kept with it. May be repeated."
 )
+@click.option("--all-partitions", is_flag=True, help="On each partition of a partitioned topic.")
 @act_options
 def create(
-    topic: str, name: str, place: dict[str, Any], kind: str, properties: tuple[str, ...], consent: Consent
+    topic: str,
+    name: str,
+    place: dict[str, Any],
+    kind: str,
+    properties: tuple[str, ...],
+    all_partitions: bool,
+    consent: Consent,
 ) -> None:
     """Make a subscription whose first message is at a chosen place."""
     kept = {}
@@ -210,7 +218,11 @@ def create(
             raise click.UsageError(f"--property {each!r}: write it as NAME=VALUE.")
         kept[key] = value
     parameters = {"name": name, "type": kind, **place, **({"properties": kept} if kept else {})}
-    carry_out([Asked(kind="create_subscription", topic=topic, parameters=parameters)], consent)
+    asked = [Asked(kind="create_subscription", topic=topic, parameters=parameters)]
+    if all_partitions:
+        with console_api() as api:
+            asked = on_every_partition(api, asked[0])
+    carry_out(asked, consent)
 
 
 @subscriptions.command()

@@ -170,6 +170,26 @@ def test_all_partitions_are_planned_before_any_is_applied(vela: Vela, console: F
     assert (nowhere.exit_code, "no subscription nope" in nowhere.stderr) == (3, True)
 
 
+def test_a_subscription_is_made_on_each_partition_once_all_are_planned(
+    vela: Vela, console: FakeConsole
+) -> None:
+    orders = "topics/persistent/public/default/orders"
+    console.answers[f"GET {orders}"] = {"partitions": 2}
+    done = vela("subscriptions create orders billing --earliest --all-partitions", typed="y\n")
+    assert (done.exit_code, "apply these 2?" in done.stderr) == (0, True)
+    assert console.paths("POST") == ["acts"] * 2 + ["acts/7/apply"] * 2
+    assert [(each.body["topic"], each.body["parameters"]) for each in console.asked[1:3]] == [
+        (
+            f"persistent://public/default/orders-partition-{index}",
+            {"name": "billing", "type": "Shared", "to": "earliest"},
+        )
+        for index in range(2)
+    ]
+    console.answers[f"GET {orders}"] = {"partitions": 0}
+    refused = vela("subscriptions create orders billing --all-partitions --yes")
+    assert (refused.exit_code, "orders is not partitioned: leave" in refused.stderr) == (2, True)
+
+
 def test_undo_plans_an_act_of_its_own(vela: Vela, console: FakeConsole) -> None:
     done = vela("acts undo 5", typed="y\n")
     assert (done.exit_code, console.paths("POST")) == (0, ["acts/5/undo", "acts/7/apply"])
