@@ -37,6 +37,17 @@ def reads() -> dict[str, Any]:
             )
         },
         base: {"get": _read("A topic.", ref("OneTopic"), *topic)},
+        f"{base}/policies": {
+            "get": _read("The policies in force on a topic.", ref("PoliciesInForce"), *topic)
+        },
+        "/namespaces/{tenant}/{namespace}/policies": {
+            "get": _read(
+                "The policies in force on what of a namespace sets none itself.",
+                ref("PoliciesInForce"),
+                path("tenant"),
+                path("namespace"),
+            )
+        },
         f"{base}/stats": {
             "get": _read(
                 "The numbers of a topic and of its subscriptions, summed over partitions.",
@@ -114,9 +125,29 @@ _MESSAGE: dict[str, Any] = {
         "trouble": {"type": "string", "description": "why it is not taken apart"},
     },
 }
+_POLICIES: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "policies": array(
+            {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "value": {"type": ["boolean", "integer", "string"]},
+                    "set_on": {
+                        "type": ["string", "null"],
+                        "description": "topic or namespace; null: it follows the broker's settings",
+                    },
+                },
+            }
+        ),
+    },
+}
 _TOPIC: Final = row_schema(TopicRow)
 SCHEMAS: Final[dict[str, Any]] = {
     "Message": _MESSAGE,
+    "PoliciesInForce": _POLICIES,
     "Topic": _TOPIC,
     "OneTopic": row_schema(
         TopicFacts,

@@ -18,6 +18,7 @@ __all__ = [
     "TOPIC",
     "full_name",
     "is_namespace",
+    "namespace_path",
     "short_name",
     "subscription_path",
     "topic_path",
@@ -48,6 +49,11 @@ def short_name(topic: str) -> str:
 def is_namespace(text: str) -> bool:
     """Whether a name is `tenant/namespace`: a topic's has no slash, two, or a domain in front."""
     return "://" not in text and text.count("/") == 1
+
+
+def namespace_path(namespace: str) -> str:
+    """The address of a namespace in the API."""
+    return "/".join(["namespaces", *(_segment(part) for part in namespace.split("/"))])
 
 
 def topic_path(topic: str) -> str:

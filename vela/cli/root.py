@@ -142,7 +142,7 @@ COMMANDS = (
     Lazy(
         name="policies",
         where=f"{_COMMANDS}.policies:policies",
-        summary="Set policies of a namespace or a topic.",
+        summary="Show and set policies of a namespace or a topic.",
         section=_MANAGE,
     ),
     Lazy(

@@ -219,6 +219,10 @@ def test_everybody_who_logged_in_may_read_and_nobody_else(
         (f"{ORDERS}-not", 404, "there is no topic persistent://public/default/orders-not"),
         (f"{ORDERS}-not/stats", 404, "there is no topic"),
         (f"{ORDERS}-not/subscriptions/s", 404, "there is no topic"),
+        (f"{ORDERS}-not/policies", 404, "there is no topic"),
+        ("/api/v1/namespaces/shop/us/policies", 404, "there is no namespace shop/us"),
+        ("/api/v1/namespaces/~2E~2E/eu/policies", 400, "not dots only"),
+        (f"{TOPICS}/persistent/~2E~2E/eu/t", 400, "not dots only"),
         (f"{ORDERS}/subscriptions/nope", 404, "there is no subscription nope"),
         (f"{TOPICS}/persistent/shop/eu/dates/subscriptions/slow", 404, "name persistent://shop/eu/dates-partition-0"),
         (f"{TOPICS}/persistent/shop/eu/dates/subscriptions/slow/peek", 404, "dates-partition-0"),
@@ -244,6 +248,33 @@ def test_answers_are_as_described(looker: Client, shop: Shop, partitioned: Topic
     check(looker.get(f"{ORDERS}/stats").json()["subscriptions"][0], "SubscriptionStats")
     check(looker.get(f"{ORDERS}/subscriptions").json()["subscriptions"][0], "Cursor")
     check(looker.get(f"{ORDERS}/subscriptions/billing").json(), "OneSubscription")
+
+
+def test_policies_in_force_and_where_they_are_set(looker: Client, shop: Shop, partitioned: Topic) -> None:
+    partitioned.policies = {"max_producers": 3, "message_ttl_ms": 5}
+    partitioned.save()
+    partitioned.namespace.policies = {"message_ttl_ms": 7, "max_consumers": 9, "auto_create_topics": False}
+    partitioned.namespace.save()
+
+    def in_force(address: str) -> dict[str, tuple[object, object]]:
+        answer = looker.get(f"/api/v1/{address}/policies")
+        assert answer.status_code == 200, answer.content
+        return {row["name"]: (row["value"], row["set_on"]) for row in answer.json()["policies"]}
+
+    for name in ("dates", "dates-partition-1"):
+        of_topic = in_force(f"topics/persistent/shop/eu/{name}")
+        assert of_topic["max_producers"] == (3, "topic")
+        assert of_topic["message_ttl_ms"] == (5, "topic")
+        assert of_topic["max_consumers"] == (9, "namespace")
+        assert of_topic["max_subscriptions"] == (0, None)
+    of_namespace = in_force("namespaces/shop/eu")
+    assert of_namespace["message_ttl_ms"] == (7, "namespace")
+    assert of_namespace["auto_create_topics"] == (False, "namespace")
+    assert of_namespace["max_producers"] == (0, None)
+    described = looker.get("/api/v1/openapi.json").json()["components"]["schemas"]["PoliciesInForce"]
+    answer = looker.get("/api/v1/namespaces/shop/eu/policies").json()
+    assert set(answer) == set(described["properties"])
+    assert set(answer["policies"][0]) == set(described["properties"]["policies"]["items"]["properties"])
 
 
 def test_names_with_slashes_and_tildes(looker: Client, db: None) -> None:

@@ -5,15 +5,58 @@ from __future__ import annotations
 import click
 
 from vela.cli.act_flow import Asked, Consent, act_options, carry_out
+from vela.cli.console import console_api
+from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
-from vela.cli.names import full_name, is_namespace
+from vela.cli.names import full_name, is_namespace, namespace_path, topic_path
+from vela.cli.options import json_option
+from vela.cli.output import emit, print_rich, table
 
 __all__ = ["policies"]
 
 
 @click.group(cls=OrderedGroup)
 def policies() -> None:
-    """Set policies of a namespace or a topic."""
+    """Show and set policies of a namespace or a topic."""
+
+
+@policies.command()
+@click.argument("where")
+@click.option(
+    "--set", "only_set", is_flag=True, help="Only what is set, there or on the namespace of a topic."
+)
+@json_option
+def show(where: str, only_set: bool) -> None:
+    """Show what is in force on WHERE, tenant/namespace or a topic, and where it is set."""
+    with console_api() as api:
+        found = api.get(
+            f"{namespace_path(where) if is_namespace(where) else topic_path(_topic(where))}/policies"
+        )
+    rows = [row for row in found["policies"] if row["set_on"] or not only_set]
+    if as_json_is_asked():
+        emit({**found, "policies": rows})
+    elif not rows:
+        say("none is set")
+    else:
+        print_rich(
+            table(
+                ("policy", "value", "set on"),
+                [(row["name"], _shown(row["value"]), row["set_on"] or "") for row in rows],
+                right=("value",),
+            )
+        )
+
+
+def _shown(value: object) -> str:
+    """As `vela policies set` takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _topic(where: str) -> str:
+    try:
+        return full_name(where)
+    except ValueError as error:
+        raise click.UsageError(f"{error}, or tenant/namespace.") from error
 
 
 @policies.command("set")
@@ -39,8 +82,5 @@ def set_policies(where: str, given: tuple[str, ...], unset: tuple[str, ...], con
     if is_namespace(where):
         asked = Asked(kind="set_namespace_policies", topic=where, parameters=parameters)
     else:
-        try:
-            asked = Asked(kind="set_topic_policies", topic=full_name(where), parameters=parameters)
-        except ValueError as error:
-            raise click.UsageError(f"{error}, or tenant/namespace.") from error
+        asked = Asked(kind="set_topic_policies", topic=_topic(where), parameters=parameters)
     carry_out([asked], consent)

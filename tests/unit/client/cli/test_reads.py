@@ -87,6 +87,32 @@ def test_an_empty_list_says_so_beside_the_output(
     assert (done.exit_code, done.output) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("where", "path"),
+    [("orders", f"{TOPIC}/policies"), ("shop/..eu", "namespaces/shop/..eu/policies")],
+)
+def test_policies_in_force(where: str, path: str, vela: Vela, console: FakeConsole) -> None:
+    rows = [
+        {"name": "max_consumers", "value": 9, "set_on": "namespace"},
+        {"name": "delayed_delivery", "value": False, "set_on": "topic"},
+        {"name": "max_producers", "value": 0, "set_on": None},
+    ]
+    console.answers[f"GET {path}"] = {"name": where, "policies": rows}
+    shown = [line.split() for line in vela(f"policies show {where}").stdout.splitlines()]
+    assert shown[1:] == [["max_consumers", "9", "namespace"], ["delayed_delivery", "false", "topic"],
+                         ["max_producers", "0"]]  # fmt: skip
+    assert json.loads(vela(f"policies show {where} --json").stdout)["policies"] == rows
+    assert json.loads(vela(f"policies show {where} --set --json").stdout)["policies"] == rows[:2]
+    console.answers[f"GET {path}"] = {"name": where, "policies": rows[2:]}
+    none = vela(f"policies show {where} --set")
+    assert (none.stdout, none.stderr) == ("", "none is set\n")
+
+
+def test_policies_of_what_is_no_name(vela: Vela, console: FakeConsole) -> None:
+    done = vela("policies show a/b/c/d")
+    assert (done.exit_code, console.asked, "or tenant/namespace" in done.stderr) == (2, [], True)
+
+
 def test_stats_once(vela: Vela, console: FakeConsole) -> None:
     console.answers["GET stats"] = {
         "topics": 1, "producers": 1, "message_rate_in": 2.5, "byte_rate_in": 10.0, "stored_bytes": 9, "consumers": 2,
