@@ -140,10 +140,11 @@ async def test_options_reach_the_broker(broker: FakeBroker) -> None:
     query = (
         "?subscriptionType=Shared&ackTimeoutMillis=2000&priorityLevel=3&consumerName=me&receiverQueueSize=7"
     )
-    await connect(broker, query).opened()
+    peer = await connect(broker, query).opened()
     request = consumer_of(broker).request
     assert (request.ack_timeout_ms, request.priority, request.consumer_name) == (2000, 3, "me")
     assert (request.type.value, request.durable, request.receiver_queue) == ("Shared", True, 7)
+    assert peer.socket.closed is None
 
 
 async def test_pull_mode_pushes_what_was_permitted(broker: FakeBroker) -> None:

@@ -230,7 +230,9 @@ async def test_a_name_in_use_is_a_conflict_and_the_holder_keeps_it(broker: FakeB
     await holder.tell(message("a"))
     assert holder.heard()[0]["result"] == "ok"
     holder.socket.alive = False
-    await connect(broker, "?producerName=web").opened()
+    heir = await connect(broker, "?producerName=web").opened()
+    await heir.tell(message("b"))
+    assert heir.heard()[0]["result"] == "ok"
 
 
 async def test_a_broker_that_is_not_ready_answers_503(broker: FakeBroker) -> None:
