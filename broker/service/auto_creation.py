@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from broker.core.policies import Policies
     from broker.service.services import Services
 
-__all__ = ["make_topic", "partitions_of_new"]
+__all__ = ["make_topic", "partitions_of_new", "topic_not_found"]
+
+
+def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
+    """There is no such topic, and what makes one."""
+    makers = "`vela topics create` or `manage.py createtopic`"
+    if name.domain != "persistent":
+        makers = "`manage.py createtopic`"  # the act that the other plans makes persistent ones
+    return TopicNotFound(f"topic {name} does not exist{why}; create it with {makers}")
 
 
 async def partitions_of_new(services: Services, name: TopicName) -> int:
@@ -30,10 +38,7 @@ async def partitions_of_new(services: Services, name: TopicName) -> int:
     """
     in_force = await _namespace_policies(services, name)
     if not in_force.auto_create_topics:
-        raise TopicNotFound(
-            f"topic {name} does not exist, and connecting makes none (policy auto_create_topics);"
-            " create it with `manage.py createtopic`"
-        )
+        raise topic_not_found(name, ", and connecting makes none (policy auto_create_topics)")
     if name.partition is None:
         return in_force.auto_create_partitions
     base = TopicName.parse(name.base)

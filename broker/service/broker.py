@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from broker.core.errors import NotAllowed, ServiceNotReady, TopicNotFound
 from broker.core.topic_name import TopicName, parse_namespace
 from broker.service.act_runner import ActRunner
-from broker.service.auto_creation import make_topic, partitions_of_new
+from broker.service.auto_creation import make_topic, partitions_of_new, topic_not_found
 from broker.service.clock import Clock, SystemClock
 from broker.service.connections import ConnectionPool, repeat_until_done
 from broker.service.deadlines import Deadlines
@@ -173,7 +173,7 @@ class Broker:
         if topic.domain != "persistent":
             return 0  # nothing of it is stored: it is made when somebody connects
         if not create:
-            raise TopicNotFound(f"topic {topic} does not exist; create it with `manage.py createtopic`")
+            raise topic_not_found(topic)
         partitions = await partitions_of_new(self.services, topic)
         if partitions:
             await make_topic(self.services, topic, partitions)
@@ -296,7 +296,7 @@ class Broker:
         row = await repeat_until_done(pool, lambda c: store.find_topic(c, name), what="finding a topic")
         if row is None:
             if not create:
-                raise TopicNotFound(f"topic {name} does not exist; create it with `manage.py createtopic`")
+                raise topic_not_found(name)
             await make_topic(self.services, name, await partitions_of_new(self.services, name))
             row = await repeat_until_done(pool, lambda c: store.find_topic(c, name), what="finding a topic")
         if row is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.core.errors import NotAllowed, TopicNotFound
+from broker.core.errors import NotAllowed
+from broker.service.auto_creation import topic_not_found
 from broker.service.connections import repeat_until_done
 from broker.service.effective_policies import effective_policies
 from broker.service.non_persistent_topic import NonPersistentTopic
@@ -45,7 +46,7 @@ class NonPersistentTopics:
             )
         policies = await self._policies(name, row)
         if row is None and not (create and policies.auto_create_topics):
-            raise TopicNotFound(f"topic {name} does not exist; create it with `manage.py createtopic`")
+            raise topic_not_found(name)
         # Somebody else may have made it meanwhile.
         return self._topics.setdefault(
             name.full,

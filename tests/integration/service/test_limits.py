@@ -59,10 +59,16 @@ async def test_connecting_makes_no_topic_where_it_may_not(run: BrokerRun) -> Non
     await run.producer("known")
     await set_namespace(run, auto_create_topics=False)
     for connect in (run.producer, run.consumer):
-        with pytest.raises(TopicNotFound, match="auto_create_topics"):
+        with pytest.raises(TopicNotFound, match=r"auto_create_topics.*`vela topics create` or `manage.py"):
             await connect("unknown")
+        with pytest.raises(TopicNotFound, match=r"exist; create it with `vela topics create` or `manage.py"):
+            await connect("public/other/unknown", create_topic=False)
+        with pytest.raises(TopicNotFound, match=r"exist; create it with `manage.py createtopic`"):
+            await connect("non-persistent://public/default/unknown")
     with pytest.raises(TopicNotFound):
         await run.broker.partition_count(TopicName.parse("unknown"), create=True)
+    with pytest.raises(TopicNotFound, match=r"`vela topics create` or `manage.py createtopic`"):
+        await run.broker.partition_count(TopicName.parse("unknown"), create=False)
     await run.producer("known")
     await run.producer("public/other/unknown")
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (2,)
