@@ -1,8 +1,8 @@
 """make matrix: rows, tests and results, with no row missing.
 
 A half of a row, the broker's or the client library's, is shown by a test named by the row: the client's lie in
-tests/*/client. Exit code 1 when a half has no test, none that passed, or no patch where it needs one, or when any test
-failed.
+tests/*/client. Exit code 1 when a half has no test, none that passed, or no patch where it needs one, when the client's
+was not shown against a whole Vela over each transport, or when any test failed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from typing import Final
 
 from config.environment import PROJECT_DIR
 from tests.matrix.behaviour import Row, read_rows
-from tests.matrix.collecting import is_client_test, row_tests
+from tests.matrix.collecting import is_client_test, is_whole_client_test, row_tests
 from tests.matrix.patches import read_patches
-from tests.matrix.results import PASSED, SKIPPED, read_results, result_of
+from tests.matrix.results import PASSED, SKIPPED, Outcome, outcome_of, read_outcomes
 
 __all__ = ["Report", "patched_halves", "report"]
 
 BROKER: Final = "broker"
 CLIENT: Final = "client"
+TRANSPORTS: Final = ("tcp", "websocket")
+PULLED: Final = ("S3.1", "S3.15", "S3.19")
+"""Rows of the pull client, which has one transport, HTTP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,7 @@ class Report:
 def report(
     rows: Mapping[str, Row],
     tests: Mapping[str, Sequence[str]],
-    results: Mapping[tuple[str, str], str],
+    outcomes: Mapping[tuple[str, str], Outcome],
     patched: AbstractSet[tuple[str, str]],
 ) -> Report:
     """All rows with the broker's tests, the client's and their results; `patched` is of (row, side)."""
@@ -50,15 +53,15 @@ def report(
         lines.append(f"{row.name:<7}{row.side:<8}{row.statement}")
         for side in BROKER, CLIENT:
             found = {
-                test: result_of(test, results)
+                test: outcome_of(test, outcomes)
                 for test in tests.get(row.name, ())
                 if is_client_test(test) == (side == CLIENT)
             }
-            lines += [f"{'':7}{side:<8}{result:<8} {test}" for test, result in found.items()]
+            lines += [f"{'':7}{side:<8}{outcome.result:<8} {test}" for test, outcome in found.items()]
             wrong += [
-                f"{row.name}: {test}: {result}"
-                for test, result in found.items()
-                if result not in (PASSED, SKIPPED)
+                f"{row.name}: {test}: {outcome.result}"
+                for test, outcome in found.items()
+                if outcome.result not in (PASSED, SKIPPED)
             ]
             missing = list(_missing(row, side, found, patched))
             lines += [f"{'':7}{side:<8}{each.upper()}" for each in missing]
@@ -67,7 +70,7 @@ def report(
 
 
 def _missing(
-    row: Row, side: str, found: Mapping[str, str], patched: AbstractSet[tuple[str, str]]
+    row: Row, side: str, found: Mapping[str, Outcome], patched: AbstractSet[tuple[str, str]]
 ) -> Iterator[str]:
     """What this half of a row lacks. A patch of the client's half is asked for where the row is wholly its own."""
     has_part = row.is_clients if side == CLIENT else row.is_brokers
@@ -75,10 +78,21 @@ def _missing(
         return
     if not found:
         yield "no test"
-    elif PASSED not in found.values():
+    elif all(outcome.result != PASSED for outcome in found.values()):
         yield "no test passed"
+    elif side == CLIENT:
+        yield from _not_whole(row, [each for test, each in found.items() if is_whole_client_test(test)])
     if (side == BROKER or not row.is_brokers) and (row.name, side) not in patched:
         yield "no patch"
+
+
+def _not_whole(row: Row, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    if all(outcome.result != PASSED for outcome in outcomes):
+        yield "not shown against a whole Vela"
+    elif row.name not in PULLED:
+        for transport in TRANSPORTS:
+            if not any(transport in outcome.passed_with for outcome in outcomes):
+                yield f"not shown against a whole Vela over {transport}"
 
 
 def patched_halves() -> set[tuple[str, str]]:
@@ -95,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments).results
     rows, tests = read_rows(), row_tests()
     if chosen:
-        results = read_results(chosen)
+        outcomes = read_outcomes(chosen)
     else:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "results.xml")
@@ -105,8 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 cwd=PROJECT_DIR,
                 check=False,
             )
-            results = read_results([file])
-    answer = report(rows, tests, results, patched_halves())
+            outcomes = read_outcomes([file])
+    answer = report(rows, tests, outcomes, patched_halves())
     print("\n".join(answer.lines))
     everything = {test for mine in tests.values() for test in mine}
     clients = sum(map(is_client_test, everything))

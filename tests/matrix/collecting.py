@@ -10,7 +10,7 @@ from typing import Final, TypeGuard
 
 from config.environment import PROJECT_DIR
 
-__all__ = ["TESTS_DIR", "find_tests", "is_client_test", "row_tests", "rows_of"]
+__all__ = ["TESTS_DIR", "find_tests", "is_client_test", "is_whole_client_test", "row_tests", "rows_of"]
 
 TESTS_DIR: Final = PROJECT_DIR / "tests"
 _ROWS = re.compile(r"test((?:_(?:s\d+_\d+|i\d+))+)_")
@@ -47,6 +47,11 @@ def row_tests(folder: Path = TESTS_DIR) -> dict[str, list[str]]:
 def is_client_test(test: str) -> bool:
     """Whether a test shows the client's half: it lies in a folder tests/*/client."""
     return test.partition("::")[0].split("/")[2:3] == ["client"]
+
+
+def is_whole_client_test(test: str) -> bool:
+    """Whether it shows the client's half against a whole Vela: it lies in tests/acceptance/client."""
+    return test.startswith("tests/acceptance/client/")
 
 
 def _is_test(node: ast.stmt) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -21,14 +21,14 @@ from typing import Final
 
 from config.environment import PROJECT_DIR
 from tests.matrix.patches import Patch, apply, read_patches
-from tests.matrix.results import FAILED, PASSED, read_results, result_of
+from tests.matrix.results import FAILED, PASSED, Outcome, outcome_of, read_outcomes
 
 __all__ = ["Verdict", "draw", "survivors"]
 
 # A broken program may wait for ever: not passing in this time counts as failing.
 TIMEOUT_S: Final = 180.0
 STUCK: Final = "the tests did not end"
-Results = dict[tuple[str, str], str]
+Outcomes = dict[tuple[str, str], Outcome]
 _NOT_COPIED = shutil.ignore_patterns(
     ".git", ".venv", ".vela", "__pycache__", ".*_cache", ".hypothesis", "node_modules", "build", "*.egg-info"
 )
@@ -52,8 +52,8 @@ class Copy:
         self._changes = 0
         shutil.copytree(PROJECT_DIR, self._root, ignore=_NOT_COPIED)
 
-    def run(self, tests: Sequence[str]) -> Results | str:
-        """Run tests; their results, or why there are none."""
+    def run(self, tests: Sequence[str]) -> Outcomes | str:
+        """Run tests; what became of them, or why it is not known."""
         self._report.unlink(missing_ok=True)
         process = subprocess.Popen(
             [
@@ -86,7 +86,7 @@ class Copy:
                 process.wait()
         if code not in (0, 1) or not self._report.exists():
             return f"pytest could not run {', '.join(tests)}: exit code {code}"
-        return read_results([self._report])
+        return read_outcomes([self._report])
 
     def try_patch(self, patch: Patch) -> Verdict:
         """Apply it, run its tests, take it back."""
@@ -99,12 +99,12 @@ class Copy:
 
         apply(patch, read, self._write)
         try:
-            results = self.run(patch.tests)
+            outcomes = self.run(patch.tests)
         finally:
             for path, text in before.items():
                 self._write(path, text)
         return Verdict(
-            patch=patch.name, complaint=_complaint(patch, results), took_s=time.monotonic() - begun_s
+            patch=patch.name, complaint=_complaint(patch, outcomes), took_s=time.monotonic() - begun_s
         )
 
     def _write(self, path: str, text: str) -> None:
@@ -115,21 +115,21 @@ class Copy:
         os.utime(file, (self._changes, self._changes))
 
 
-def _complaint(patch: Patch, results: Results | str) -> str:
-    if isinstance(results, str):
-        return "" if results == STUCK else results
-    passed = [test for test in patch.tests if result_of(test, results) != FAILED]
+def _complaint(patch: Patch, outcomes: Outcomes | str) -> str:
+    if isinstance(outcomes, str):
+        return "" if outcomes == STUCK else outcomes
+    passed = [test for test in patch.tests if outcome_of(test, outcomes).result != FAILED]
     return f"not noticed by {', '.join(passed)}" if passed else ""
 
 
-def _unfit(patch: Patch, unpatched: Results | str) -> Verdict | None:
+def _unfit(patch: Patch, unpatched: Outcomes | str) -> Verdict | None:
     """A verdict where applying it would say nothing: its tests must pass without it."""
     if isinstance(unpatched, str):
         return Verdict(patch=patch.name, complaint=f"without any patch: {unpatched}", took_s=0.0)
     wrong = [
         f"{test}: {result} without it"
         for test in patch.tests
-        if (result := result_of(test, unpatched)) != PASSED
+        if (result := outcome_of(test, unpatched).result) != PASSED
     ]
     return Verdict(patch=patch.name, complaint="; ".join(wrong), took_s=0.0) if wrong else None
 

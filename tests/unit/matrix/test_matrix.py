@@ -8,8 +8,8 @@ import pytest
 
 from tests.matrix.__main__ import patched_halves, report
 from tests.matrix.behaviour import BadPage, Row, read_rows, rows_in
-from tests.matrix.collecting import find_tests, is_client_test, row_tests, rows_of
-from tests.matrix.results import FAILED, NOT_RUN, PASSED, SKIPPED, read_results, result_of
+from tests.matrix.collecting import find_tests, is_client_test, is_whole_client_test, row_tests, rows_of
+from tests.matrix.results import FAILED, NOT_RUN, PASSED, SKIPPED, Outcome, outcome_of, read_outcomes
 
 ROWS = {
     "S1.1": Row(name="S1.1", side="broker", statement="A."),
@@ -23,6 +23,9 @@ JUNIT = """<testsuites><testsuite>
 <testcase classname="tests.unit.test_a" name="test_c[0]"><skipped/></testcase>
 <testcase classname="tests.unit.test_a" name="test_c[1]"/>
 <testcase classname="tests.unit.test_a" name="test_d"><skipped/></testcase>
+<testcase classname="tests.unit.test_a" name="test_f[tcp-0]"/>
+<testcase classname="tests.unit.test_a" name="test_f[0-websocket]"/>
+<testcase classname="tests.unit.test_a" name="test_f[http]"><skipped/></testcase>
 </testsuite></testsuites>"""
 
 
@@ -35,12 +38,8 @@ def test_no_row_is_missing() -> None:
 
 def test_every_half_of_every_row_has_its_tests_and_patches() -> None:
     tests = row_tests()
-    all_passed = {
-        (path.removesuffix(".py").replace("/", ".") + "".join(f".{each}" for each in classes), name): PASSED
-        for mine in tests.values()
-        for path, *classes, name in (test.split("::") for test in mine)
-    }
-    assert report(read_rows(), tests, all_passed, patched_halves()).wrong == []
+    everywhere = {key_of(test): EVERYWHERE for mine in tests.values() for test in mine}
+    assert report(read_rows(), tests, everywhere, patched_halves()).wrong == []
 
 
 def test_every_test_named_by_a_row_names_one_that_there_is() -> None:
@@ -86,16 +85,31 @@ def test_tests_are_found_without_importing_them(tmp_path: Path) -> None:
 def test_results_out_of_junit(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
     file.write_text(JUNIT)
-    results = read_results([file])
+    outcomes = read_outcomes([file])
     found = {
-        test: result_of(f"tests/unit/test_a.py::{test}", results)
-        for test in ("test_s1_1_a", "TestB::test_s1_2_b", "test_c", "test_d", "test_e")
+        test: outcome_of(f"tests/unit/test_a.py::{test}", outcomes)
+        for test in ("test_s1_1_a", "TestB::test_s1_2_b", "test_c", "test_d", "test_e", "test_f")
     }
-    assert list(found.values()) == [FAILED, PASSED, PASSED, SKIPPED, NOT_RUN]
+    assert [each.result for each in found.values()] == [FAILED, PASSED, PASSED, SKIPPED, NOT_RUN, PASSED]
+    assert found["test_s1_1_a"].passed_with == {"0"}
+    assert found["test_f"].passed_with == {"tcp", "websocket", "0"}
 
 
 PATCHED = {("S1.1", "broker"), ("S1.2", "broker"), ("S2.1", "client")}
-CLIENTS = "tests/unit/client/test_c.py::test_three"
+CLIENTS = "tests/acceptance/client/test_c.py::test_three"
+PASS = Outcome(result=PASSED)
+EVERYWHERE = Outcome(result=PASSED, passed_with={"tcp", "websocket"})
+
+
+def key_of(test: str) -> tuple[str, str]:
+    """How JUnit's files name it: class and test."""
+    path, *classes, name = test.split("::")
+    return ".".join([path.removesuffix(".py").replace("/", "."), *classes]), name
+
+
+def clients(outcome: Outcome) -> dict[tuple[str, str], Outcome]:
+    """What became of the client's test."""
+    return {key_of(CLIENTS): outcome}
 
 
 def outcome(**tests: str) -> list[str]:
@@ -105,9 +119,8 @@ def outcome(**tests: str) -> list[str]:
         "S1.2": ["tests/a.py::test_two", CLIENTS],
         "S2.1": [CLIENTS],
     }
-    results = {("tests.a", name): result for name, result in tests.items()}
-    results["tests.unit.client.test_c", "test_three"] = PASSED
-    return report(ROWS, known, results, PATCHED).wrong
+    outcomes = {("tests.a", name): Outcome(result=result) for name, result in tests.items()}
+    return report(ROWS, known, outcomes | clients(EVERYWHERE), PATCHED).wrong
 
 
 def test_everything_passed() -> None:
@@ -120,8 +133,8 @@ def test_a_row_whose_only_test_did_not_pass(result: str) -> None:
 
 
 def test_halves_of_rows_without_test_or_patch_are_wrong() -> None:
-    results = {("tests.a", "test_one"): PASSED}
-    answer = report(ROWS, {"S1.1": ["tests/a.py::test_one"]}, results, {("S1.2", "broker")})
+    outcomes = {("tests.a", "test_one"): PASS}
+    answer = report(ROWS, {"S1.1": ["tests/a.py::test_one"]}, outcomes, {("S1.2", "broker")})
     assert answer.wrong == [
         "S1.1: broker: no patch",
         "S1.2: broker: no test",
@@ -135,15 +148,39 @@ def test_halves_of_rows_without_test_or_patch_are_wrong() -> None:
 
 def test_a_test_of_the_one_side_shows_nothing_of_the_other() -> None:
     known = {"S1.1": [CLIENTS], "S1.2": [CLIENTS], "S2.1": ["tests/a.py::test_one"]}
-    results = {("tests.a", "test_one"): PASSED, ("tests.unit.client.test_c", "test_three"): PASSED}
-    answer = report(ROWS, known, results, PATCHED)
+    answer = report(ROWS, known, {("tests.a", "test_one"): PASS} | clients(EVERYWHERE), PATCHED)
     assert answer.wrong == ["S1.1: broker: no test", "S1.2: broker: no test", "S2.1: client: no test"]
 
 
 def test_a_failing_test_of_the_client_is_wrong() -> None:
-    results = {("tests.unit.client.test_c", "test_three"): FAILED}
-    answer = report({"S2.1": ROWS["S2.1"]}, {"S2.1": [CLIENTS]}, results, PATCHED)
+    answer = report({"S2.1": ROWS["S2.1"]}, {"S2.1": [CLIENTS]}, clients(Outcome(result=FAILED)), PATCHED)
     assert answer.wrong == [f"S2.1: {CLIENTS}: {FAILED}", "S2.1: client: no test passed"]
+
+
+@pytest.mark.parametrize(
+    ("test", "outcome", "lacks"),
+    [
+        (CLIENTS, PASS, ["over tcp", "over websocket"]),
+        (CLIENTS, Outcome(result=PASSED, passed_with={"tcp"}), ["over websocket"]),
+        (CLIENTS.replace("acceptance", "unit"), EVERYWHERE, [""]),
+    ],
+)
+def test_a_clients_row_is_shown_against_a_whole_vela_over_each_transport(
+    test: str, outcome: Outcome, lacks: list[str]
+) -> None:
+    answer = report({"S2.1": ROWS["S2.1"]}, {"S2.1": [test]}, {key_of(test): outcome}, PATCHED)
+    assert answer.wrong == [f"S2.1: client: not shown against a whole Vela {each}".rstrip() for each in lacks]
+
+
+def test_the_pull_client_has_one_transport() -> None:
+    rows = {"S3.1": Row(name="S3.1", side="both", statement="D.")}
+    answer = report(
+        rows,
+        {"S3.1": [CLIENTS, "tests/a.py::test_one"]},
+        clients(PASS) | {("tests.a", "test_one"): PASS},
+        {("S3.1", "broker")},
+    )
+    assert answer.wrong == []
 
 
 def test_the_clients_tests_are_known_by_their_folder() -> None:
@@ -151,6 +188,8 @@ def test_the_clients_tests_are_known_by_their_folder() -> None:
     assert is_client_test("tests/integration/client/deeper/test_x.py::TestY::test_z")
     assert not is_client_test("tests/unit/wire/client.py::test_x")
     assert not is_client_test("tests/acceptance/test_client.py::test_x")
+    assert is_whole_client_test(CLIENTS)
+    assert not is_whole_client_test("tests/integration/client/test_x.py::test_x")
 
 
 def test_a_test_of_no_row_is_wrong() -> None:
