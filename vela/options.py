@@ -198,7 +198,10 @@ class ConsumerBatchReceivePolicy:
     def __init__(
         self, max_num_message: int = -1, max_num_bytes: int = 10 * 1024 * 1024, timeout_ms: int = 100
     ) -> None:
-        """Each limit is off at 0 or less. Raises ValueError when all three are."""
+        """Each limit is off at 0 or less. Raises ValueError when all three are, and for one that is no whole number."""
+        for limit in (max_num_message, max_num_bytes, timeout_ms):
+            if not isinstance(limit, int) or limit >= 1 << 63:
+                raise ValueError(f"the limits of a batch receive are whole numbers of 64 bits, not {limit!r}")
         if max_num_message <= 0 and max_num_bytes <= 0 and timeout_ms <= 0:
             raise ValueError("at least one of max_num_message, max_num_bytes and timeout_ms must be positive")
         self.max_num_message = max_num_message

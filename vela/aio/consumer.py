@@ -9,6 +9,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from vela.core.argument_checks import milliseconds
 from vela.core.consumer_state import ConsumerState
 from vela.errors import AlreadyClosed, InvalidConfiguration, NotConnected
 from vela.message import Message, MessageId
@@ -170,6 +171,8 @@ class Consumer(ABC):
         be cancelled: the message goes to the next receive then, none is lost. Works while the connection is being made
         again. Mirrors semantics S0.21 to S0.34.
         """
+        if timeout_millis is not None:
+            timeout_millis = milliseconds("timeout_millis", timeout_millis)
         self._check_receives()
         if not self.queue.messages:
             self._before_waiting()

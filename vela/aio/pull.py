@@ -21,6 +21,7 @@ from vela.aio.pull_queue import QueuePuller
 from vela.aio.pull_settings import PullSettings, pulled_topic
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
+from vela.core.argument_checks import milliseconds
 from vela.core.pull_loop import PullLimits
 from vela.errors import AlreadyClosed, ConsumerNotInitialized, InvalidConfiguration, Timeout, VelaError
 from vela.options import InitialPosition
@@ -231,8 +232,9 @@ class PullConsumer:
         """
         if self._listener is not None:
             raise InvalidConfiguration("a consumer with a message_listener has no receive()")
+        timeout_ms = None if timeout_millis is None else milliseconds("timeout_millis", timeout_millis)
         try:
-            async with asyncio.timeout(None if timeout_millis is None else timeout_millis / 1000):
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 return await self.next_message()
         except TimeoutError:
             raise Timeout(f"no message within {timeout_millis} ms") from None

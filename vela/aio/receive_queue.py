@@ -153,7 +153,7 @@ class ReceiveQueue:
     def _wait(self, *, is_async: bool) -> asyncio.Future[Message]:
         future: asyncio.Future[Message] = self._loop.create_future()
         if self._error is not None:
-            future.set_exception(self._error)
+            _fail(future, self._error)
         else:
             self._pending.add(_Receive(future, is_async=is_async))
         return future
@@ -239,14 +239,19 @@ class ReceiveQueue:
         self._error = error
         self.messages.clear()
         for receive in self._pending.take_all():
-            receive.future.set_exception(error)
+            _fail(receive.future, error)
         for batch in self._batches.take_all():
             _wake(batch.enough)
 
 
 def _time_out(future: asyncio.Future[Message], timeout_ms: float) -> None:
     if not future.done():
-        future.set_exception(Timeout(f"no message came within {timeout_ms:g} ms"))
+        _fail(future, Timeout(f"no message came within {timeout_ms:g} ms"))
+
+
+def _fail(future: asyncio.Future[Message], error: VelaError) -> None:
+    future.set_exception(error)
+    future.exception()  # whoever waited may be gone: that a consumer is closed is no news for the log
 
 
 def _wake(future: asyncio.Future[None]) -> None:

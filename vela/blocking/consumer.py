@@ -10,6 +10,7 @@ from vela.aio.consumer import Consumer as AioConsumer
 from vela.blocking.facade import Facade, waits
 from vela.blocking.taken_ahead import TakenAhead
 from vela.blocking.waiting import Waiter
+from vela.core.argument_checks import milliseconds
 from vela.errors import AlreadyClosed, Result, VelaError
 from vela.message import Message, MessageId
 
@@ -85,6 +86,8 @@ class Consumer(Facade[AioConsumer]):
         listener.
         """
         self._thread.require_own_process()
+        if timeout_millis is not None:
+            milliseconds("timeout_millis", timeout_millis)
         if self.aio.state.is_over:
             self._ahead.clear()
         message = self._ahead.next()

@@ -16,6 +16,7 @@ from vela.aio.pull_offsets import OffsetStore
 from vela.authentication import Authentication
 from vela.blocking.facade import Facade, waits
 from vela.blocking.loop_thread import LoopThread
+from vela.core.argument_checks import milliseconds
 from vela.core.pull_loop import PullLimits
 from vela.errors import AlreadyClosed, InvalidConfiguration
 from vela.options import InitialPosition
@@ -112,6 +113,8 @@ class PullConsumer(Facade[AioPullConsumer]):
     def receive(self, timeout_millis: int | None = None) -> PulledMessage:
         """See `vela.aio.PullConsumer.receive`."""
         self._thread.require_own_process()
+        if timeout_millis is not None:
+            milliseconds("timeout_millis", timeout_millis)
         if self._returned:
             try:
                 return self._returned.popleft()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from vela.aio.reader import Reader as AioReader
 from vela.blocking.facade import Facade, waits
+from vela.core.argument_checks import milliseconds
 from vela.errors import AlreadyClosed
 from vela.message import Message, MessageId
 
@@ -39,6 +40,8 @@ class Reader(Facade[AioReader]):
         Raises Timeout, AlreadyClosed, InvalidConfiguration (it has a listener). Broken off, it loses no message.
         """
         self._thread.require_own_process()
+        if timeout_millis is not None:
+            milliseconds("timeout_millis", timeout_millis)
         if self._returned:
             try:
                 return self._returned.popleft()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 
 from vela.errors import InvalidConfiguration
 
-__all__ = ["require_callable", "require_choice", "require_strings"]
+__all__ = ["milliseconds", "require_callable", "require_choice", "require_strings"]
 
 
 def require_choice(name: str, value: object, choices: type[enum.Enum]) -> None:
@@ -30,3 +31,16 @@ def require_strings(name: str, value: object) -> None:
     for key, each in value.items():
         if not isinstance(key, str) or not isinstance(each, str):
             raise InvalidConfiguration(f"{name} are strings, not {key!r}: {each!r}")
+
+
+def milliseconds(name: str, value: object) -> float:
+    """A time that may be waited for, however long. Raises InvalidConfiguration for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidConfiguration(f"{name} is a number of milliseconds, not {value!r}")
+    try:
+        time_ms = float(value)
+    except OverflowError:
+        raise InvalidConfiguration(f"{name} is more than can be waited for: leave it out") from None
+    if math.isnan(time_ms):
+        raise InvalidConfiguration(f"{name} is a number of milliseconds, not {value!r}")
+    return time_ms

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -278,3 +279,20 @@ def test_clients_that_nobody_holds_go_away(service_url: str, topic: str) -> None
         client.create_producer(topic).send(b"x")
         del client
     wait_until(lambda: threading.active_count() <= before, "their threads to end")
+
+
+@pytest.mark.parametrize("time_ms", [2**2000, "5", float("nan"), True])
+def test_a_receive_that_is_refused_for_its_time_takes_no_message(
+    client: vela.Client, topic: str, time_ms: Any
+) -> None:
+    consumer = client.subscribe(topic, "s")
+    reader = client.create_reader(topic, vela.MessageId.earliest)
+    with pytest.raises(vela.InvalidConfiguration, match="timeout_millis"):
+        consumer.receive(time_ms)
+    with pytest.raises(vela.InvalidConfiguration, match="timeout_millis"):
+        reader.read_next(time_ms)
+    with pytest.raises(vela.InvalidConfiguration, match="timeout_millis"):
+        client.wait_for(lambda: consumer.aio.receive(time_ms))
+    client.create_producer(topic).send(b"x")
+    assert consumer.receive(WAIT_MS).data() == b"x"
+    assert reader.read_next(2**70).data() == b"x"

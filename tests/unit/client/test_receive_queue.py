@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from vela.aio.receive_queue import ReceiveQueue
+from vela.errors import AlreadyClosed, Timeout
 from vela.message import Message, ReceivedEntry
 
 MESSAGES = 20_000
@@ -55,3 +58,28 @@ async def test_what_is_removed_is_not_taken_and_the_rest_is_taken_once_in_order(
     listener.join(20)
     assert taken == sorted(taken)
     assert sorted(taken + removed) == list(range(MESSAGES))
+
+
+@pytest.fixture
+async def complaints() -> list[str]:
+    """What the event loop says of errors that nobody looked at."""
+    found: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: found.append(context["message"]))
+    return found
+
+
+async def test_an_end_that_nobody_waits_for_any_more_is_no_news_for_the_log(complaints: list[str]) -> None:
+    queue = ReceiveQueue(lambda _: None, lambda _: True)
+    waiting = [asyncio.create_task(queue.receive(each)) for each in (None, 2.0**70, 0)]
+    queue.receive_async()
+    await asyncio.sleep(0)
+    with pytest.raises(Timeout):
+        await waiting.pop()
+    queue.end(AlreadyClosed("closed"))
+    queue.receive_async()  # after the end
+    for task in waiting:
+        task.cancel()  # too late: they were told already
+    await asyncio.wait(waiting)
+    waiting.clear()
+    gc.collect()
+    assert complaints == []

@@ -12,6 +12,7 @@ from tests.unit.client.ack_link import consumer
 from vela.aio.consumer_options import ConsumerOptions
 from vela.aio.subscribing import subscribe
 from vela.blocking.producer import Producer
+from vela.core.argument_checks import milliseconds
 from vela.core.producer_options import ProducerOptions
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name
@@ -66,6 +67,21 @@ def test_a_consumers_options(name: str, value: Any) -> None:
 def test_a_subscriptions_name(name: Any) -> None:
     with pytest.raises(vela.InvalidConfiguration, match="needs a name"):
         ConsumerOptions(subscription_name=name)
+
+
+WRONG_TIMES: list[Any] = ["5", True, b"", float("nan"), 2**2000]
+
+
+@pytest.mark.parametrize("time", WRONG_TIMES)
+def test_a_time_that_cannot_be_waited_for(time: Any) -> None:
+    with pytest.raises(vela.InvalidConfiguration, match="timeout_millis"):
+        milliseconds("timeout_millis", time)
+
+
+@pytest.mark.parametrize("limits", [{"timeout_ms": "5"}, {"max_num_message": 1.5}, {"timeout_ms": 2**2000}])
+def test_limits_of_a_batch_receive(limits: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="whole numbers"):
+        vela.ConsumerBatchReceivePolicy(**limits)
 
 
 def test_a_service_url_that_is_no_string() -> None:
