@@ -121,8 +121,9 @@ class Consumer(ABC):
         The next message is the one after the given one, or with `start_message_id_inclusive` that one itself; for a
         time the first published at or after it. Returns when the consumer is subscribed again at the new place.
         Messages taken before are delivered again or not, as they lie; acknowledging them has no effect.
-        Raises NotConnected, Timeout and what the broker refuses with. When it fails or is cancelled, the subscription
-        may have been moved or not; what was waiting is kept if the link was. May be called again.
+        Raises InvalidConfiguration for what is no message id of this topic and no time, NotConnected, Timeout and what
+        the broker refuses with. When it fails or is cancelled, the subscription may have been moved or not; what was
+        waiting is kept if the link was. May be called again.
         """
 
     @abstractmethod

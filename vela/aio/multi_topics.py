@@ -27,6 +27,7 @@ from vela.aio.receive_queue import ReceiveQueue
 from vela.aio.topic_consumer import TopicConsumer
 from vela.core.consumer_state import ConsumerState
 from vela.core.consumer_statistics import ConsumerStatistics
+from vela.core.seek_target import seek_target
 from vela.core.topic_name import partition_name
 from vela.errors import (
     AlreadyClosed,
@@ -172,7 +173,7 @@ class MultiTopicsConsumer(Consumer):
     def _of(self, message: Message | MessageId) -> TopicConsumer:
         """The consumer that a message came to. Raises InvalidConfiguration when an id does not say."""
         entry = message.entry if isinstance(message, Message) else id_of(message).received()
-        if entry is not None and isinstance(entry.receiver, TopicConsumer):
+        if entry is not None and isinstance(entry.receiver, TopicConsumer) and entry.receiver.feeds(self):
             return entry.receiver
         message_id = message.message_id() if isinstance(message, Message) else message
         topic = message_id.topic_name()
@@ -301,7 +302,9 @@ class MultiTopicsConsumer(Consumer):
         if isinstance(position, MessageId) and position not in _ENDS:
             await self._of(position).seek(position)
             return
-        await _every(consumer.seek(position) for consumer in self._consumers.values())
+        # All of them first: none is moved when one is wrong.
+        targets = [(each, seek_target(position, each.topic())) for each in self._consumers.values()]
+        await _every(consumer.seek(target) for consumer, target in targets)
 
     async def unsubscribe(self, force: bool = False) -> None:
         """Delete the subscription from all topics, and close. See `Consumer.unsubscribe`; goes on where one fails."""

@@ -12,6 +12,7 @@ from vela.aio.consumer import Consumer
 from vela.aio.multi_topics import MultiTopicsConsumer
 from vela.aio.reader_listener import reader_listener
 from vela.aio.topic_consumer import TopicConsumer
+from vela.core.seek_target import seek_target
 from vela.errors import AlreadyClosed, InvalidConfiguration
 from vela.message import Message, MessageId
 
@@ -97,12 +98,18 @@ async def open_reader(
     options: ConsumerOptions,
 ) -> Reader:
     """A reader of a topic (its full name). Raises as `Client.create_reader`."""
+    if not isinstance(options.start_message_id, MessageId):
+        raise InvalidConfiguration(
+            "start_message_id is a MessageId, such as MessageId.earliest or a message's message_id(),"
+            f" not {options.start_message_id!r}"
+        )
     partitions = await client.partitions(topic)
     if partitions and options.start_message_id not in (MessageId.earliest, MessageId.latest):
         raise InvalidConfiguration(
             f"{topic} has {partitions} partitions: a reader of it starts at MessageId.earliest or MessageId.latest;"
             " to start at a message, read its partition"
         )
+    seek_target(options.start_message_id, topic)
     if listener is not None:
         options = dataclasses.replace(options, message_listener=reader_listener(listener))
     consumer: MultiTopicsConsumer | TopicConsumer

@@ -37,6 +37,7 @@ from vela.core.consumer_state import ConsumerState
 from vela.core.consumer_statistics import ConsumerStatistics
 from vela.core.memory_limit import MemoryShare
 from vela.core.receive_window import ReceiveWindow
+from vela.core.seek_target import seek_target
 from vela.core.start_position import StartPosition
 from vela.core.topic_name import full_name, partition_index
 from vela.errors import AlreadyClosed, InvalidConfiguration, NotConnected, ReadError, Timeout, VelaError
@@ -230,6 +231,10 @@ class TopicConsumer(Consumer):
             entries_stale=counters.stale_entries,
         )
 
+    def feeds(self, inbox: object) -> bool:
+        """Whether this is what its messages go to."""
+        return self._inbox is inbox
+
     def queued_and_taken(self) -> tuple[int, int]:
         """Messages that wait for the application, and how many it took in all."""
         return len(self.queue), self.counters.messages_received
@@ -341,11 +346,7 @@ class TopicConsumer(Consumer):
 
     async def seek(self, position: MessageId | int | Callable[[str], MessageId | int]) -> None:
         """See `Consumer.seek`."""
-        target: MessageId | int = position(self._topic) if callable(position) else position
-        if isinstance(target, bool) or not isinstance(target, int | MessageId):
-            raise InvalidConfiguration(f"seek takes a message id or milliseconds, not {target!r}")
-        if isinstance(target, int) and not 0 <= target < 1 << 63:
-            raise InvalidConfiguration(f"seek takes milliseconds since 1970, not {target}")
+        target = seek_target(position, self._topic)
         if self._is_seeking:
             raise InvalidConfiguration("a seek is under way: wait for it")
         link = self._require_link()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
 import pytest
 
@@ -196,3 +197,36 @@ async def test_a_table_view_holds_the_newest_of_each_key_and_follows(client: Cli
         await until(lambda: len(heard) == 4, "two changes")
         assert heard == [("a", b"2"), ("b", b"3"), ("c", b"4"), ("a", None)]
         assert "a" not in view
+
+
+async def test_a_seek_that_is_wrong_for_one_topic_moves_none(client: Client, topic: str) -> None:
+    names = [f"{topic}-{letter}" for letter in "ab"]
+    consumer = await client.subscribe(names, "s")
+    for name in names:
+        await publish(client, name, *numbers(name[-1], 2))
+    messages = await take(consumer, 4)
+    with pytest.raises(InvalidConfiguration, match="not -1"):
+        await consumer.seek(lambda name: 1 if name == names[0] else -1)
+    with pytest.raises(Timeout):
+        await consumer.receive(300)
+    other = await client.subscribe(f"{topic}-other", "s")
+    await publish(client, f"{topic}-other", b"x")
+    foreign = (await other.receive(20_000)).message_id()
+    with pytest.raises(InvalidConfiguration, match="names no topic of"):
+        await consumer.seek(foreign)
+    with pytest.raises(InvalidConfiguration, match="is a message of"):
+        await (await client.subscribe(names[0], "alone")).seek(foreign)
+    with pytest.raises(Timeout):
+        await other.receive(300)
+    consumer.acknowledge(messages)
+    await consumer.close()
+    again = await client.subscribe(names, "s")
+    first = min(message.message_id() for message in messages if message.topic_name() == names[0])
+    await again.seek(first)  # of the consumer that is closed
+    assert (await again.receive(20_000)).data() == b"a1"
+
+
+@pytest.mark.parametrize("start", [None, 5, "earliest"])
+async def test_a_reader_starts_at_a_message_id(client: Client, topic: str, start: Any) -> None:
+    with pytest.raises(InvalidConfiguration, match="start_message_id is a MessageId"):
+        await client.create_reader(topic, start)
