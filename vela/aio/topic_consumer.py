@@ -137,6 +137,8 @@ class TopicConsumer(Consumer):
         self._start_inclusive = options.start_message_id_inclusive
         self._last_taken: Message | None = None
         self._is_seeking = False
+        self._seek_ended = asyncio.Event()
+        self._seek_ended.set()
         self._memory = MemoryShare(client.memory, self._send_flow) if client.memory.limit_bytes else None
         self._held: list[Message] = []  # what came while a seek was under way
         self._reached_end = False
@@ -353,6 +355,7 @@ class TopicConsumer(Consumer):
         generation = self._intake.generation
         self.acks.flush()
         self._is_seeking = True
+        self._seek_ended.clear()
         self._held += self.queue.clear()
         try:
             await link.request(
@@ -362,6 +365,7 @@ class TopicConsumer(Consumer):
             self._sought(target, generation, link)
         finally:
             self._is_seeking = False
+            self._seek_ended.set()
             held, self._held = self._held, []
             if held := [message for message in held if self.is_current(message)]:
                 self._put(held)
@@ -509,6 +513,9 @@ class TopicConsumer(Consumer):
             raise AlreadyClosed(f"the consumer of {self._topic} is closed")
         self._link = None
         self._attached.clear()
+        # A broker that moves the subscription closes this consumer before it says that it did. What came on the next
+        # subscription would be taken for messages from before the seek.
+        await self._seek_ended.wait()
         start = self._resume_at()
         self._drop_queue()
         self._intake.attached()

@@ -1,0 +1,34 @@
+"""A seek whose answer comes late."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.integration.client.consumer.desk import TOPIC, Desk
+from tests.support.scripted_peer import Link
+from tests.support.waiting import until
+from vela.message import MessageId
+from vela.wire.binary import events
+
+
+async def test_no_message_of_the_new_place_is_taken_for_one_of_the_old(desk: Desk) -> None:
+    consumer = await desk.subscribe()
+    asked: list[events.Seek] = []
+
+    def move(link: Link, event: events.Seek) -> None:
+        asked.append(event)
+        link.engine.send_close_consumer(desk.consumer_id)  # and the answer is late
+
+    desk.peer.on(events.Seek, move)
+    lookups = desk.peer.count(events.Lookup)
+    seeking = asyncio.create_task(consumer.seek(MessageId.earliest))
+    await until(lambda: desk.peer.count(events.Lookup) > lookups, "the consumer to come again")
+    for _ in range(3):
+        await desk.client.partitions(TOPIC)  # what it had to send has come by now
+    assert desk.peer.count(events.Subscribe) == 1, "what is delivered before the answer would be dropped"
+    desk.link.engine.send_success(asked[0].request_id)
+    desk.link.flush()
+    await desk.resubscribed(2)
+    desk.deliver_each(b"first")
+    await seeking
+    assert (await consumer.receive(5000)).data() == b"first"
