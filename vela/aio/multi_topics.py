@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from vela.aio.ack_sender import id_of, no_message
+from vela.aio.ack_sender import DONE, id_of, no_message
 from vela.aio.consumer import Consumer
 from vela.aio.consumer_warnings import PrefetchWatch
 from vela.aio.listener import start_listener
@@ -255,7 +255,8 @@ class MultiTopicsConsumer(Consumer):
         for each in message:
             lists.setdefault(self._of(each), []).append(each)
         answers = [consumer.acknowledge(own, properties) for consumer, own in lists.items()]
-        return answers[0] if len(answers) == 1 else _all_of(answers)
+        awaited = [answer for answer in answers if answer is not DONE]
+        return _all_of(awaited) if awaited else DONE
 
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
