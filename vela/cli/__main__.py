@@ -14,6 +14,8 @@ def main() -> None:
     """Run the command line and exit with its code."""
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
+    if sys.stdin is None:
+        os.open(os.devnull, os.O_RDONLY)  # takes descriptor 0, which a connection would get else
     if sys.stdout is None:
         _fail("standard output is closed")
     try:

@@ -183,7 +183,7 @@ class ConsoleApi:
 def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
     """For the command that runs; asks for the password on a terminal when only the user is known."""
     asked = settings()
-    if asked.user and not asked.password and sys.stdin.isatty():
+    if asked.user and not asked.password and sys.stdin is not None and sys.stdin.isatty():
         import getpass
 
         typed = getpass.getpass(f"password of {asked.user} at {asked.console_url}: ")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from vela.cli.client import run_with_client
-from vela.cli.errors import as_json_is_asked, say
+from vela.cli.errors import CliError, Exit, as_json_is_asked, say
 from vela.cli.names import TOPIC
 from vela.cli.numerals import messages as messages_word
 from vela.cli.numerals import rate as rate_word
@@ -103,6 +103,8 @@ def produce(topic: str, messages: tuple[str, ...], files: tuple[str, ...], how: 
     if given["ids"] and as_json_is_asked():
         raise click.UsageError("--ids and --json exclude each other.")
     source = Source(arguments=messages, files=files_of(files, messages), how=how)
+    if "-" in source.files and sys.stdin is None:
+        raise CliError("standard input is closed: name messages, or a file with --file", Exit.USAGE)
     is_typed = "-" in source.files and sys.stdin.isatty()
     if is_typed:
         say("type messages, one a line; Ctrl-D ends")

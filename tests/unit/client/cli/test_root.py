@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import click
 import pytest
 
+from tests.support.ports import free_ports
 from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole
 from tests.unit.docs.test_command_line_reference import LEAVES
@@ -77,6 +79,35 @@ def test_a_time_out_of_range_is_a_usage_error(vela: Vela, console: FakeConsole) 
     done = vela("reset orders billing --time 9999999999999999999 --yes")
     assert (done.exit_code, console.asked) == (2, [])
     assert "from 1970 to the end of 9999" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "exit_code", "says"),
+    [
+        ("produce t", 2, "standard input is closed: name messages, or a file with --file"),
+        ("produce t --file -", 2, "standard input is closed: name messages, or a file with --file"),
+        ("produce t m", 1, "set VELA_URL or --url"),
+        ("clear orders billing", 1, "no console answers at"),
+        ("--user ada topics list", 1, "no console answers at"),
+    ],
+)
+def test_a_closed_standard_input_is_no_fault(line: str, exit_code: int, says: str) -> None:
+    (free,) = free_ports(1)
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m vela.cli {line} <&-', sys.executable],
+        env={
+            **os.environ,
+            "VELA_URL": f"ws://127.0.0.1:{free}",
+            "VELA_CONSOLE_URL": f"http://127.0.0.1:{free}",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, says in done.stderr, done.stderr.count("\n")) == (exit_code, True, 1), (
+        done.stderr
+    )
 
 
 @pytest.mark.parametrize(
