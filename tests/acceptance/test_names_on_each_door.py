@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import secrets
 import subprocess
 import sys
 import urllib.error
@@ -54,13 +55,14 @@ def _answer(request: urllib.request.Request) -> tuple[int, str]:
 
 
 def test_what_asks_and_what_is_refused_makes_no_tenant(shared_vela: VelaProcess) -> None:
-    topic = "persistent://asked-only/eu/orders"
+    tenant = f"asked-only-{secrets.token_hex(4)}"
+    topic = f"persistent://{tenant}/eu/orders"
     with RawPulsar(shared_vela.pulsar_url) as peer:
         answer = peer.ask("PARTITIONED_METADATA_RESPONSE", commands.partition_metadata(topic, request_id=1))
         assert answer.partitionMetadataResponse.partitions == 0
         assert not answer.partitionMetadataResponse.HasField("error")
         peer.ask("LOOKUP_RESPONSE", commands.lookup(topic, request_id=2))
-        asked = commands.get_topics_of_namespace("asked-only/eu", request_id=3, mode=TopicsMode.ALL)
+        asked = commands.get_topics_of_namespace(f"{tenant}/eu", request_id=3, mode=TopicsMode.ALL)
         assert not peer.ask("GET_TOPICS_OF_NAMESPACE_RESPONSE", asked).getTopicsOfNamespaceResponse.topics
         reserved = commands.subscribe(topic, " s", type=SubType.SHARED, consumer_id=1, request_id=4)
         assert ServerError(peer.ask("ERROR", reserved).error.error) == ServerError.NOT_ALLOWED_ERROR
@@ -71,13 +73,13 @@ def test_what_asks_and_what_is_refused_makes_no_tenant(shared_vela: VelaProcess)
         unprintable = commands.producer(topic, producer_id=1, request_id=6, name="a\nb")
         assert ServerError(peer.ask("ERROR", unprintable).error.error) == ServerError.NOT_ALLOWED_ERROR
     for path in ("", "/stats", "/subscriptions/s"):
-        assert read(shared_vela, f"topics/persistent/asked-only/eu/orders{path}")[0] == 404
-    pull = urllib.request.Request(f"{shared_vela.http_url}/pull/v1-queues/asked-only/eu/orders")
+        assert read(shared_vela, f"topics/persistent/{tenant}/eu/orders{path}")[0] == 404
+    pull = urllib.request.Request(f"{shared_vela.http_url}/pull/v1-queues/{tenant}/eu/orders")
     assert _answer(pull)[0] == 404
-    assert "asked-only" not in known_tenants(shared_vela)
+    assert tenant not in known_tenants(shared_vela)
     with RawPulsar(shared_vela.pulsar_url) as peer:
         peer.open_producer(topic)
-    assert topics_of_tenant(shared_vela, "asked-only") == [topic]
+    assert topics_of_tenant(shared_vela, tenant) == [topic]
 
 
 @pytest.mark.parametrize("topic", BAD_NAMES)
