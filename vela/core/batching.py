@@ -111,7 +111,7 @@ class Batching(Generic[T]):
             return True
         if message.sequence_id is not None and message.sequence_id < self._sequence_ids.next:
             return False
-        return len(batch.payload) + len(message.payload) <= self._limits.max_bytes
+        return len(batch.payload) + message.size_bytes() <= self._limits.max_bytes
 
     def add(self, message: Outgoing, token: T) -> bool:
         """Takes a message that fits; True: `take()` now, the batch is full or must stay alone."""

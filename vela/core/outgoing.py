@@ -40,5 +40,13 @@ class Outgoing(NamedTuple):
 
     def size_bytes(self) -> int:
         """What it takes in an entry, nearly."""
-        size = len(self.payload) + (0 if self.key is None else len(self.key))
-        return size + sum(len(name) + len(value) for name, value in self.properties.items())
+        size = len(self.payload) + len(self.ordering_key or b"")
+        if self.key is not None:
+            size += _utf8_bytes(self.key)
+        for name, value in self.properties.items():
+            size += _utf8_bytes(name) + _utf8_bytes(value)
+        return size
+
+
+def _utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

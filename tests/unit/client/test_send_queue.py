@@ -14,8 +14,9 @@ from vela.aio.send_queue import SendQueue
 from vela.core.outgoing import Outgoing
 from vela.core.producer_options import ProducerOptions
 from vela.core.send_frames import ProducerIdentity
-from vela.errors import CryptoError, NotAllowedError, ProducerQueueIsFull
+from vela.errors import CryptoError, MessageTooBig, NotAllowedError, ProducerQueueIsFull
 from vela.message import MessageId
+from vela.options import BatchingType
 from vela.wire.entry import decode_messages, parse_header
 
 IDENTITY = ProducerIdentity(name="p", max_message_bytes=100_000)
@@ -205,3 +206,41 @@ async def test_statistics_and_numbers_follow_the_answers() -> None:
     assert (model.queue.last_sequence_id, model.queue.counters.messages) == (11, 2)
     with pytest.raises(ValueError, match="least"):
         ProducerOptions(max_pending_messages=-1)
+
+
+HUGE: list[dict[str, Any]] = [
+    {"key": "k" * 200_000},
+    {"key": "\u20ac" * 40_000},
+    {"ordering_key": bytes(200_000)},
+    {"properties": {"name": "v" * 200_000}},
+    {"payload": bytes(200_000)},
+]
+
+
+@pytest.mark.parametrize("batching_type", BatchingType)
+@pytest.mark.parametrize("huge", HUGE, ids=lambda huge: next(iter(huge)))
+async def test_a_message_that_cannot_fit_fails_by_itself(
+    huge: dict[str, Any], batching_type: BatchingType
+) -> None:
+    options = ProducerOptions(
+        batching_enabled=True, batching_type=batching_type, batching_max_allowed_size_in_bytes=1_000_000
+    )
+    queue = SendQueue("persistent://a/b/t", 1, options)
+    arrived: list[bytes] = []
+    queue.attach(lambda _head, entry: arrived.append(entry), IDENTITY, -1)
+    loop = asyncio.get_running_loop()
+    before, too_big, after, plain = [loop.create_future() for _ in range(4)]
+    queue.put(Outgoing(b"before", key="a"), before)
+    queue.put(Outgoing(**{"payload": b"", **huge}), too_big)
+    queue.put(Outgoing(b"after", key="a"), after)
+    queue.put_plain(b"plain", plain)
+    queue.seal()
+    with pytest.raises(MessageTooBig):
+        await too_big
+    assert not any(each.done() for each in (before, after, plain))
+    payloads = [
+        bytes(message.payload)
+        for entry in arrived
+        for message in decode_messages(entry, max_message_bytes=100_000)
+    ]
+    assert payloads == [b"before", b"after", b"plain"]
