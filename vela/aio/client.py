@@ -28,6 +28,7 @@ from vela.aio.table_view import TableView
 from vela.aio.timers import LoopTimers, Timers
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
+from vela.core.argument_checks import require_kind
 from vela.core.memory_limit import MemoryLimit
 from vela.core.negative_acks import NegativeAckTimer
 from vela.core.producer_options import MessageRouter, ProducerOptions
@@ -137,6 +138,8 @@ class Client:
         if connections_per_broker < 0:
             raise InvalidConfiguration("connections_per_broker is 0 (no sharing) or more")
         self._service_url = parse_service_url(service_url, use_tls=use_tls)
+        require_kind("authentication", authentication, Authentication)
+        require_kind("logger", logger, logging.Logger, ConsoleLogger, FileLogger)
         authentication = authentication or AuthenticationDisabled()
         certificate = authentication.tls_certificate_files() or (
             tls_certificate_file_path,

@@ -6,7 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from vela.core.argument_checks import require_callable, require_choice, require_strings
+from vela.core.argument_checks import (
+    require_callable,
+    require_choice,
+    require_kind,
+    require_methods,
+    require_strings,
+)
 from vela.core.negative_acks import NegativeAckTimer
 from vela.errors import InvalidConfiguration
 from vela.message import Message, MessageId
@@ -19,13 +25,13 @@ from vela.options import (
     InitialPosition,
     RegexSubscriptionMode,
 )
+from vela.schema.base import Schema
+from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 if TYPE_CHECKING:
     from vela.aio.letter_box import LetterBox
     from vela.aio.listener import LoopCalls
     from vela.encryption.key_reader import AbstractCryptoKeyReader
-    from vela.schema.base import Schema
-    from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 __all__ = ["DEFAULT_RECEIVER_QUEUE_SIZE", "ConsumerEvents", "ConsumerOptions", "MessageListener"]
 
@@ -36,6 +42,16 @@ _CHOICES: Final = {
     "initial_position": InitialPosition,
     "regex_subscription_mode": RegexSubscriptionMode,
     "crypto_failure_action": ConsumerCryptoFailureAction,
+}
+
+_KINDS: Final = {
+    "schema": Schema,
+    "batch_receive_policy": ConsumerBatchReceivePolicy,
+    "key_shared_policy": ConsumerKeySharedPolicy,
+    "dead_letter_policy": ConsumerDeadLetterPolicy,
+    "ack_timeout_redelivery_backoff": RedeliveryBackoff,
+    "negative_ack_redelivery_backoff": RedeliveryBackoff,
+    "negative_ack_timer": NegativeAckTimer,
 }
 
 MessageListener = Callable[[Any, Message], Awaitable[None] | None]
@@ -112,6 +128,12 @@ class ConsumerOptions:
         for name, choices in _CHOICES.items():
             require_choice(name, getattr(self, name), choices)
         require_callable("message_listener", self.message_listener)
+        for name, kind in _KINDS.items():
+            require_kind(name, getattr(self, name), kind)
+        require_methods("crypto_key_reader", self.crypto_key_reader, "get_private_key")
+        require_methods(
+            "consumer_event_listener", self.consumer_event_listener, "became_active", "became_inactive"
+        )
         require_strings("properties", self.properties)
         require_strings("subscription_properties", self.subscription_properties)
         size = self.receiver_queue_size

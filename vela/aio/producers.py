@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from vela.aio.partitioned_producer import PartitionedProducer
 from vela.aio.producer import Producer
 from vela.aio.topic_producer import TopicProducer
+from vela.core.argument_checks import require_methods
 from vela.core.producer_options import ProducerOptions
 from vela.encryption import AbstractCryptoKeyReader
 from vela.encryption.encryptor import Encryptor
@@ -45,5 +46,6 @@ def encryption_of(
         return None
     if not key_names or key_reader is None:
         raise InvalidConfiguration("encryption needs both encryption_key and crypto_key_reader")
+    require_methods("crypto_key_reader", key_reader, "get_public_key")
     names = [key_names] if isinstance(key_names, str) else key_names
     return Encryptor(names, key_reader).encrypt

@@ -21,7 +21,7 @@ from vela.aio.pull_queue import QueuePuller
 from vela.aio.pull_settings import PullSettings, pulled_topic
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
-from vela.core.argument_checks import milliseconds
+from vela.core.argument_checks import milliseconds, require_callable, require_kind
 from vela.core.pull_loop import PullLimits
 from vela.errors import AlreadyClosed, ConsumerNotInitialized, InvalidConfiguration, Timeout, VelaError
 from vela.options import InitialPosition
@@ -125,6 +125,8 @@ class PullConsumer:
             raise InvalidConfiguration(
                 "give subscription_name, whose offsets the broker keeps, or an offset_store"
             )
+        require_kind("authentication", authentication, Authentication)
+        require_callable("message_listener", message_listener)
         authentication = authentication or AuthenticationDisabled()
         certificate, private_key = authentication.tls_certificate_files() or (None, None)
         self._http = PullHttp(

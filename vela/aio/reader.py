@@ -12,6 +12,7 @@ from vela.aio.consumer import Consumer
 from vela.aio.multi_topics import MultiTopicsConsumer
 from vela.aio.reader_listener import reader_listener
 from vela.aio.topic_consumer import TopicConsumer
+from vela.core.argument_checks import require_callable
 from vela.core.seek_target import seek_target
 from vela.errors import AlreadyClosed, InvalidConfiguration
 from vela.message import Message, MessageId
@@ -98,6 +99,7 @@ async def open_reader(
     options: ConsumerOptions,
 ) -> Reader:
     """A reader of a topic (its full name). Raises as `Client.create_reader`."""
+    require_callable("reader_listener", listener)
     if not isinstance(options.start_message_id, MessageId):
         raise InvalidConfiguration(
             "start_message_id is a MessageId, such as MessageId.earliest or a message's message_id(),"

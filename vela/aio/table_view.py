@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from vela.aio.reader import Reader
+from vela.core.argument_checks import require_callable
 from vela.errors import AlreadyClosed, VelaError
 from vela.message import Message
 
@@ -65,6 +66,7 @@ class TableView:
 
     def for_each(self, callback: Listener) -> None:
         """Calls `callback(key, value)` for all there are now."""
+        require_callable("callback", callback)
         for key, value in tuple(self._values.items()):
             callback(key, value)
 

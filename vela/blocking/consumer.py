@@ -10,7 +10,7 @@ from vela.aio.consumer import Consumer as AioConsumer
 from vela.blocking.facade import Facade, waits
 from vela.blocking.taken_ahead import TakenAhead
 from vela.blocking.waiting import Waiter
-from vela.core.argument_checks import milliseconds
+from vela.core.argument_checks import milliseconds, require_callable
 from vela.errors import AlreadyClosed, Result, VelaError
 from vela.message import Message, MessageId
 
@@ -143,6 +143,7 @@ class Consumer(Facade[AioConsumer]):
         The callback runs on a thread of the client's, one at a time, and may wait for the client. With another result
         than Result.Ok the message is None. Raises AlreadyClosed for a closed client.
         """
+        require_callable("callback", callback)
 
         def answer(future: asyncio.Future[Message]) -> None:
             error = None if future.cancelled() else future.exception()

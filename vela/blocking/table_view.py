@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from vela.aio.table_view import TableView as AioTableView
 from vela.blocking.facade import Facade
+from vela.core.argument_checks import require_callable
 
 if TYPE_CHECKING:
     from vela.aio.daemon_thread import DaemonThread
@@ -35,6 +36,7 @@ class TableView(Facade[AioTableView]):
 
     def for_each(self, callback: Callable[[str, Any], None]) -> None:
         """Calls `callback(key, value)` for all there are now, on this thread."""
+        require_callable("callback", callback)
         for key, value in self._thread.call(self._items):
             callback(key, value)
 
@@ -43,6 +45,7 @@ class TableView(Facade[AioTableView]):
 
         Everything is called on a thread of the client's, one at a time.
         """
+        require_callable("callback", callback)
         submit = self._callbacks.submit
         self._thread.call(
             lambda: self.aio.for_each_and_listen(lambda key, value: submit(lambda: callback(key, value)))

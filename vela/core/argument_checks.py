@@ -8,7 +8,14 @@ from collections.abc import Mapping
 
 from vela.errors import InvalidConfiguration
 
-__all__ = ["milliseconds", "require_callable", "require_choice", "require_strings"]
+__all__ = [
+    "milliseconds",
+    "require_callable",
+    "require_choice",
+    "require_kind",
+    "require_methods",
+    "require_strings",
+]
 
 
 def require_choice(name: str, value: object, choices: type[enum.Enum]) -> None:
@@ -22,6 +29,19 @@ def require_callable(name: str, value: object) -> None:
     """Raises InvalidConfiguration for what is neither None nor can be called."""
     if value is not None and not callable(value):
         raise InvalidConfiguration(f"{name} is a function, not {value!r}")
+
+
+def require_kind(name: str, value: object, *kinds: type) -> None:
+    """Raises InvalidConfiguration for what is neither None nor an instance of one of these."""
+    if value is not None and not isinstance(value, kinds):
+        wanted = " or ".join(f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in kinds)
+        raise InvalidConfiguration(f"{name} is a {wanted}, not {value!r}")
+
+
+def require_methods(name: str, value: object, *methods: str) -> None:
+    """Raises InvalidConfiguration for what is neither None nor has these methods."""
+    if value is not None and not all(callable(getattr(value, method, None)) for method in methods):
+        raise InvalidConfiguration(f"{name} is an object with {' and '.join(methods)}, not {value!r}")
 
 
 def require_strings(name: str, value: object) -> None:

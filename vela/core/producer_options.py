@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vela.core.argument_checks import require_callable, require_choice, require_strings
+from vela.core.argument_checks import require_callable, require_choice, require_kind, require_strings
 from vela.core.batching import BatchLimits
 from vela.errors import InvalidConfiguration
 from vela.message import Message
@@ -60,6 +60,7 @@ class ProducerOptions:
         for name, choices in _CHOICES.items():
             require_choice(name, getattr(self, name), choices)
         require_callable("message_router", self.message_router)
+        require_kind("schema", self.schema, Schema)
         require_strings("properties", self.properties)
         if self.batching_enabled and self.chunking_enabled:
             raise InvalidConfiguration(

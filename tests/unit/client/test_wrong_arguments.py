@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import Mock
 
+import pulsar
 import pytest
 
 import vela
 from tests.unit.client.ack_link import consumer
+from vela.aio.client import Client as AioClient
 from vela.aio.consumer_options import ConsumerOptions
+from vela.aio.producers import encryption_of
+from vela.aio.reader import open_reader
 from vela.aio.subscribing import subscribe
+from vela.aio.table_view import TableView as AioTableView
+from vela.blocking.consumer import Consumer
 from vela.blocking.producer import Producer
+from vela.blocking.table_view import TableView
 from vela.core.argument_checks import milliseconds
 from vela.core.producer_options import ProducerOptions
 from vela.core.service_url import parse_service_url
@@ -39,6 +46,8 @@ async def test_topics_that_are_no_strings(topic: Any) -> None:
         ("message_routing_mode", "RoundRobinDistribution"),
         ("access_mode", "Exclusive"),
         ("message_router", "first"),
+        ("schema", "bytes"),
+        ("schema", pulsar.schema.StringSchema()),
         ("properties", {"a": 1}),
         ("properties", ["a"]),
     ],
@@ -54,6 +63,15 @@ def test_a_producers_options(name: str, value: Any) -> None:
         ("consumer_type", "Shared"),
         ("initial_position", "Earliest"),
         ("message_listener", "print"),
+        ("schema", str),
+        ("crypto_key_reader", "key.pem"),
+        ("consumer_event_listener", print),
+        ("batch_receive_policy", 10),
+        ("key_shared_policy", vela.KeySharedMode.AutoSplit),
+        ("dead_letter_policy", 3),
+        ("negative_ack_redelivery_backoff", 100),
+        ("ack_timeout_redelivery_backoff", 100),
+        ("negative_ack_timer", "PRECISE"),
         ("properties", {"a": 1}),
         ("subscription_properties", {1: "a"}),
     ],
@@ -67,6 +85,48 @@ def test_a_consumers_options(name: str, value: Any) -> None:
 def test_a_subscriptions_name(name: Any) -> None:
     with pytest.raises(vela.InvalidConfiguration, match="needs a name"):
         ConsumerOptions(subscription_name=name)
+
+
+def test_a_key_reader_of_a_producer() -> None:
+    wrong: Any = "key.pem"
+    with pytest.raises(vela.InvalidConfiguration, match="crypto_key_reader is an object with get_public_key"):
+        encryption_of("key", wrong)
+
+
+async def test_a_readers_listener() -> None:
+    wrong: Any = "print"
+    options = ConsumerOptions(subscription_name="s", durable=False, start_message_id=vela.MessageId.earliest)
+    with pytest.raises(vela.InvalidConfiguration, match="reader_listener is a function"):
+        await open_reader(Mock(), "persistent://public/default/t", wrong, options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("authentication", "token"), ("logger", "vela"), ("logger", print)]
+)
+def test_a_clients_options(name: str, value: Any) -> None:
+    wrong: dict[str, Any] = {name: value}
+    with pytest.raises(vela.InvalidConfiguration, match=f"{name} is a "):
+        AioClient("pulsar://localhost", **wrong)
+    with pytest.raises(vela.InvalidConfiguration, match=name):
+        vela.Client("pulsar://localhost", **wrong)
+
+
+@pytest.mark.parametrize(("name", "value"), [("authentication", "token"), ("message_listener", "print")])
+def test_a_pull_consumers_options(name: str, value: Any) -> None:
+    wrong: dict[str, Any] = {name: value}
+    with pytest.raises(vela.InvalidConfiguration, match=name):
+        vela.PullConsumer("http://localhost", "t", "s", **wrong)
+
+
+def test_callbacks_of_consumers_and_table_views() -> None:
+    wrong: Any = "print"
+    consumer = Consumer(Mock(), Mock(), Mock(), receipts=False, ahead=1, client=None)
+    view = TableView(Mock(), Mock(), Mock(), client=None)
+    for call in (consumer.receive_async, view.for_each, view.for_each_and_listen):
+        with pytest.raises(vela.InvalidConfiguration, match="callback is a function"):
+            call(wrong)
+    with pytest.raises(vela.InvalidConfiguration, match="callback is a function"):
+        AioTableView(Mock()).for_each_and_listen(wrong)
 
 
 WRONG_TIMES: list[Any] = ["5", True, b"", float("nan"), 2**2000]
