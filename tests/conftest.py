@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,12 @@ from tests.support.postgres import fresh_database, migrate, postgres_15, started
 from tests.support.vela import VelaProcess, started_vela
 
 _said: set[str] = set()
+
+
+def pytest_configure() -> None:
+    """Tests send SIGINT, to themselves too; a shell without job control starts what is in its background deaf to it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
