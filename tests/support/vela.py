@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from config.environment import PROJECT_DIR
+from config.run.lifeline import dies_with_parent
 from tests.support.ports import free_ports
 from tests.support.postgres import world_readable_folder
 from tests.support.waiting import wait_until
@@ -74,6 +75,9 @@ class VelaProcess:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=dies_with_parent(
+                    signal.SIGTERM
+                ),  # a run of tests that is killed leaves none behind
             )
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
