@@ -10,6 +10,7 @@ from vela.aio.consumer import Consumer
 from vela.aio.producer import Producer
 from vela.aio.reader import Reader
 from vela.aio.table_view import TableView
+from vela.errors import PulsarException
 
 if TYPE_CHECKING:
     from vela.aio.pull import PullConsumer
@@ -25,6 +26,7 @@ __all__ = [
     "Producer",
     "PullConsumer",
     "PullLimits",
+    "PulsarException",
     "Reader",
     "TableView",
 ]

@@ -509,6 +509,13 @@ class Client:
         await self.pool.close()
         self.listener_threads.stop()
 
+    def shutdown(self) -> None:
+        """Drops all connections and waits for nothing: what was not answered fails. `close` may follow."""
+        self._is_closed = True
+        self._statistics.close()
+        self.pool.drop()
+        self.listener_threads.stop()
+
     # --- what is for its consumers, producers and readers
 
     async def connection_for(self, topic: str) -> Connection:

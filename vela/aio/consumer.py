@@ -115,7 +115,7 @@ class Consumer(ABC):
         """Ask for messages again, for those taken meanwhile too. Safe to repeat."""
 
     @abstractmethod
-    async def seek(self, position: MessageId | int | Callable[[str], MessageId | int]) -> None:
+    async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
         """Move the whole subscription: to a message, to a time (milliseconds since 1970), or to what a function says.
 
         The next message is the one after the given one, or with `start_message_id_inclusive` that one itself; for a

@@ -295,16 +295,16 @@ class MultiTopicsConsumer(Consumer):
 
     # --- asking the broker
 
-    async def seek(self, position: MessageId | int | Callable[[str], MessageId | int]) -> None:
+    async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
         """Move the subscription on all topics: to a time, to an end, or to what a function says of each topic's name.
 
         An id of one message moves the topic or partition that it is of, and no other. Otherwise as `Consumer.seek`.
         """
-        if isinstance(position, MessageId) and position not in _ENDS:
-            await self._of(position).seek(position)
+        if isinstance(messageid, MessageId) and messageid not in _ENDS:
+            await self._of(messageid).seek(messageid)
             return
         # All of them first: none is moved when one is wrong.
-        targets = [(each, seek_target(position, each.topic())) for each in self._consumers.values()]
+        targets = [(each, seek_target(messageid, each.topic())) for each in self._consumers.values()]
         await _every(consumer.seek(target) for consumer, target in targets)
 
     async def unsubscribe(self, force: bool = False) -> None:

@@ -175,6 +175,14 @@ class ConnectionPool:
         if self._is_closed:
             raise AlreadyClosed("the client is closed")
 
+    def drop(self) -> None:
+        """Breaks all connections and gives up attempts, at once. `close` may follow."""
+        self._is_closed = True
+        for attempt in self._attempts.values():
+            attempt.cancel()
+        for connection in self.connections:
+            connection.abort(AlreadyClosed("the client is shut down"))
+
     async def close(self) -> None:
         """Closes all connections and gives up attempts. May be called twice."""
         self._is_closed = True

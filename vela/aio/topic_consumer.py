@@ -346,9 +346,9 @@ class TopicConsumer(Consumer):
 
     # --- asking the broker
 
-    async def seek(self, position: MessageId | int | Callable[[str], MessageId | int]) -> None:
+    async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
         """See `Consumer.seek`."""
-        target = seek_target(position, self._topic)
+        target = seek_target(messageid, self._topic)
         if self._is_seeking:
             raise InvalidConfiguration("a seek is under way: wait for it")
         link = self._require_link()

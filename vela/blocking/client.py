@@ -130,6 +130,12 @@ class Client(Facade[AioClient]):
         )
 
     get_topic_partitions = waits(AioClient.get_topic_partitions)
+    get_schema = waits(AioClient.get_schema)
+
+    @property
+    def is_closed(self) -> bool:
+        """`close` or `shutdown` was called."""
+        return self.aio.is_closed
 
     def _made(self, make: Callable[[], Coroutine[Any, Any, A]], wrap: Callable[[A], R]) -> R:
         """What `make` makes, wrapped. Broken off when it was made already, it is closed again."""
@@ -155,7 +161,7 @@ class Client(Facade[AioClient]):
         """Drops all connections and waits for nothing: what was not answered fails."""
         if self._thread.is_forked:
             return
-        self._thread.run_unless_stopped(self.aio.pool.close)
+        self._thread.post_if_open(self.aio.shutdown)
         self._thread.stop("the client is shut down")
         self._callbacks.stop(0)
 

@@ -11,6 +11,7 @@ from vela.blocking.facade import Facade, waits
 from vela.blocking.taken_ahead import TakenAhead
 from vela.blocking.waiting import Waiter
 from vela.core.argument_checks import milliseconds, require_callable
+from vela.core.consumer_state import ConsumerState
 from vela.errors import AlreadyClosed, Result, VelaError
 from vela.message import Message, MessageId
 
@@ -64,6 +65,16 @@ class Consumer(Facade[AioConsumer]):
         """The name it was given, or five random hexadecimal digits; the same for its whole life."""
         return self.aio.consumer_name()
 
+    @property
+    def state(self) -> ConsumerState:
+        """Where it stands."""
+        return ConsumerState.CLOSED if self._thread.is_forked else self.aio.state
+
+    @property
+    def available_permits(self) -> int:
+        """Messages that there is room for: 0 (or less) = the queue is full and nobody receives (S0.46)."""
+        return self.aio.available_permits
+
     def is_connected(self) -> bool:
         """Whether it is subscribed over a connection now. If not, it is coming again by itself, or it is closed."""
         return not self._thread.is_forked and self.aio.is_connected()
@@ -102,6 +113,16 @@ class Consumer(Facade[AioConsumer]):
             waiter.abandon()
             self._thread.post_if_open(lambda: [receive.cancel() for receive in receives])
             raise
+
+    def receive_nowait(self) -> Message | None:
+        """The next message if it is there already, else None. Raises as `receive`; not for a queue of 0 (S2.14)."""
+        return self._thread.run(
+            self._nowait, lambda message: None if message is None else self._put_back(message)
+        )
+
+    async def _nowait(self) -> Message | None:
+        self._return(self._ahead.clear())
+        return self.aio.receive_nowait()
 
     def _begin(
         self, waiter: Waiter[Message], timeout_millis: float | None, receives: list[asyncio.Task[Message]]
@@ -250,6 +271,14 @@ class Consumer(Facade[AioConsumer]):
 
     get_last_message_id = waits(AioConsumer.get_last_message_id)
     unsubscribe = waits(AioConsumer.unsubscribe)
+
+    def has_message_available(self) -> bool:
+        """Whether a message waits, here or at the broker. Raises as `get_last_message_id`."""
+        return self._thread.run(self._has_message_available)
+
+    async def _has_message_available(self) -> bool:
+        self._return(self._ahead.clear())
+        return await self.aio.has_message_available()
 
     def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
         """Move the whole subscription: to a message, to a time (milliseconds since 1970), or to what a function says.

@@ -15,8 +15,11 @@ from typing import Any
 import pytest
 
 import vela
+import vela.aio
+import vela.schema
 from tests.support.waiting import wait_until
 from vela.aio.topic_consumer import TopicConsumer
+from vela.core.consumer_state import ConsumerState
 
 WAIT_MS = 20_000
 
@@ -296,3 +299,45 @@ def test_a_receive_that_is_refused_for_its_time_takes_no_message(
     client.create_producer(topic).send(b"x")
     assert consumer.receive(WAIT_MS).data() == b"x"
     assert reader.read_next(2**70).data() == b"x"
+
+
+def test_looking_without_waiting(client: vela.Client, topic: str) -> None:
+    consumer = client.subscribe(topic, "s", receiver_queue_size=100)
+    assert consumer.receive_nowait() is None
+    assert not consumer.has_message_available()
+    producer = client.create_producer(topic)
+    for number in range(4):
+        producer.send(b"%d" % number)
+    wait_until(lambda: consumer.available_permits == 96, "the four to come")
+    assert consumer.receive(WAIT_MS).data() == b"0"  # takes others ahead
+    assert consumer.has_message_available()
+    taken = [consumer.receive_nowait(), consumer.receive(WAIT_MS), consumer.receive_nowait()]
+    assert [message and message.data() for message in taken] == [b"1", b"2", b"3"]
+    assert not consumer.has_message_available()
+    states = [consumer.state]
+    consumer.close()
+    states.append(consumer.state)
+    assert states == [ConsumerState.READY, ConsumerState.CLOSED]
+    with pytest.raises(vela.AlreadyClosed):
+        consumer.receive_nowait()
+
+
+def test_the_topics_schema(client: vela.Client, topic: str) -> None:
+    client.create_producer(topic, schema=vela.schema.StringSchema())
+    assert client.get_schema(topic).schema.type == vela.schema.StringSchema().schema_info().schema_type
+    assert not client.is_closed
+    client.close()
+    assert client.is_closed
+
+
+async def test_a_client_of_asyncio_that_is_shut_down_waits_for_nothing(service_url: str, topic: str) -> None:
+    client = vela.aio.Client(service_url)
+    consumer = await client.subscribe(topic, "s")
+    waiting = consumer.receive_async()
+    client.shutdown()
+    with pytest.raises(vela.VelaError):
+        await waiting
+    assert not consumer.is_connected()
+    with pytest.raises(vela.AlreadyClosed):
+        await client.create_producer(topic)
+    await client.close()
