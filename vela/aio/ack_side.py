@@ -95,12 +95,12 @@ class AckSide(AckSender):
 
         What becomes a letter is not asked for, and when nothing is left nothing is sent (S4.31).
         """
+        for position in positions:  # whatever becomes of them: what is taken of them later has its own time
+            if self._unacked is not None:
+                self._unacked.remove(position)
+            self._nacks.remove(position)
         if self.letters is not None:
             positions = self.letters.still_due(positions, is_timeout=is_timeout)
-        self.ask_again(positions)
-
-    def ask_again(self, positions: Sequence[Position]) -> None:
-        """As `redeliver`, whatever the letters may say."""
         if not positions:
             return
         if not self._options.is_shared:
@@ -110,10 +110,6 @@ class AckSide(AckSender):
         link = self._owner.connection()
         if link is None:
             return  # they come again when there is one
-        for position in positions:
-            if self._unacked is not None:
-                self._unacked.remove(position)
-            self._nacks.remove(position)
         self._owner.redelivered_locally(positions)
         for start in range(0, len(positions), REDELIVERY_CHUNK):
             link.write(

@@ -2,6 +2,9 @@
 
 A letter is written, its receipt awaited, and only then is the original acked. What fails is delivered again: a message
 is acked by the application, or stored on the topic of its letter, or both, and never neither.
+
+Of a batch only what the application was given becomes letters; what waits for it stays where it is and is shown. The
+broker is not asked for the rest, as long as some of it waits: it would send all of it again, over the limit.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol
@@ -46,11 +49,22 @@ class LettersOwner(Protocol):
     def consumer_name(self) -> str:
         """Its name."""
 
-    def redelivered_locally(self, positions: Sequence[Position]) -> None:
-        """See `AckOwner`: here, these entries become letters."""
+    def waiting(self, positions: Collection[Position]) -> Iterable[Message]:
+        """Messages of these entries that came and that the application was not given."""
 
     def passed_over(self, messages: Sequence[Message]) -> None:
         """Messages that were delivered and will not be shown: their permits can be given back."""
+
+
+class _Busy:
+    """An entry of which letters are under way."""
+
+    __slots__ = ("is_over", "letters", "wanted_by_timeout")
+
+    def __init__(self) -> None:
+        self.letters = 0  # tasks
+        self.is_over = False  # wholly acked, or delivered anew, since the last of them was begun
+        self.wanted_by_timeout: bool | None = None  # False: by more than that; None: not wanted again
 
 
 class Letters:
@@ -61,8 +75,8 @@ class Letters:
         self._box = box
         self._timers = timers
         self._kept: dict[Position, list[Message]] = {}  # entries that may become letters when they are due
-        self._busy: dict[Position, int] = {}  # letters under way, by the entry they are of
-        self._wanted_again: set[Position] = set()  # of busy entries
+        self._busy: dict[Position, _Busy] = {}
+        self._failed: set[Position] = set()  # entries to be tried again, after a pause
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = 0  # in a row
         self._is_closed = False
@@ -85,8 +99,8 @@ class Letters:
         policy, count = self._box.policy, entry.redelivery_count
         position = (entry.ledger_id, entry.entry_id)
         if policy.bypasses(count):
-            if position in self._busy:  # it came again over another link, before its letter was stored
-                self._wanted_again.add(position)
+            if busy := self._busy.get(position):  # it came again before its letter was stored
+                busy.wanted_by_timeout = False
                 self._owner.passed_over(messages)
             else:
                 self._start(messages, self._dead_letter, shown=False)
@@ -100,35 +114,65 @@ class Letters:
         if not self._kept and not self._busy:
             return positions
         wanted: list[Position] = []
+        ending: list[Position] = []
         for position in positions:
-            if position in self._busy:
-                self._wanted_again.add(position)  # by messages of its that are no letter
-                continue
-            messages = self._kept.pop(position, None)
-            is_dead = messages is not None and self._box.policy.ends(messages[0].entry.redelivery_count)
-            if messages is None or not (is_dead or (is_timeout and self._box.on_ack_timeout)):
+            if busy := self._busy.get(position):  # wanted by messages of its that are no letter
+                busy.wanted_by_timeout = is_timeout and busy.wanted_by_timeout is not False
+            elif self._ends(position, is_timeout=is_timeout):
+                ending.append(position)
+            else:
+                self._kept.pop(position, None)
                 wanted.append(position)
-                continue
-            self._owner.redelivered_locally([position])
-            entry = messages[0].entry
-            left = self._owner.acks.unacked_messages(entry.ledger_id, entry.entry_id, entry.batch_size)
-            messages = [each for each in messages if left >> max(each.body.batch_index, 0) & 1]
-            self._start(messages, self._dead_letter if is_dead else self._retry_letter, shown=True)
+        if ending:
+            self._write_what_was_shown(ending)
         return wanted
+
+    def _ends(self, position: Position, *, is_timeout: bool) -> bool:
+        """Whether what was shown of this entry becomes letters."""
+        messages = self._kept.get(position)
+        return messages is not None and ((is_timeout and self._box.on_ack_timeout) or self._is_dead(messages))
+
+    def _is_dead(self, messages: Sequence[Message]) -> bool:
+        return self._box.policy.ends(messages[0].entry.redelivery_count)
+
+    def _write_what_was_shown(self, positions: Sequence[Position]) -> None:
+        waiting: dict[Position, int] = {}
+        for each in self._owner.waiting(positions):
+            position = (each.entry.ledger_id, each.entry.entry_id)
+            waiting[position] = waiting.get(position, 0) | _bit(each)
+        for position in positions:
+            messages = self._kept[position]
+            unseen = waiting.get(position, 0)
+            if not unseen:
+                del self._kept[position]
+            size = messages[0].entry.batch_size
+            due = self._owner.acks.unacked_messages(*position, size) & ~unseen
+            if shown := [each for each in messages if due & _bit(each)]:
+                write = self._dead_letter if self._is_dead(messages) else self._retry_letter
+                self._start(shown, write, shown=True)
+
+    def may_end(self, message: Message) -> bool:
+        """Whether it matters when the application is given this message: its entry may become letters."""
+        return (message.entry.ledger_id, message.entry.entry_id) in self._kept
 
     def settled(self, position: Position) -> None:
         """See `RedeliveryFilter`."""
         self._kept.pop(position, None)
+        self._failed.discard(position)
+        if busy := self._busy.get(position):
+            busy.wanted_by_timeout, busy.is_over = None, True
 
     def settled_through(self, position: Position) -> None:
         """See `RedeliveryFilter`."""
-        for known in [known for known in self._kept if known <= position]:
-            del self._kept[known]
+        for known in [known for known in {*self._kept, *self._busy, *self._failed} if known <= position]:
+            self.settled(known)
 
     def forget(self) -> None:
         """See `RedeliveryFilter`. Letters under way are finished."""
         self._kept.clear()
-        self._wanted_again.clear()
+        self._failed.clear()
+        for busy in self._busy.values():
+            busy.wanted_by_timeout, busy.is_over = None, True
 
     async def reconsume_later(
         self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None
@@ -154,7 +198,9 @@ class Letters:
     ) -> asyncio.Task[None]:
         entry = messages[0].entry
         position = (entry.ledger_id, entry.entry_id)
-        self._busy[position] = self._busy.get(position, 0) + 1
+        busy = self._busy.setdefault(position, _Busy())
+        busy.letters += 1
+        busy.is_over = False
         task = asyncio.get_running_loop().create_task(self._run(position, messages, write, shown))
         self._tasks.add(task)
         task.add_done_callback(self._finished)
@@ -181,14 +227,16 @@ class Letters:
             error = failure
             raise
         finally:
-            self._release(position)
             if not shown:
                 self._owner.passed_over(messages)
+            busy = self._busy[position]
+            busy.letters -= 1
+            if not busy.letters:
+                del self._busy[position]
             if error is not None:
-                self._failed(position, error)
-            elif position in self._wanted_again and position not in self._busy:
-                self._wanted_again.discard(position)
-                self._owner.acks.ask_again([position])
+                self._could_not_write(position, error, busy)
+            elif not busy.letters and busy.wanted_by_timeout is not None:
+                self._owner.acks.redeliver([position], is_timeout=busy.wanted_by_timeout)
 
     async def _write(self, messages: list[Message], write: Callable[[Message], Awaitable[None]]) -> None:
         """Write each, and ack those whose letter is stored. Raises the first failure."""
@@ -203,33 +251,34 @@ class Letters:
                 raise outcome
         self._failures = 0
 
-    def _release(self, position: Position) -> None:
-        left = self._busy[position] - 1
-        if left:
-            self._busy[position] = left
-        else:
-            del self._busy[position]
-
-    def _failed(self, position: Position, error: Exception) -> None:
-        """It is delivered again: at once the first time, then less and less often while nothing can be written."""
+    def _could_not_write(self, position: Position, error: Exception, busy: _Busy) -> None:
+        """It is tried again: at once the first time, then less and less often while nothing can be written."""
         if self._is_closed:
             return
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         known = isinstance(error, VelaError)
         log.warning(
-            "subscription %s: no letter of message %s:%s, it is delivered again: %s",
+            "subscription %s: no letter of message %s:%s could be stored, it is tried again: %s",
             self._box.subscription,
             *position,
             error,
             exc_info=None if known else error,
         )
-        self._wanted_again.discard(position)
-        self._timers.call_later(delay_ms, lambda: self._ask_again(position))
+        if busy.is_over and busy.wanted_by_timeout is None:
+            return
+        busy.wanted_by_timeout = None
+        self._failed.add(position)
+        self._timers.call_later(delay_ms, lambda: self._try_again(position))
 
-    def _ask_again(self, position: Position) -> None:
-        if not self._is_closed:
-            self._owner.acks.ask_again([position])
+    def _try_again(self, position: Position) -> None:
+        """Ask the broker for the entry; but while some of it waits, only what was shown is written once more."""
+        if position not in self._failed:
+            return
+        self._failed.discard(position)
+        if not any(self._owner.waiting([position])):
+            self._kept.pop(position, None)
+        self._owner.acks.redeliver([position])
 
     async def _dead_letter(self, message: Message) -> None:
         properties = dead_letter_properties(
@@ -277,6 +326,10 @@ class Letters:
             for task in late:
                 task.cancel()
         await self._box.close()
+
+
+def _bit(message: Message) -> int:
+    return 1 << max(message.body.batch_index, 0)
 
 
 def _wire_id(message: Message) -> wire.MessageId:

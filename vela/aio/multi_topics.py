@@ -380,6 +380,15 @@ class MultiTopicsConsumer(Consumer):
         if self._listener is not None:
             self._listener.wake()
 
+    def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
+        """See `Inbox`."""
+        return self.queue.find(
+            lambda message: (
+                message.entry.receiver is consumer
+                and (message.entry.ledger_id, message.entry.entry_id) in positions
+            )
+        )
+
     def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
         """See `Inbox`."""
         removed = self.queue.remove_where(

@@ -210,6 +210,11 @@ class ReceiveQueue:
             else:
                 self._batches.add(batch)
 
+    def find(self, is_wanted: Callable[[Message], bool]) -> list[Message]:
+        """Those of the messages that wait; they stay."""
+        with self.taking:
+            return [message for message in self.messages if is_wanted(message)]
+
     # --- removing
 
     def clear(self) -> list[Message]:

@@ -71,6 +71,9 @@ class Inbox(Protocol):
     def put(self, consumer: TopicConsumer, messages: list[Message]) -> None:
         """Messages have come, in order."""
 
+    def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
+        """The messages of these entries of this consumer that nobody took."""
+
     def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
         """Forget the messages of this consumer that nobody took, None = all; those they were."""
 
@@ -667,11 +670,23 @@ class TopicConsumer(Consumer):
         if self.is_current(messages[0]):
             self._dropped(len(messages))
 
+    def waiting(self, positions: Collection[Position]) -> list[Message]:
+        """See `LettersOwner`."""
+        wanted = set(positions)
+        held = [each for each in self._held if _position(each) in wanted and self.is_current(each)]
+        if self._inbox is not None:
+            return held + self._inbox.waiting(self, wanted)
+        return held + self.queue.find(lambda message: _position(message) in wanted)
+
     def redelivered_locally(self, positions: Sequence[Position]) -> None:
         """See `AckOwner`."""
         wanted = set(positions)
         inbox = self._inbox
         removed = self.queue.remove(wanted) if inbox is None else inbox.drop(self, wanted)
+        held, self._held = self._held, []
+        for message in held:
+            is_dropped = _position(message) in wanted and self.is_current(message)
+            (removed if is_dropped else self._held).append(message)
         if self._listener is not None:
             self._listener.wake()
         self._forget(removed)
@@ -709,6 +724,10 @@ class TopicConsumer(Consumer):
     def _send_flow(self, permits: int) -> None:
         if self._link is not None:
             self._link.write(commands.flow(self.consumer_id, permits))
+
+
+def _position(message: Message) -> Position:
+    return message.entry.ledger_id, message.entry.entry_id
 
 
 def _payload_bytes(messages: Sequence[Message]) -> int:

@@ -104,6 +104,7 @@ class Client(Facade[AioClient]):
                 self._callbacks,
                 receipts=given["ack_receipt_enabled"],
                 ahead=_at_a_time(given),
+                letters=given["dead_letter_policy"] is not None or given["retry_enable"],
                 client=self,
             ),
         )

@@ -42,13 +42,16 @@ class Consumer(Facade[AioConsumer]):
         *,
         receipts: bool,
         ahead: int,
+        letters: bool,
         client: object,
     ) -> None:
-        """`receipts`: acknowledging waits for the broker. `ahead`: messages taken from the queue at a time, 1 on."""
+        """`receipts`: acknowledging waits for the broker. `ahead`: messages taken from the queue at a time, 1 on.
+        `letters`: messages may become letters."""
         super().__init__(aio, thread, client=client)
         self._callbacks = callbacks
         self._receipts = receipts
         self._at_a_time = ahead
+        self._has_letters = letters
         self._ahead = TakenAhead()
 
     # --- names and numbers
@@ -142,7 +145,10 @@ class Consumer(Facade[AioConsumer]):
         receives.append(self._thread.start(self.aio.receive(timeout_millis), waiter))
 
     def _more(self) -> Iterator[Message]:
+        waiting = self.aio.queue.messages
         for _ in range(self._at_a_time - 1):
+            if self._has_letters and waiting and waiting[0].entry.receiver.letters.may_end(waiting[0]):
+                return  # taken, it would count as given to the application
             message = self.aio.receive_nowait()
             if message is None:
                 return

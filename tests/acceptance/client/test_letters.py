@@ -171,6 +171,71 @@ async def test_i16_the_members_of_a_batch_that_failed_are_letters_one_by_one(
     await nothing_comes(consumer)
 
 
+@pytest.mark.parametrize("batch_index_acks", [True, False])
+async def test_i16_what_waits_of_a_batch_at_the_limit_is_shown_before_it_is_given_up(
+    client: Client, topic: str, batch_index_acks: bool
+) -> None:
+    consumer = await subscribed(
+        client,
+        topic,
+        dead_letter_policy=ConsumerDeadLetterPolicy(1, initial_subscription_name="look"),
+        negative_ack_redelivery_delay_ms=100,
+        batch_index_ack_enabled=batch_index_acks,
+    )
+    async with await client.create_producer(
+        topic, batching_enabled=True, batching_max_publish_delay_ms=1000
+    ) as producer:
+        for number in range(4):
+            producer.send_async(b"%d" % number)
+    first = [await take(consumer) for _ in range(4)]
+    consumer.negative_acknowledge(first[0])
+    consumer.negative_acknowledge(await take(consumer))
+    letters = await client.subscribe(f"{topic}-s-DLQ", "look", consumer_type=SHARED)
+    assert (await take(letters)).data() == b"0"
+    rest = [await take(consumer) for _ in range(3)]
+    assert [(each.data(), each.redelivery_count()) for each in rest] == [(b"1", 1), (b"2", 1), (b"3", 1)]
+    consumer.acknowledge(rest[0])
+    consumer.negative_acknowledge(rest[1])
+    consumer.acknowledge(rest[2])
+    assert (await take(letters)).data() == b"2"
+    await nothing_comes(letters)
+    await nothing_comes(consumer)
+    await consumer.close()
+    again = await subscribed(client, topic)
+    await nothing_comes(again)
+
+
+def test_i16_what_the_client_for_threads_took_ahead_is_shown_before_it_is_given_up(
+    service_url: str, topic: str
+) -> None:
+    client = vela.Client(service_url)
+    policy = ConsumerDeadLetterPolicy(1, initial_subscription_name="look")
+    consumer = client.subscribe(
+        topic,
+        "s",
+        consumer_type=SHARED,
+        dead_letter_policy=policy,
+        negative_ack_redelivery_delay_ms=100,
+    )
+    producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=1000)
+    for number in range(4):
+        producer.send_async(b"%d" % number, lambda *_: None)
+    producer.flush()
+    first = [consumer.receive(20_000) for _ in range(4)]
+    consumer.negative_acknowledge(first[0])
+    for _ in range(2):  # the first comes when it is waited for, and the second with what is taken ahead
+        consumer.negative_acknowledge(consumer.receive(20_000))
+    letters = client.subscribe(f"{topic}-s-DLQ", "look", consumer_type=SHARED)
+    assert sorted(letters.receive(20_000).data() for _ in range(2)) == [b"0", b"1"]
+    for number in (2, 3):
+        message = consumer.receive(20_000)
+        assert (message.data(), message.redelivery_count()) == (b"%d" % number, 1)
+        consumer.acknowledge(message)
+    with pytest.raises(errors.Timeout):
+        letters.receive(QUIET_MS)
+    client.close()
+
+
 def test_the_client_for_threads_puts_messages_off_too(service_url: str, topic: str) -> None:
     client = vela.Client(service_url)
     consumer = client.subscribe(

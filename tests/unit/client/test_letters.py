@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -67,6 +67,7 @@ class Consumer(FakeConsumer):
         self.letters = Letters(self, box, self.timers)  # type: ignore[arg-type]
         self.acks.letters = self.letters
         self.permits = 0
+        self.queue: list[Message] = []
 
     def consumer_name(self) -> str:
         return "c"
@@ -74,11 +75,32 @@ class Consumer(FakeConsumer):
     def passed_over(self, passed: Sequence[Message]) -> None:
         self.permits += len(passed)
 
-    def receive(self, *arrived: Message) -> list[Message]:
-        shown = self.letters.arrived(list(arrived))
-        for each in shown:
+    def waiting(self, positions: Collection[tuple[int, int]]) -> list[Message]:
+        return [each for each in self.queue if (1, each.entry.entry_id) in positions]
+
+    def letters_of(self) -> list[int]:
+        """Places in the batch of what was stored since the last call."""
+        stored, self.box.stored = self.box.stored, []
+        return [int(letter.properties["ORIGIN_MESSAGE_ID"].split(":")[3]) for _, letter in stored]
+
+    async def pass_time(self, ms: int) -> None:
+        self.timers.advance(ms)
+        await self.settled()
+
+    def receive(self, *arrived: Message, take: int | None = None) -> list[Message]:
+        """They come, and so many of them are taken; None = all."""
+        self.queue += self.letters.arrived(list(arrived))
+        return self.take(take)
+
+    def take(self, count: int | None = None) -> list[Message]:
+        taken, self.queue = self.queue[:count], self.queue[len(self.queue[:count]) :]
+        for each in taken:
             self.acks.taken(each)
-        return shown
+        return taken
+
+    def redelivered_locally(self, positions: Sequence[tuple[int, int]]) -> None:
+        super().redelivered_locally(positions)
+        self.queue = [each for each in self.queue if (1, each.entry.entry_id) not in positions]
 
     async def settled(self) -> None:
         """Nothing is on its way."""
@@ -110,7 +132,7 @@ async def test_i16_the_last_delivery_that_is_refused_becomes_a_letter_and_is_the
     await until(lambda: bool(owner.box.stored), "the letter")
     await owner.settled()
     assert owner.said() == [("ack", 1)]
-    assert owner.dropped == [(1, 1)] * 3
+    assert owner.dropped == [(1, 1)] * 2
     ((kind, letter),) = owner.box.stored
     assert kind == "dead"
     assert letter.properties["ORIGIN_MESSAGE_ID"] == "1:1:-1"
@@ -158,6 +180,122 @@ async def test_i16_what_of_a_batch_was_acked_makes_no_letter() -> None:
     del waiting
 
 
+async def test_i16_what_waits_of_a_batch_at_the_limit_makes_no_letter_and_is_shown() -> None:
+    owner = dead_after(1)
+    (refused,) = owner.receive(*messages(1, 4, redeliveries=1), take=1)
+    owner.acks.negative_acknowledge(refused)
+    await owner.pass_time(140)
+    assert (owner.letters_of(), owner.said()) == ([0], [])
+    good, bad = owner.take(2)
+    owner.acks.acknowledge(good)
+    owner.acks.negative_acknowledge(bad)
+    await owner.pass_time(140)
+    assert (owner.letters_of(), owner.said()) == ([2], [])
+    (last,) = owner.take()
+    owner.acks.acknowledge(last)
+    assert (owner.letters_of(), owner.said()) == ([], [("ack", 1)])
+
+
+async def test_i16_what_is_shown_and_refused_while_letters_are_under_way_is_one_afterwards() -> None:
+    owner = dead_after(1)
+    owner.box.gate = asyncio.Event()
+    (first,) = owner.receive(*messages(1, 3, redeliveries=1), take=1)
+    owner.acks.negative_acknowledge(first)
+    await owner.pass_time(140)
+    (second,) = owner.take(1)
+    owner.acks.negative_acknowledge(second)
+    await owner.pass_time(140)
+    owner.box.gate.set()
+    await owner.settled()
+    assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([0, 1], [], 1)
+
+
+async def test_i16_while_a_batch_waits_a_letter_that_fails_is_written_again() -> None:
+    owner = dead_after(1)
+    owner.box.fails = 2
+    (refused,) = owner.receive(*messages(1, 3, redeliveries=1), take=1)
+    owner.acks.negative_acknowledge(refused)
+    for ms in (140, 0, 999):
+        await owner.pass_time(ms)
+    assert owner.letters_of() == []
+    await owner.pass_time(1)
+    assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([0], [], 2)
+
+
+async def test_a_message_refused_by_its_id_while_it_waits_is_shown() -> None:
+    owner = dead_after(1)
+    owner.receive(*messages(1, 2, redeliveries=1), take=0)
+    owner.acks.negative_acknowledge(owner.queue[1].message_id())
+    await owner.pass_time(140)
+    assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([], [], 2)
+
+
+async def test_what_is_shown_of_a_batch_after_its_first_letters_has_its_own_ack_timeout() -> None:
+    owner = dead_after(1, ack_timeout_ms=1000, ack_timeout_tick_ms=100)
+    (refused,) = owner.receive(*messages(1, 3, redeliveries=1), take=1)
+    owner.acks.negative_acknowledge(refused)
+    owner.take(1)
+    await owner.pass_time(140)
+    assert owner.letters_of() == [0, 1]
+    await owner.pass_time(700)
+    owner.take(1)
+    await owner.pass_time(900)
+    assert owner.letters_of() == []
+    await owner.pass_time(300)
+    assert (owner.letters_of(), owner.said()) == ([2], [("ack", 1)])
+
+
+@pytest.mark.parametrize("fails_before_the_link_is_lost", [True, False])
+async def test_what_came_again_over_another_link_is_not_asked_for_because_a_letter_failed(
+    fails_before_the_link_is_lost: bool,
+) -> None:
+    owner = dead_after(1)
+    owner.box.fails = 2
+    owner.receive(message(2, redeliveries=2))
+    await owner.settled()
+    owner.box.gate = asyncio.Event()
+    (refused,) = owner.receive(message(1, redeliveries=1))
+    owner.acks.negative_acknowledge(refused)
+    await owner.pass_time(140)
+    if fails_before_the_link_is_lost:
+        owner.box.gate.set()
+        await owner.settled()
+    owner.link = FakeLink()
+    owner.acks.attached()
+    owner.receive(message(1, redeliveries=1))
+    owner.box.gate.set()
+    await owner.settled()
+    await owner.pass_time(60_000)
+    assert (owner.letters_of(), owner.said()) == ([], [])
+
+
+async def test_i22_a_message_acked_while_its_letter_is_under_way_is_not_asked_for_when_that_fails() -> None:
+    owner = dead_after(1)
+    owner.box.gate = asyncio.Event()
+    owner.box.fails = 1
+    (slow,) = owner.receive(message(1, redeliveries=1))
+    owner.acks.negative_acknowledge(slow)
+    await owner.pass_time(140)
+    owner.acks.acknowledge(slow)
+    owner.box.gate.set()
+    await owner.settled()
+    await owner.pass_time(60_000)
+    assert owner.said() == [("ack", 1)]
+
+
+async def test_i22_a_message_acked_after_its_letter_failed_is_not_asked_for() -> None:
+    owner = dead_after(1)
+    owner.box.fails = 2
+    for entry in (1, 2):
+        (slow,) = owner.receive(message(entry, redeliveries=1))
+        owner.acks.negative_acknowledge(slow)
+        await owner.pass_time(140)
+    assert owner.said() == [("again", 1)]
+    owner.acks.acknowledge(slow)
+    await owner.pass_time(60_000)
+    assert owner.said() == [("ack", 2)]
+
+
 async def test_i16_a_letter_that_fails_brings_the_message_again_at_once_and_then_less_often() -> None:
     owner = dead_after(1)
     owner.box.fails = 3
@@ -191,7 +329,7 @@ async def test_a_letter_under_way_is_not_begun_twice() -> None:
     await owner.settled()
     assert len(owner.box.stored) == 1
     assert owner.permits == 2
-    assert owner.said() == [("ack", 1), ("again", 1)]
+    assert owner.said() == [("ack", 1)], "it is acked: there is nothing to ask for"
 
 
 async def test_reconsume_later_writes_a_copy_then_acks() -> None:
@@ -277,6 +415,28 @@ async def test_s4_32_by_choice_an_ack_timeout_puts_a_message_off(on_ack_timeout:
     await owner.settled()
     assert [kind for kind, _ in owner.box.stored] == (["retry"] if on_ack_timeout else [])
     assert owner.said() == ([("ack", 1)] if on_ack_timeout else [("again", 1)])
+
+
+async def test_s4_32_what_waits_of_a_batch_is_not_put_off() -> None:
+    owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
+    owner.receive(*messages(1, 3), take=2)
+    await owner.pass_time(3000)
+    assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([0, 1], [], 1)
+    owner.take()
+    await owner.pass_time(3000)
+    assert (owner.letters_of(), owner.said()) == ([2], [("ack", 1)])
+
+
+async def test_s4_32_a_timeout_while_letters_are_under_way_puts_off_what_was_shown_since() -> None:
+    owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
+    owner.box.gate = asyncio.Event()
+    owner.receive(*messages(1, 3), take=1)
+    await owner.pass_time(3000)
+    owner.take(1)
+    await owner.pass_time(3000)
+    owner.box.gate.set()
+    await owner.settled()
+    assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([0, 1], [], 1)
 
 
 async def test_s4_32_a_negative_ack_is_a_redelivery_all_the_same() -> None:

@@ -435,6 +435,78 @@ async def test_i16_s4_31_a_dead_letter_is_stored_then_acked_and_nothing_is_asked
     assert heard == [events.Send, events.Ack]
 
 
+async def test_i16_what_waits_of_a_batch_at_the_limit_is_shown_and_costs_its_permits_once(
+    desk: Desk, timers: ManualTimers
+) -> None:
+    desk.peer.on(events.PartitionMetadata, no_old_names)
+    consumer = await dead_lettering(desk, receiver_queue_size=1)
+    desk.deliver(batch([b"0", b"1", b"2"]), messages=3, redelivery_count=2)
+    (bad,) = await take(consumer, 1)
+    consumer.negative_acknowledge(bad)
+    timers.advance(140)
+    await until(lambda: desk.peer.count(events.Send) == 1, "the letter")
+    await desk.fence(consumer)
+    assert (asked(desk), acked(desk), len(consumer.queue)) == ([], [], 2)
+    for message in await take(consumer, 2):
+        consumer.acknowledge(message)
+    await until(lambda: acked(desk) == [[0]], "the ack of the batch")
+    await desk.settled(1)
+    assert desk.peer.count(events.Send) == 1
+
+
+async def test_i16_what_waits_in_a_consumer_of_several_topics_makes_no_letter(
+    desk: Desk, timers: ManualTimers
+) -> None:
+    consumer, consumer_id = await retrying(
+        desk,
+        dead_letter_policy=ConsumerDeadLetterPolicy(2),
+        negative_ack_redelivery_delay_ms=100,
+        unacked_messages_timeout_ms=10_000,
+    )
+    desk.link.deliver(consumer_id, batch([b"0", b"1", b"2"]), entry_id=4, redelivery_count=2)
+    async with asyncio.timeout(10):
+        consumer.negative_acknowledge(await consumer.receive())
+        timers.advance(140)
+        await until(lambda: desk.peer.count(events.Send) == 1, "the letter")
+        for _ in range(2):
+            consumer.acknowledge(await consumer.receive())
+    await until(lambda: acked(desk) == [[4]], "the ack of the batch")
+    assert (asked(desk), desk.peer.count(events.Send)) == ([], 1)
+
+
+async def test_what_is_held_during_a_seek_that_fails_waits_too_and_is_shown_once(
+    desk: Desk, timers: ManualTimers
+) -> None:
+    desk.peer.on(events.PartitionMetadata, no_old_names)
+    seeks: list[events.Seek] = []
+    desk.peer.on(events.Seek, lambda link, event: seeks.append(event))
+    consumer = await dead_lettering(desk)
+    desk.deliver(batch([b"0", b"1"]), messages=2)
+    desk.deliver(batch([b"2", b"3"]), messages=2, redelivery_count=2)
+    below, _, at_the_limit = await take(consumer, 3)
+    seeking = asyncio.ensure_future(consumer.seek(0))
+    await until(lambda: seeks, "the seek")
+    consumer.negative_acknowledge(at_the_limit)
+
+    async def come_again(times: int) -> None:
+        consumer.negative_acknowledge(below)
+        timers.advance(140)
+        await until(lambda: asked(desk) == [[0]] * times, "the request")
+        desk.deliver(batch([b"0", b"1"]), messages=2, entry_id=0, redelivery_count=1)
+        await desk.fence(consumer)
+
+    await come_again(1)
+    await come_again(2)
+    desk.link.engine.send_error(seeks[0].request_id, ServerError.UNKNOWN_ERROR, "not now")
+    with pytest.raises(errors.VelaError):
+        await seeking
+    shown = [message.data() for message in await take(consumer, 3)]
+    assert (shown, len(consumer.queue)) == ([b"3", b"0", b"1"], 0)
+    await until(lambda: desk.peer.count(events.Send), "the letter")
+    await desk.fence(consumer)
+    assert desk.peer.count(events.Send) == 1
+
+
 async def test_a_dead_letter_goes_where_old_clients_put_it_when_that_exists(
     desk: Desk, timers: ManualTimers
 ) -> None:
