@@ -192,7 +192,8 @@ class World(FakeConsumer):
     def redelivered_locally(self, positions: Sequence[tuple[int, int]]) -> None:
         removed = self.queue.remove(positions)
         for message in removed:
-            assert message.entry.redelivery_count < LIMIT, "it would come over the limit, and never be shown"
+            is_below = message.entry.redelivery_count < LIMIT
+            assert is_below or not self.is_unhandled(message), "it would come over the limit, unseen"
         self.charged -= len(removed)
 
     def redeliver_everything(self) -> None:
@@ -236,14 +237,17 @@ class World(FakeConsumer):
 
     def refuse(self, message: Message) -> bool:
         """Unless it is acked: it would come again."""
-        is_unhandled = bool(self.unhandled[message.entry.entry_id] & bit(message))
-        if is_unhandled:
-            self.acks.negative_acknowledge(message.message_id())
-        return is_unhandled
+        if not self.is_unhandled(message):
+            return False
+        self.acks.negative_acknowledge(message.message_id())
+        return True
+
+    def is_unhandled(self, message: Message) -> bool:
+        return bool(self.unhandled[message.entry.entry_id] & bit(message))
 
     def put_off(self, message: Message) -> None:
-        if message.entry is not self.latest[message.entry.entry_id]:
-            return  # an old copy: it says nothing of the new one, which is shown
+        if message.entry is not self.latest[message.entry.entry_id] or not self.is_unhandled(message):
+            return  # an old copy, which says nothing of the new one that is shown
         self.held.remove(message)
         putting = asyncio.ensure_future(self.letters.reconsume_later(message, 0, None))
         putting.add_done_callback(lambda done: done.exception())
