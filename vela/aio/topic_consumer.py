@@ -673,7 +673,7 @@ class TopicConsumer(Consumer):
     def waiting(self, positions: Collection[Position]) -> list[Message]:
         """See `LettersOwner`."""
         wanted = set(positions)
-        held = [each for each in self._held if _position(each) in wanted and self.is_current(each)]
+        held = [each for each in self._held if _position(each) in wanted]
         if self._inbox is not None:
             return held + self._inbox.waiting(self, wanted)
         return held + self.queue.find(lambda message: _position(message) in wanted)
@@ -685,8 +685,7 @@ class TopicConsumer(Consumer):
         removed = self.queue.remove(wanted) if inbox is None else inbox.drop(self, wanted)
         held, self._held = self._held, []
         for message in held:
-            is_dropped = _position(message) in wanted and self.is_current(message)
-            (removed if is_dropped else self._held).append(message)
+            (removed if _position(message) in wanted else self._held).append(message)
         if self._listener is not None:
             self._listener.wake()
         self._forget(removed)

@@ -120,7 +120,7 @@ def test_a_pull_consumers_options(name: str, value: Any) -> None:
 
 def test_callbacks_of_consumers_and_table_views() -> None:
     wrong: Any = "print"
-    consumer = Consumer(Mock(), Mock(), Mock(), receipts=False, ahead=1, client=None)
+    consumer = Consumer(Mock(), Mock(), Mock(), receipts=False, ahead=1, letters=False, client=None)
     view = TableView(Mock(), Mock(), Mock(), client=None)
     for call in (consumer.receive_async, view.for_each, view.for_each_and_listen):
         with pytest.raises(vela.InvalidConfiguration, match="callback is a function"):
