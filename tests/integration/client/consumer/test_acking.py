@@ -188,6 +188,25 @@ async def test_s4_15_acks_without_a_link_are_the_first_thing_sent_on_the_next(
     assert acked(desk) == [[0, 1, 2, 3, 4]]
 
 
+async def test_s4_15_acks_are_kept_when_the_broker_closes_the_consumer(
+    desk: Desk, timers: ManualTimers
+) -> None:
+    """Whether a topic was unloaded or a cursor moved the command does not say (docs/decisions/0020)."""
+    consumer = await desk.subscribe()
+    desk.deliver_each(b"0", b"1", b"2")
+    messages = await take(consumer, 3)
+    consumer.acknowledge_cumulative(messages[1])
+    desk.link.engine.send_close_consumer(desk.consumer_id)
+    desk.link.flush()
+    await until(lambda: not consumer.is_connected(), "the close")
+    consumer.acknowledge_cumulative(messages[2])
+    assert acked(desk) == []
+    await desk.resubscribed(2)
+    assert acked(desk) == [[2]]
+    heard = [type(each) for each in desk.link.heard]
+    assert heard.index(events.Ack) < len(heard) - 1 - heard[::-1].index(events.Flow), "before its permits"
+
+
 async def test_s4_14_closing_sends_what_is_gathered(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe()
     desk.deliver_each(b"x")
