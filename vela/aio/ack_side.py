@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vela.aio.timers import Timer, Timers
     from vela.core.ack_options import AckOptions
     from vela.core.batch_acks import Position
+    from vela.message import ReceivedEntry
 
 __all__ = ["REDELIVERY_CHUNK", "AckSide"]
 
@@ -52,6 +53,8 @@ class AckSide(AckSender):
             )
         except ValueError as error:
             raise InvalidConfiguration(str(error)) from None
+        self._earlier_chunks: dict[Position, list[Position]] = {}
+        """Of messages in chunks that a timer may bring back, by the last of them, which the timers know."""
         self._nack_timer: Timer | None = None
         self._nack_due_ms = 0  # of `_nack_timer`
         self._unacked_timer: Timer | None = None
@@ -67,6 +70,8 @@ class AckSide(AckSender):
                 unacked.start(self._timers.now_ms())
                 self._arm_unacked()
             entry = message.entry
+            if entry.chunks:
+                self._remember_chunks(entry)
             unacked.add((entry.ledger_id, entry.entry_id), entry.redelivery_count)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
@@ -79,16 +84,23 @@ class AckSide(AckSender):
         self._warns_of_timeouts = False
         found = id_of(message)
         entry = message.entry if isinstance(message, Message) else found.received()
-        positions = [(found.ledger_id(), found.entry_id())]
+        position = (found.ledger_id(), found.entry_id())
         if entry is not None and entry.chunks:
-            positions = [(chunk.ledger_id(), chunk.entry_id()) for chunk in entry.chunks]
-        now_ms = self._timers.now_ms()
-        for position in positions:
-            if self._unacked is not None:
-                self._unacked.remove(position)
-            self._nacks.add(position, now_ms, 0 if entry is None else entry.redelivery_count)
+            self._remember_chunks(entry)
+        if self._unacked is not None:
+            self._unacked.remove(position)
+        self._nacks.add(position, self._timers.now_ms(), 0 if entry is None else entry.redelivery_count)
         self._arm_nacks()
         return DONE
+
+    def _remember_chunks(self, entry: ReceivedEntry) -> None:
+        earlier = [(chunk.ledger_id(), chunk.entry_id()) for chunk in entry.chunks[:-1]]
+        self._earlier_chunks[entry.ledger_id, entry.entry_id] = earlier
+
+    def _with_earlier_chunks(self, positions: Sequence[Position]) -> list[Position]:
+        return [
+            each for position in positions for each in (*self._earlier_chunks.pop(position, ()), position)
+        ]
 
     def redeliver(self, positions: Sequence[Position], *, is_timeout: bool = False) -> None:
         """Ask for these entries again, now; on Exclusive and Failover for everything unacked (S4.24).
@@ -110,6 +122,8 @@ class AckSide(AckSender):
         link = self._owner.connection()
         if link is None:
             return  # they come again when there is one
+        if self._earlier_chunks:
+            positions = self._with_earlier_chunks(positions)
         self._owner.redelivered_locally(positions)
         for start in range(0, len(positions), REDELIVERY_CHUNK):
             link.write(
@@ -126,6 +140,7 @@ class AckSide(AckSender):
         if self._unacked is not None:
             self._unacked.clear()
         self._nacks.clear()
+        self._earlier_chunks.clear()
         if self.letters is not None:
             self.letters.forget()
 
@@ -217,6 +232,8 @@ class AckSide(AckSender):
             self._unacked.remove(position)
         if self._nack_timer is not None:  # it runs as long as one waits, and is cheaper to ask
             self._nacks.remove(position)
+        if self._earlier_chunks:
+            self._earlier_chunks.pop(position, None)
         if self.letters is not None:
             self.letters.settled(position)
 
@@ -225,5 +242,7 @@ class AckSide(AckSender):
             self._unacked.remove_through(position)
         if self._nack_timer is not None:
             self._nacks.remove_through(position)
+        for known in [known for known in self._earlier_chunks if known <= position]:
+            del self._earlier_chunks[known]
         if self.letters is not None:
             self.letters.settled_through(position)

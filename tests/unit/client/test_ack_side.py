@@ -98,6 +98,15 @@ def test_all_pieces_of_a_message_are_acked_and_refused() -> None:
     assert owner.said() == [("ack", 3, 5, 6), ("again", 7, 9)]
 
 
+def test_a_message_in_pieces_whose_time_is_up_comes_again_whole_but_not_once_it_is_acked() -> None:
+    owner = consumer(ack_timeout_ms=1000)
+    owner.acks.taken(chunked_message(3, 5, 6))
+    owner.acks.taken(chunked_message(7, 9))
+    owner.acks.acknowledge(chunked_message(7, 9))
+    owner.timers.advance(2000)
+    assert owner.said() == [("ack", 7, 9), ("again", 3, 5, 6)]
+
+
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_s4_5_a_cumulative_ack_is_for_the_types_that_keep_order(is_shared: bool) -> None:
     owner = consumer(is_shared=is_shared)

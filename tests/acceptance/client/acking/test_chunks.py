@@ -1,0 +1,34 @@
+"""A message in chunks comes again whole, whatever asks for it: against a whole Vela."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.client.acking.taking import nothing_comes, subscribed, take
+from vela.aio.client import Client
+from vela.options import ConsumerType
+
+LARGE = bytes(range(256)) * 30_000  # 7.7 MB: two chunks
+
+
+@pytest.mark.parametrize("asked_by", ["timeout", "negative ack", "redelivery of everything"])
+async def test_a_message_in_chunks_comes_again_whole(client: Client, topic: str, asked_by: str) -> None:
+    consumer = await subscribed(
+        client,
+        topic,
+        consumer_type=ConsumerType.Shared,
+        unacked_messages_timeout_ms=1000 if asked_by == "timeout" else None,
+        unacked_messages_tick_ms=100,
+        negative_ack_redelivery_delay_ms=100,
+    )
+    async with await client.create_producer(topic, chunking_enabled=True, batching_enabled=False) as producer:
+        await producer.send(LARGE)
+    first = (await take(consumer, 1))[0]
+    if asked_by == "negative ack":
+        consumer.negative_acknowledge(first)
+    elif asked_by != "timeout":
+        consumer.redeliver_unacknowledged_messages()
+    again = (await take(consumer, 1))[0]
+    assert again.data() == first.data() == LARGE
+    await consumer.acknowledge(again)
+    await nothing_comes(consumer)
