@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vela.core.unacked import BackoffUnackedTracker, UnackedTracker, unacked_tracker
@@ -38,6 +38,7 @@ def expiries(tracker: UnackedTracker, until_ms: int) -> dict[int, int]:
 
 
 @given(steps, st.integers(1000, 3000), st.integers(100, 3000))
+@example([("add", 1, 0), ("add", 2, 99), ("add", 3, 1500)], 1000, 100)  # added just before a tick
 def test_s4_21_s4_22_i22_what_is_not_acked_expires_in_its_window(
     steps: list[tuple[str, int, int]], timeout_ms: int, tick_ms: int
 ) -> None:
