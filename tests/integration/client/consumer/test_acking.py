@@ -517,7 +517,8 @@ async def test_what_is_held_during_a_seek_that_fails_waits_too_and_is_shown_once
     await come_again(1)
     await come_again(2)
     desk.link.engine.send_error(seeks[0].request_id, ServerError.UNKNOWN_ERROR, "not now")
-    with pytest.raises(errors.VelaError):
+    desk.link.flush()
+    with pytest.raises(errors.VelaError, match="not now"):
         await seeking
     shown = [message.data() for message in await take(consumer, 3)]
     assert (shown, len(consumer.queue)) == ([b"3", b"0", b"1"], 0)
