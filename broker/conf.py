@@ -26,6 +26,9 @@ class BrokerSettings:
     advertised_url: str  # VELA_ADVERTISED_URL: what LOOKUP answers, pulsar://host:port
     url: str  # VELA_URL: where handlers find the broker's HTTP port
     max_message_bytes: int  # VELA_MAX_MESSAGE_BYTES: largest entry payload accepted
+    max_uncompressed_bytes: (
+        int  # VELA_MAX_UNCOMPRESSED_BYTES: what a compressed payload may say it is unpacked
+    )
     tick_ms: int  # VELA_TICK_MS: period of Celery beat's tick
     wheel_enabled: bool  # VELA_WHEEL: the owner's own timing wheel, finer than a tick
     long_polling: bool  # VELA_LONG_POLLING: held pulls wait as long as they ask for, not the short time
@@ -93,6 +96,9 @@ class BrokerSettings:
                 "http://host:port",
             ),
             max_message_bytes=read.integer("VELA_MAX_MESSAGE_BYTES", 5 * MIB, least=1024, most=256 * MIB),
+            max_uncompressed_bytes=read.integer(
+                "VELA_MAX_UNCOMPRESSED_BYTES", 64 * MIB, least=1024, most=256 * MIB
+            ),
             tick_ms=read.integer("VELA_TICK_MS", 1000, least=100),
             wheel_enabled=read.flag("VELA_WHEEL", default=True),
             long_polling=read.flag("VELA_LONG_POLLING", default=True),

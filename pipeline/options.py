@@ -59,7 +59,7 @@ class ReadOptions:
             skip_corrupt=_choice(given, "onCorrupt", ("fail", "skip")) == "skip",
             ending=_ending(given.get("endingoffsets", "latest")),
             batch_rows=_integer(given, "batchRows", MAX_BATCH_ROWS, least=1, most=MAX_BATCH_ROWS),
-            max_message_bytes=_integer(given, "maxMessageBytes", 5 << 20, least=1024, most=256 << 20),
+            max_message_bytes=_integer(given, "maxMessageBytes", 64 << 20, least=1024, most=256 << 20),
             statement_timeout_ms=_integer(given, "statementTimeoutMs", 30_000, least=100, most=600_000),
         )
 

@@ -39,7 +39,7 @@ class Holds:
         self._services = services
         self._topic_in_memory = topic_in_memory
         self._table: HoldTable[HeldPull] = HoldTable()
-        self._reader = PullReader(max_message_bytes=services.settings.max_message_bytes)
+        self._reader = PullReader(max_message_bytes=services.settings.max_uncompressed_bytes)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
         self._is_stopping = False

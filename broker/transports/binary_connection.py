@@ -62,6 +62,7 @@ class BinaryConnection:
         loop = asyncio.get_running_loop()
         self.broker = broker
         self.max_message_bytes = broker.settings.max_message_bytes
+        self.max_uncompressed_bytes = broker.settings.max_uncompressed_bytes
         self.engine = ServerEngine(server_version=SERVER_VERSION, max_message_bytes=self.max_message_bytes)
         self.gate = ReadGate(pause=channel.pause_reading, resume=self._resume_reading)
         self.is_lost = False

@@ -87,6 +87,11 @@ class ProducerSlot:
             )
         if header.num_chunks > 1:
             check_chunk(header)
+        elif header.uncompressed_size > self._connection.max_uncompressed_bytes:
+            raise MessageTooLarge(  # consumers would throw it away without a word to its producer (S0.13)
+                f"a payload of {header.uncompressed_size} bytes before compression, the limit is"
+                f" {self._connection.max_uncompressed_bytes} (VELA_MAX_UNCOMPRESSED_BYTES)"
+            )
         flags = entry_flags(header)
         if payload_bytes > (producer.max_message_bytes or payload_bytes) and not flags & FLAG_CHUNK:
             raise MessageTooLarge(

@@ -248,7 +248,7 @@ class Letters:
 
     async def _copy(self, letter: _Letter, entry: StoredEntry, remaining: int | None) -> None:
         """Write the messages of the letter and ack those that are durable. Raises the first failure."""
-        limit = self._broker.settings.max_message_bytes
+        limit = self._broker.settings.max_uncompressed_bytes
         left = [
             message
             for message in decode_messages(entry.data, max_message_bytes=limit)

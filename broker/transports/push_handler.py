@@ -68,7 +68,7 @@ class PushHandler(Handler):
     ) -> None:
         """Attach to each topic, or to its partitions; `request` gets the name and how many partitions it has."""
         identity = ClientIdentity(address=self.address, client_version="", face="websocket")
-        max_message_bytes = self._broker.settings.max_message_bytes
+        max_message_bytes = self._broker.settings.max_uncompressed_bytes
         for text in topics:
             topic = TopicName.parse(text)
             partitions = await self._broker.partition_count(topic, create=True)

@@ -107,6 +107,7 @@ class Client:
         initial_backoff_ms: float = 100,
         max_backoff_ms: float = 60_000,
         memory_limit_bytes: int = 0,
+        max_uncompressed_bytes: int = 256 << 20,
     ) -> None:
         """Raises InvalidUrl and InvalidConfiguration.
 
@@ -121,6 +122,8 @@ class Client:
         stats_interval_in_seconds: how often a line is logged for each consumer and producer, 0 = never.
         memory_limit_bytes: of payloads that wait in the queues of all consumers, 0 = no limit. At the limit no more is
         asked for, but for one message at a time of a consumer whose queue is empty; what was asked for still comes.
+        max_uncompressed_bytes: of a compressed message or batch; one that says it is larger is thrown away, with the
+        reason UncompressedSizeCorruption, without being unpacked. No Vela takes larger ones from producers.
         """
         del io_threads, log_conf_file_path
         _positive(
@@ -129,6 +132,7 @@ class Client:
             concurrent_lookup_requests=concurrent_lookup_requests,
             connection_timeout_ms=connection_timeout_ms,
             connection_max_idle_seconds=connection_max_idle_seconds,
+            max_uncompressed_bytes=max_uncompressed_bytes,
             keep_alive_interval_seconds=keep_alive_interval_seconds,
             initial_backoff_ms=initial_backoff_ms,
             max_backoff_ms=max_backoff_ms,
@@ -172,6 +176,8 @@ class Client:
         """Where statistics are logged."""
         self.memory = MemoryLimit(memory_limit_bytes)
         """What its consumers hold."""
+        self.max_uncompressed_bytes = max_uncompressed_bytes
+        """What may be unpacked."""
         self.pool = ConnectionPool(self.settings)
         """Its connections."""
         self.make_timers: Callable[[], Timers] = LoopTimers

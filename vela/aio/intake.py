@@ -64,6 +64,8 @@ class Intake:
         options: ConsumerOptions,
         timers: Timers,
         decrypt: Decrypt | None,
+        *,
+        max_uncompressed_bytes: int,
     ) -> None:
         self.generation = 0
         """Raised with every connection: what was delivered over another one is of the past."""
@@ -74,6 +76,7 @@ class Intake:
         self._failure_action = options.crypto_failure_action
         self._timers = timers
         self._decrypt = decrypt
+        self._max_uncompressed_bytes = max_uncompressed_bytes
         self._chunks: ChunkAssembler[MessageId] = ChunkAssembler(
             max_pending=options.max_pending_chunked_message,
             expiry_ms=options.expire_time_of_incomplete_chunked_message_ms,
@@ -106,6 +109,7 @@ class Intake:
                 reply.entry_block,
                 ack_set,
                 max_message_bytes=connection.max_message_bytes,
+                max_uncompressed_bytes=self._max_uncompressed_bytes,
                 decrypt=self._decrypt,
             )
         except Damaged as damage:

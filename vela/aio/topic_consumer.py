@@ -119,7 +119,14 @@ class TopicConsumer(Consumer):
         self._schema_gate: SchemaGate | None = None
         if schema is not None and schema.reads_versions:
             self._schema_gate = SchemaGate(client, self._topic, schema, self.on_message)
-        self._intake = Intake(self, self._topic, options, timers, _decrypt(options))
+        self._intake = Intake(
+            self,
+            self._topic,
+            options,
+            timers,
+            _decrypt(options),
+            max_uncompressed_bytes=client.max_uncompressed_bytes,
+        )
         self.queue = ReceiveQueue(self.taken, self.is_current)
         """What was delivered and not taken."""
         self._window = self._new_window()

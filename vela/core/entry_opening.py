@@ -67,9 +67,12 @@ def open_entry(
     ack_set: int | None,
     *,
     max_message_bytes: int,
+    max_uncompressed_bytes: int,
     decrypt: Decrypt | None = None,
 ) -> OpenedEntry:
     """The messages of a delivery; those whose bit in `ack_set` is clear, and compacted ones, are left out.
+
+    `max_message_bytes` bounds the payload as it travels, `max_uncompressed_bytes` what it says it will be (S0.13).
 
     Raises Damaged, or Undecryptable for an encrypted payload that `decrypt` (None: no keys) cannot read.
     """
@@ -91,15 +94,14 @@ def open_entry(
     charged = _charged(batch_size, ack_set)
     is_chunk = metadata.num_chunks_from_msg > 1 and not is_batch
     encrypted = len(metadata.encryption_keys) > 0
-    # What was compressed before it was cut may be larger than one message (`join_chunks` checks that), and an
-    # encrypted payload is a little larger than what is inside.
+    # What was compressed before it was cut is bounded as a whole (`join_chunks`).
     declared = 0 if is_chunk else metadata.uncompressed_size
-    if max(declared, 0 if encrypted else len(payload)) > max_message_bytes:
-        raise _too_large(max(declared, len(payload)), max_message_bytes, charged)
-    if encrypted:
+    if declared > max_uncompressed_bytes:
+        raise _too_large(declared, max_uncompressed_bytes, charged)
+    if encrypted:  # which makes a payload a little larger than what is inside
         payload = _decrypted(metadata, payload, decrypt, charged)
-        if len(payload) > max_message_bytes:
-            raise _too_large(len(payload), max_message_bytes, charged)
+    if len(payload) > max_message_bytes:
+        raise _too_large(len(payload), max_message_bytes, charged)
     if is_chunk:
         return OpenedEntry(metadata, [], 0, charged, payload)
     if metadata.compression:

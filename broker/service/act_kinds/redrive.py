@@ -209,7 +209,7 @@ def _selection(given: RedriveWhat, context: ActContext) -> Selection:
         after_ms=given.after_ms,
         before_ms=given.before_ms,
         max_redrives=given.max_redrives,
-        max_message_bytes=context.broker.settings.max_message_bytes,
+        max_message_bytes=context.broker.settings.max_uncompressed_bytes,
     )
 
 

@@ -7,14 +7,15 @@ import pytest
 from tests.unit.client.entries import batch, compose, damage, group, metadata, single
 from vela.core.entry_opening import Damaged, OpenedEntry, Undecryptable, join_chunks, open_entry
 from vela.wire.binary.enums import ValidationError
-from vela.wire.compression import Compression
+from vela.wire.compression import Compression, compress
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
 LIMIT = 5 * 1024 * 1024
+UNPACKED = 6 * 1024 * 1024
 
 
 def opened(block: bytes, ack_set: int | None = None, limit: int = LIMIT) -> OpenedEntry:
-    return open_entry(block, ack_set, max_message_bytes=limit)
+    return open_entry(block, ack_set, max_message_bytes=limit, max_uncompressed_bytes=UNPACKED)
 
 
 def damaged(block: bytes, ack_set: int | None = None, limit: int = LIMIT) -> Damaged:
@@ -57,14 +58,20 @@ def test_s0_12_a_wrong_checksum_is_noticed_before_anything_else() -> None:
 
 def test_s0_13_sizes_are_looked_at_before_unpacking() -> None:
     declared = compose(
-        metadata(compression=Compression.LZ4.value, uncompressed_size=6 << 20), b"not lz4 at all"
+        metadata(compression=Compression.LZ4.value, uncompressed_size=UNPACKED + 1), b"not lz4 at all"
     )
     assert damaged(declared).reason is ValidationError.UNCOMPRESSED_SIZE_CORRUPTION
-    declared_alone = compose(metadata(uncompressed_size=6 << 20), b"small")
+    declared_alone = compose(metadata(uncompressed_size=UNPACKED + 1), b"small")
     assert damaged(declared_alone).reason is ValidationError.UNCOMPRESSED_SIZE_CORRUPTION
     actual = single(b"x" * 101)
     assert damaged(actual, limit=100).reason is ValidationError.UNCOMPRESSED_SIZE_CORRUPTION
     assert opened(actual, limit=101).messages
+
+
+def test_s0_13_what_is_small_only_compressed_is_unpacked() -> None:
+    payload = compress(Compression.ZLIB, bytes(UNPACKED))
+    declared = compose(metadata(compression=Compression.ZLIB.value, uncompressed_size=UNPACKED), payload)
+    assert opened(declared, limit=len(payload)).messages[0].payload == bytes(UNPACKED)
 
 
 def test_s0_14_what_the_codec_refuses_is_a_decompression_error() -> None:
@@ -110,6 +117,7 @@ def test_s0_16_decryption_comes_before_decompression_and_batch() -> None:
         sealed,
         None,
         max_message_bytes=LIMIT,
+        max_uncompressed_bytes=UNPACKED,
         decrypt=lambda head, payload: bytes(byte ^ 0x55 for byte in payload),
     )
     assert [message.payload for message in found.messages] == [b"a" * 40, b"b" * 40]
@@ -119,16 +127,28 @@ def test_s0_16_a_decrypted_payload_is_measured_after_decryption() -> None:
     head = metadata()
     head.encryption_keys.add(key="mine", value=b"sealed")
     block = compose(head, b"x" * 116)  # 16 bytes of it are the cipher's
-    found = open_entry(block, None, max_message_bytes=100, decrypt=lambda head, payload: payload[16:])
+    found = open_entry(
+        block,
+        None,
+        max_message_bytes=100,
+        max_uncompressed_bytes=100,
+        decrypt=lambda head, payload: payload[16:],
+    )
     assert len(found.messages[0].payload) == 100
     with pytest.raises(Damaged) as caught:
-        open_entry(block, None, max_message_bytes=99, decrypt=lambda head, payload: payload[16:])
+        open_entry(
+            block,
+            None,
+            max_message_bytes=99,
+            max_uncompressed_bytes=99,
+            decrypt=lambda head, payload: payload[16:],
+        )
     assert caught.value.reason is ValidationError.UNCOMPRESSED_SIZE_CORRUPTION
 
 
 def test_s0_17_the_first_check_that_fails_decides() -> None:
     wrong_all_over = metadata(
-        compression=Compression.LZ4.value, uncompressed_size=6 << 20, num_messages_in_batch=9
+        compression=Compression.LZ4.value, uncompressed_size=7 << 20, num_messages_in_batch=9
     )
     assert damaged(compose(wrong_all_over, b"?", checksum=1)).reason is ValidationError.CHECKSUM_MISMATCH
     assert damaged(compose(wrong_all_over, b"?")).reason is ValidationError.UNCOMPRESSED_SIZE_CORRUPTION

@@ -21,7 +21,7 @@ def exposed() -> dict[str, str]:
         writer=SimpleNamespace(commits=0, unknown_outcomes=0), cache=SimpleNamespace(size_bytes=0)
     )
     stragglers = SimpleNamespace(segments=0, dropped=0, copied_entries=0)
-    services.settings = SimpleNamespace(max_message_bytes=1)
+    services.settings = SimpleNamespace(max_uncompressed_bytes=1)
     services.holds = Holds(cast("Services", services), lambda _: None)
     broker = SimpleNamespace(
         topics={},

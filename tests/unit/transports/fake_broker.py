@@ -343,7 +343,11 @@ class FakeBroker:
 
     def __init__(self, *, max_message_bytes: int = 1024 * 1024) -> None:
         self.settings = BrokerSettings.from_environment(
-            {"VELA_MAX_MESSAGE_BYTES": str(max_message_bytes), "VELA_PULSAR_PORT": "0"}
+            {
+                "VELA_MAX_MESSAGE_BYTES": str(max_message_bytes),
+                "VELA_MAX_UNCOMPRESSED_BYTES": str(2 * max_message_bytes),
+                "VELA_PULSAR_PORT": "0",
+            }
         )
         self.topics: dict[str, FakeTopic] = {}
         self.partitions: dict[str, int] = {}

@@ -7,6 +7,7 @@ import pytest
 from broker.core.errors import ProducerFenced
 from broker.core.producer_access import AccessMode
 from tests.support import entries
+from tests.unit.client.entries import compose, metadata
 from tests.unit.transports.fake_broker import FakeBroker
 from tests.unit.transports.wire_client import TOPIC, WireClient, settle
 from vela.wire.binary import commands
@@ -110,6 +111,23 @@ async def test_the_topics_own_message_limit_spares_chunks(broker: FakeBroker, cl
     (refused,) = (each.send_error for each in answers if each.HasField("send_error"))
     assert (refused.sequence_id, ServerError(refused.error)) == (1, ServerError.NOT_ALLOWED_ERROR)
     assert "max_message_bytes" in refused.message
+
+
+async def test_what_nobody_would_unpack_is_refused(client: WireClient) -> None:
+    await client.open_producer()
+    limit = 2 * 1024 * 1024
+    client.tell(
+        send(0, compose(metadata(compression=1, uncompressed_size=limit), b"small")),
+        send(1, compose(metadata(compression=1, uncompressed_size=limit + 1), b"small")),
+    )
+    await settle()
+    taken, refused = client.heard()
+    assert taken.send_receipt.sequence_id == 0
+    assert (refused.send_error.sequence_id, ServerError(refused.send_error.error)) == (
+        1,
+        ServerError.NOT_ALLOWED_ERROR,
+    )
+    assert "VELA_MAX_UNCOMPRESSED_BYTES" in refused.send_error.message
 
 
 @pytest.mark.parametrize(

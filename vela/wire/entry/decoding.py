@@ -77,7 +77,7 @@ def decode_messages(entry: bytes, *, max_message_bytes: int) -> list[Message]:
     """The messages inside an entry, in batch order; members removed by compaction are left out.
 
     Checks in the receiver's order (protocol 1.4): checksum, metadata, sizes, decompression, batch framing.
-    Raises ChecksumMismatch, MetadataCorrupt, UncompressedSizeExceeded (payload above `max_message_bytes`),
+    Raises ChecksumMismatch, MetadataCorrupt, UncompressedSizeExceeded (payload, unpacked, above `max_message_bytes`),
     DecompressionFailed, CodecUnavailable, BatchCorrupt, EntryEncrypted, EntryIsChunk.
     """
     if not checksum_ok(entry):

@@ -121,6 +121,30 @@ def compression(api: Any, place: Place) -> Any:
     return same
 
 
+@example({"alone": True, "in a batch": True})
+def what_is_small_enough_only_compressed(api: Any, place: Place) -> Any:
+    large = bytes(3 << 20)
+    client = api.Client(place.url(api))
+    topic = place.topic()
+    consumer = client.subscribe(topic, "s")
+    alone = client.create_producer(topic, compression_type=api.CompressionType.ZLib)
+    alone.send(large * 2)
+    whole = received(consumer, 1)[0].data() == large * 2
+    batching = client.create_producer(
+        topic,
+        compression_type=api.CompressionType.ZLib,
+        batching_enabled=True,
+        batching_max_allowed_size_in_bytes=20 << 20,
+        batching_max_publish_delay_ms=500,
+    )
+    for _ in range(2):
+        batching.send_async(large, lambda result, message_id: None)
+    batching.flush()
+    members = [message.data() == large for message in received(consumer, 2)]
+    client.close()
+    return {"alone": whole, "in a batch": all(members)}
+
+
 @example((-1, [0, 1, 2], 12))
 def sequence_ids(api: Any, place: Place) -> Any:
     client = api.Client(place.url(api))

@@ -134,10 +134,12 @@ async def test_s0_12_the_checksum_is_looked_at_before_the_metadata(scene: Scene)
     await scene.throws_away((TEN, 10), as_=ValidationError.CHECKSUM_MISMATCH, because="checksum")
 
 
-async def test_s0_13_a_declared_size_above_the_largest_message(scene: Scene) -> None:
-    bomb = compose(metadata(compression=Compression.LZ4.value, uncompressed_size=6 * MIB), b"no lz4 at all")
+async def test_s0_13_a_declared_size_above_what_may_be_unpacked(scene: Scene) -> None:
+    small = single(b"small")
+    bomb = compose(metadata(compression=Compression.LZ4.value, uncompressed_size=257 * MIB), b"no lz4 at all")
+    scene.damage(small, bomb)
     await scene.throws_away(
-        (bomb, 1), as_=ValidationError.UNCOMPRESSED_SIZE_CORRUPTION, because=f"{6 * MIB} bytes"
+        (small, 1), as_=ValidationError.UNCOMPRESSED_SIZE_CORRUPTION, because=f"{257 * MIB} bytes"
     )
 
 

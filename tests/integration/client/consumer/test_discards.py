@@ -23,7 +23,7 @@ DAMAGED = [
     pytest.param(compose(b"\xff\xff", b"x"), "CHECKSUM_MISMATCH", 1, id="s0_11_metadata"),
     pytest.param(damage(batch([b"x"] * 10)), "CHECKSUM_MISMATCH", 10, id="s0_12_checksum"),
     pytest.param(
-        compose(metadata(uncompressed_size=6 << 20, compression=1), b"x"),
+        compose(metadata(uncompressed_size=257 << 20, compression=1), b"x"),
         "UNCOMPRESSED_SIZE_CORRUPTION",
         1,
         id="s0_13_size",
