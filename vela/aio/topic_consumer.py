@@ -183,7 +183,11 @@ class TopicConsumer(Consumer):
         except BaseException as error:
             self._state = ConsumerState.FAILED
             self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
+            link = self._link
             await self._stop()
+            if link is not None:  # cancelled as the broker's answer came
+                self._leave(link)
+            await self._attachment.close()
             raise
         self._client.keep(self)
 
@@ -561,11 +565,15 @@ class TopicConsumer(Consumer):
             if not isinstance(error, VelaError) or isinstance(
                 error, Timeout | AlreadyClosed
             ):  # the broker has it, or will
-                connection.write(
-                    commands.close_consumer(self.consumer_id, request_id=connection.next_request_id())
-                )
+                self._leave(connection)
             raise
         self._attached.set()
+
+    def _leave(self, connection: Connection) -> None:
+        """The broker is told, and what it answers is not waited for."""
+        self._link = None
+        connection.consumers.pop(self.consumer_id, None)
+        connection.write(commands.close_consumer(self.consumer_id, request_id=connection.next_request_id()))
 
     def _permit_anew(self) -> None:
         """The broker has no permits of this consumer's."""

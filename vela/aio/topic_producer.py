@@ -100,6 +100,8 @@ class TopicProducer(Producer):
         try:
             await self._attachment.open()
         except BaseException as error:
+            if self._connection is not None:  # cancelled as the broker's answer came
+                self._leave(self._connection)
             await self._attachment.close()
             self._fail(error if isinstance(error, VelaError) else AlreadyClosed("opening was cancelled"))
             raise
