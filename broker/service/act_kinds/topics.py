@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
@@ -13,10 +13,12 @@ from broker.service.act_kinds.base import ActConflict, ActContext, Scope
 from broker.service.act_kinds.direct import DirectKind, Effect
 from broker.service.act_kinds.parameters import NoParameters, Rule
 from broker.service.connections import repeat_until_done
-from broker.service.statistics import partitioned_statistics
 from broker.service.truncate import measure_truncate, truncate
 from broker.storage import topic_life as store
 from broker.storage import topics as topic_store
+
+if TYPE_CHECKING:
+    from broker.service.broker import Broker
 
 __all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTopic"]
 
@@ -29,6 +31,17 @@ async def _members(context: ActContext) -> list[TopicName]:
         what="finding partitions",
     )
     return [TopicName.parse(each) for each in found.values()]
+
+
+async def _unread(broker: Broker, figures: topic_end.DeleteFigures) -> int:
+    """Messages that durable subscriptions have not acked: from memory, what is stored of cursors may be old."""
+    topics = [await broker.topic(TopicName.parse(each), create=False) for each in figures.topics]
+    return sum(
+        subscription.cursor.backlog_messages
+        for topic in topics
+        for subscription in topic.subscriptions.values()
+        if subscription.is_durable
+    )
 
 
 class TerminateTopic(DirectKind[NoParameters]):
@@ -155,11 +168,10 @@ class DeleteTopic(DirectKind[Delete]):
         figures = await topic_end.delete_figures(
             broker, name, force=given.force, with_subscriptions=given.subscriptions
         )
-        total = (await partitioned_statistics(broker.services.pool, name)).total
-        unread = sum(each.backlog_messages for each in total.subscriptions)
+        unread = await _unread(broker, figures)
         return Effect(
             words=(
-                f"{len(figures.topics)} topics with {total.stored_bytes} bytes stored are deleted",
+                f"{len(figures.topics)} topics with {figures.stored_bytes} bytes stored are deleted",
                 f"{len(figures.subscriptions)} subscriptions go with {unread} messages that they have not acked",
                 f"{figures.producers} producers and {figures.consumers} consumers are closed",
             ),

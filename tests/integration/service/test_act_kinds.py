@@ -270,6 +270,16 @@ async def test_a_subscription_is_made_at_a_place_and_removed(run: BrokerRun) -> 
     assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (1,)
 
 
+async def test_a_topics_deletion_counts_what_subscriptions_without_a_consumer_have_not_acked(
+    run: BrokerRun,
+) -> None:
+    await ten(run, messages=2)
+    _, plan = await planned(run, "delete_topic", {"force": True}, subscription=None)
+    assert plan["skipped_messages"] == 20
+    _, result = await done(run, "delete_topic", {"force": True}, subscription=None)
+    assert result["skipped_messages"] == 20
+
+
 async def test_a_delete_is_refused_when_more_would_be_lost_than_it_said(run: BrokerRun) -> None:
     await ten(run)
     act_id, _ = await planned(run, "delete_subscription")
