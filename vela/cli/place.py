@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from vela.cli.names import SUBSCRIPTION
+from vela.cli.start import MESSAGE_ID
 from vela.cli.times import LENGTH, MOMENT
 
 __all__ = ["place_options"]
@@ -71,8 +72,15 @@ def _options(*, bookmark: bool, default: str) -> list[Callable[[Callable[..., No
             "--time", type=MOMENT, metavar="TIME", help="The first message stored at or after this time."
         ),
         click.option("--back", type=LENGTH, metavar="LENGTH", help="So long before now: 90s, 15m, 2h, 7d."),
-        click.option("--id", metavar="LEDGER:ENTRY[:INDEX]", help="This message comes next."),
-        click.option("--after-id", metavar="LEDGER:ENTRY[:INDEX]", help="The one after this comes next."),
+        click.option(
+            "--id", type=MESSAGE_ID, metavar="LEDGER:ENTRY[:INDEX]", help="This message comes next."
+        ),
+        click.option(
+            "--after-id",
+            type=MESSAGE_ID,
+            metavar="LEDGER:ENTRY[:INDEX]",
+            help="The one after this comes next.",
+        ),
         click.option("--like", type=SUBSCRIPTION, help="Where another subscription of the topic is."),
     ]
     if bookmark:

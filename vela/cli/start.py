@@ -1,4 +1,4 @@
-"""Where to begin in a topic: earliest, latest, a time or a message id."""
+"""Where to begin in a topic: earliest, latest, a time or a message id; and ids of messages by themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vela.cli.times import moment_ms
 if TYPE_CHECKING:
     from vela.message import MessageId
 
-__all__ = ["SEEK_TO", "Start"]
+__all__ = ["MESSAGE_ID", "SEEK_TO", "Start"]
 
 _ID: Final = re.compile(r"([0-9]+):([0-9]+)(?::(-?[0-9]+))?(?::([0-9]+))?")
 
@@ -37,6 +37,31 @@ class Start:
         return MessageId.earliest if self.word == "earliest" else MessageId.latest
 
 
+def _id_of(text: str) -> tuple[int, int, int, int] | None:
+    """Partition, ledger, entry, index in the batch; None = it is no id."""
+    found = _ID.fullmatch(text)
+    if found is None:
+        return None
+    third = -1 if found[3] is None else int(found[3])
+    # ledger:entry:index, or as clients print it ledger:entry:partition:index
+    partition, index = (-1, third) if found[4] is None else (third, int(found[4]))
+    return partition, int(found[1]), int(found[2]), index
+
+
+class _MessageIdText(click.ParamType[str]):
+    """An id as acts take it, in whose form of three numbers the third would be a partition."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        found = _id_of(value)
+        if found is None:
+            self.fail(f"{value!r} is no message id: write it as 12:4071, in a batch 12:4071:3", param, ctx)
+        partition, ledger, entry, index = found
+        position = f"{ledger}:{entry}"
+        return position if (partition, index) == (-1, -1) else f"{position}:{partition}:{index}"
+
+
 class _SeekTo(click.ParamType[Start]):
     name = "place"
 
@@ -45,12 +70,8 @@ class _SeekTo(click.ParamType[Start]):
             return value
         if value in ("earliest", "latest"):
             return Start(word=value)
-        if found := _ID.fullmatch(value):
-            ledger, entry = int(found[1]), int(found[2])
-            third = -1 if found[3] is None else int(found[3])
-            # ledger:entry:index, or as clients print it ledger:entry:partition:index
-            partition, index = (-1, third) if found[4] is None else (third, int(found[4]))
-            return Start(id=(partition, ledger, entry, index))
+        if (found := _id_of(value)) is not None:
+            return Start(id=found)
         try:
             return Start(time_ms=moment_ms(value))
         except ValueError:
@@ -61,4 +82,5 @@ class _SeekTo(click.ParamType[Start]):
             )
 
 
+MESSAGE_ID = _MessageIdText()
 SEEK_TO = _SeekTo()

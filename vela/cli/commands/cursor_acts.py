@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from vela.cli.place import place_options
+from vela.cli.start import MESSAGE_ID
 from vela.cli.subscription_act import Act, subscription_act
 from vela.cli.times import LENGTH, MOMENT
 
@@ -42,7 +43,7 @@ def shift(act: Act, back: int | None, forward: int | None) -> None:
 
 @click.command()
 @click.option("--messages", type=click.IntRange(min=1), metavar="N", help="So many unacknowledged messages.")
-@click.option("--id", metavar="LEDGER:ENTRY[:INDEX]", help="This message, wherever it is.")
+@click.option("--id", type=MESSAGE_ID, metavar="LEDGER:ENTRY[:INDEX]", help="This message, wherever it is.")
 @subscription_act
 def skip(act: Act, messages: int | None, id: str | None) -> None:  # noqa: A002 - the option's name
     """Pass over the next messages, or over one that is named.
@@ -70,7 +71,7 @@ def clear(act: Act) -> None:
 @click.command()
 @click.option("--older", type=LENGTH, metavar="LENGTH", help="What is older than this: 90s, 15m, 2h, 7d.")
 @click.option("--before", type=MOMENT, metavar="TIME", help="What was stored before this time.")
-@click.option("--id", metavar="LEDGER:ENTRY[:INDEX]", help="This message and all before it.")
+@click.option("--id", type=MESSAGE_ID, metavar="LEDGER:ENTRY[:INDEX]", help="This message and all before it.")
 @subscription_act
 def expire(act: Act, older: int | None, before: int | None, id: str | None) -> None:  # noqa: A002 - as above
     """Pass over what is older than a time, or up to a message.
