@@ -27,7 +27,7 @@ class BrokerSettings:
     url: str  # VELA_URL: where handlers find the broker's HTTP port
     max_message_bytes: int  # VELA_MAX_MESSAGE_BYTES: largest entry payload accepted
     max_uncompressed_bytes: (
-        int  # VELA_MAX_UNCOMPRESSED_BYTES: what a compressed payload may say it is unpacked
+        int  # VELA_MAX_UNCOMPRESSED_BYTES: an unpacked payload; never below the one before
     )
     tick_ms: int  # VELA_TICK_MS: period of Celery beat's tick
     wheel_enabled: bool  # VELA_WHEEL: the owner's own timing wheel, finer than a tick
@@ -82,6 +82,7 @@ class BrokerSettings:
         bind = environment.get("VELA_BIND", "127.0.0.1")
         pulsar_port = read.integer("VELA_PULSAR_PORT", 6650, least=0, most=65535)
         host = _local_host(bind)
+        max_message_bytes = read.integer("VELA_MAX_MESSAGE_BYTES", 5 * MIB, least=1024, most=256 * MIB)
         return cls(
             bind=bind,
             http_port=read.integer("VELA_HTTP_PORT", 8080, least=0, most=65535),
@@ -95,9 +96,10 @@ class BrokerSettings:
                 _is_http_url,
                 "http://host:port",
             ),
-            max_message_bytes=read.integer("VELA_MAX_MESSAGE_BYTES", 5 * MIB, least=1024, most=256 * MIB),
-            max_uncompressed_bytes=read.integer(
-                "VELA_MAX_UNCOMPRESSED_BYTES", 64 * MIB, least=1024, most=256 * MIB
+            max_message_bytes=max_message_bytes,
+            max_uncompressed_bytes=max(  # what is taken without compression is delivered too
+                max_message_bytes,
+                read.integer("VELA_MAX_UNCOMPRESSED_BYTES", 64 * MIB, least=1024, most=256 * MIB),
             ),
             tick_ms=read.integer("VELA_TICK_MS", 1000, least=100),
             wheel_enabled=read.flag("VELA_WHEEL", default=True),
