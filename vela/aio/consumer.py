@@ -135,11 +135,20 @@ class Consumer(ABC):
 
     @abstractmethod
     async def get_last_message_id(self) -> MessageId:
-        """The newest message of the topic; -1 for ledger and entry when it holds none. Raises as `unsubscribe`."""
+        """The newest message of the topic; -1 for ledger and entry when it holds none.
+
+        Waits for a connection that is lost. Raises Timeout, AlreadyClosed and what the broker refuses with.
+        """
 
     @abstractmethod
     async def has_message_available(self) -> bool:
-        """Whether a message waits, here or at the broker. Raises as `get_last_message_id`."""
+        """Whether there is a message to receive, asking the broker when none waits here.
+
+        On Exclusive and Failover it waits for what the broker still has, up to the client's operation timeout: what
+        is thrown away on arrival is no message. On Shared and Key_Shared others may get it first, and with a listener,
+        paused, without a queue or under a memory limit nothing comes unasked: there the broker's word is the answer.
+        Raises as `get_last_message_id`. Safe to cancel.
+        """
 
     @abstractmethod
     def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:

@@ -325,10 +325,11 @@ class MultiTopicsConsumer(Consumer):
         return (await self.get_last_message_ids())[0]
 
     async def has_message_available(self) -> bool:
-        """Whether a message waits, here or at the broker. Raises as `get_last_message_ids`."""
+        """See `Consumer.has_message_available`."""
         if self.queue.messages:
             return True
-        return any(await asyncio.gather(*(each.has_message_available() for each in self._consumers.values())))
+        found = await asyncio.gather(*(each.has_message_available() for each in self._consumers.values()))
+        return any(found)
 
     # --- closing
 
@@ -379,6 +380,11 @@ class MultiTopicsConsumer(Consumer):
         self.queue.put(messages)
         if self._listener is not None:
             self._listener.wake()
+
+    @property
+    def has_messages(self) -> bool:
+        """See `Inbox`."""
+        return bool(self.queue.messages)
 
     def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
         """See `Inbox`."""

@@ -50,7 +50,10 @@ class Reader:
         return message
 
     async def has_message_available(self) -> bool:
-        """Whether `read_next` has something to give, asking the broker when nothing has come yet."""
+        """Whether `read_next` has something to give. See `Consumer.has_message_available`.
+
+        False at the topic's end, also where its last entries were thrown away or cannot be decrypted.
+        """
         return await self._consumer.has_message_available()
 
     async def seek(self, messageid: MessageId | int) -> None:

@@ -19,6 +19,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from vela.aio.ack_side import AckSide
+from vela.aio.arrivals import Arrivals
 from vela.aio.attachment import Attachment
 from vela.aio.consumer import Consumer
 from vela.aio.consumer_events import EventCaller
@@ -60,6 +61,10 @@ log = logging.getLogger(__name__)
 
 _NAME_BYTES: Final = 3
 _NAME_CHARACTERS: Final = 5
+_FIRST_LOOK_S: Final = (
+    0.1  # of has_message_available, while something is on its way; then twice as long each time
+)
+_LAST_LOOK_S: Final = 1.0
 
 
 class Inbox(Protocol):
@@ -73,6 +78,10 @@ class Inbox(Protocol):
 
     def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
         """The messages of these entries of this consumer that nobody took."""
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether any wait that nobody took, of whichever consumer."""
 
     def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
         """Forget the messages of this consumer that nobody took, None = all; those they were."""
@@ -146,6 +155,7 @@ class TopicConsumer(Consumer):
         self._start_id = options.start_message_id
         self._start_inclusive = options.start_message_id_inclusive
         self._last_taken: Message | None = None
+        self._arrivals = Arrivals()
         self._is_seeking = False
         self._seek_ended = asyncio.Event()
         self._seek_ended.set()
@@ -388,6 +398,7 @@ class TopicConsumer(Consumer):
     def _sought(self, target: MessageId | int, generation: int, link: Connection) -> None:
         """The broker has moved the subscription."""
         self._last_taken = None
+        self._arrivals.reset()
         if isinstance(target, MessageId):
             self._start_id = target
             self.start = _start_position(target, inclusive=self._start_inclusive)
@@ -421,7 +432,7 @@ class TopicConsumer(Consumer):
         await self.close()
 
     async def get_last_message_id(self) -> MessageId:
-        """The newest message of the topic; -1 for ledger and entry when it holds none. Raises as `unsubscribe`."""
+        """See `Consumer.get_last_message_id`."""
         last = (await self.last_message()).last
         return MessageId(
             max(last.partition, partition_index(self._topic)),
@@ -433,6 +444,8 @@ class TopicConsumer(Consumer):
 
     async def last_message(self) -> replies.LastMessageId:
         """The newest message, and how far the subscription is acknowledged. Raises as `get_last_message_id`."""
+        if self._link is None and not self._state.is_over:
+            await self._until_attached()
         link = self._require_link()
         answer = await link.request(
             lambda request_id: commands.get_last_message_id(self.consumer_id, request_id=request_id),
@@ -442,14 +455,43 @@ class TopicConsumer(Consumer):
         return answer
 
     async def has_message_available(self) -> bool:
-        """Whether a message waits, here or at the broker. Raises as `get_last_message_id`."""
-        if self.queue.messages:
-            return True
-        last = await self.last_message()
-        if self.queue.messages:  # it came meanwhile
-            return True
+        """See `Consumer.has_message_available`."""
+        give_up_s = self._loop.time() + self._client.settings.operation_timeout_s
+        pause_s = _FIRST_LOOK_S
+        while not self._has_something():
+            last = await self.last_message()
+            if self._has_something():  # it came meanwhile
+                break
+            if not self._is_before(last):
+                return False
+            if not self._brings_by_itself() or self._loop.time() >= give_up_s:
+                break
+            # It is on its way, or it brings nothing: thrown away here, or never sent, as what an entry filter of the
+            # broker's rejects. Of that the broker's mark-delete tells, hence the looking again.
+            await self._arrivals.next(pause_s)
+            pause_s = min(2 * pause_s, _LAST_LOOK_S)
+        return True
+
+    def _has_something(self) -> bool:
+        return bool(self.queue.messages) if self._inbox is None else self._inbox.has_messages
+
+    def _is_before(self, last: replies.LastMessageId) -> bool:
+        """Whether the topic has messages behind what has come."""
+        newest = self._arrivals.newest
+        if newest is not None and newest >= (last.last.ledger_id, last.last.entry_id):
+            return False
         taken = None if self._last_taken is None else self._last_taken.message_id()
         return has_more(last=last.last, mark_delete=last.mark_delete, start=self.start, taken=taken)
+
+    def _brings_by_itself(self) -> bool:
+        """Whether what the topic has comes to this consumer, and waits for the application then."""
+        has_asked = self._options.queue_size > 0 and not self._window.is_paused and self._memory is None
+        return (
+            has_asked
+            and not self._options.is_shared
+            and self._is_active is not False
+            and self._listener is None
+        )
 
     def _require_link(self) -> Connection:
         if self._state.is_over:
@@ -501,6 +543,7 @@ class TopicConsumer(Consumer):
         if self._schema_gate is not None:
             self._schema_gate.close()
         self._attached.set()
+        self._arrivals.wake()
         if self._prefetch is not None:
             self._prefetch.close()
         if self.letters is not None:
@@ -532,6 +575,7 @@ class TopicConsumer(Consumer):
         await self._seek_ended.wait()
         start = self._resume_at()
         self._drop_queue()
+        self._arrivals.reset()
         self._intake.attached()
         connection.consumers[self.consumer_id] = self
         try:
@@ -597,6 +641,7 @@ class TopicConsumer(Consumer):
         if connection is self._link:
             self._link = None
             self._attached.clear()
+            self._arrivals.wake()
             if self._state is ConsumerState.READY:
                 self._state = ConsumerState.CONNECTING
         if not self._state.is_over:
@@ -616,6 +661,7 @@ class TopicConsumer(Consumer):
         if self._schema_gate is not None and self._schema_gate.holds(connection, reply):
             return
         self._intake.receive(connection, reply)
+        self._arrivals.note((reply.ledger_id, reply.entry_id))
 
     def on_closed_by_broker(self, connection: Connection) -> None:
         """See `ConsumerSink`."""
@@ -704,11 +750,14 @@ class TopicConsumer(Consumer):
         if self._listener is not None:
             self._listener.wake()
         self._forget(removed)
+        if removed:
+            self._arrivals.reset()
         self._dropped(len(removed))
 
     def redeliver_everything(self) -> None:
         """See `AckOwner`."""
         dropped = self._drop_queue()
+        self._arrivals.reset()
         if self._epoch is not None:
             self._epoch += 1
         if self._link is not None:

@@ -279,7 +279,7 @@ class Consumer(Facade[AioConsumer]):
     unsubscribe = waits(AioConsumer.unsubscribe)
 
     def has_message_available(self) -> bool:
-        """Whether a message waits, here or at the broker. Raises as `get_last_message_id`."""
+        """See `vela.aio.Consumer.has_message_available`."""
         return self._thread.run(self._has_message_available)
 
     async def _has_message_available(self) -> bool:

@@ -20,12 +20,14 @@ def has_more(
     if last.entry_id < 0:
         return False
     newest = (last.ledger_id, last.entry_id, _index(last.batch_index))
+    if mark_delete is not None and newest[:2] <= (mark_delete.ledger_id, mark_delete.entry_id):
+        return False  # also of what was never sent, or was thrown away
     if taken is not None:
         return newest > (taken.ledger_id(), taken.entry_id(), _index(taken.batch_index()))
     if start is not None:
         begin = (start.ledger_id, start.entry_id, _index(start.batch_index))
         return newest > begin or (start.inclusive and newest == begin)
-    return mark_delete is None or newest[:2] > (mark_delete.ledger_id, mark_delete.entry_id)
+    return True
 
 
 def _index(batch_index: int) -> int:

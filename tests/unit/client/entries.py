@@ -9,7 +9,7 @@ import google_crc32c
 from vela.wire.compression import Compression, compress
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata, SingleMessageMetadata
 
-__all__ = ["PRODUCER", "batch", "compose", "damage", "group", "metadata", "single"]
+__all__ = ["PRODUCER", "batch", "compose", "damage", "group", "metadata", "sealed", "single"]
 
 PRODUCER = "orders-1"
 
@@ -63,6 +63,14 @@ def batch(
         head.uncompressed_size = len(body)
         body = compress(codec, body)
     return compose(head, body)
+
+
+def sealed(payload: bytes, **fields: object) -> bytes:
+    """An entry that is encrypted with somebody else's key."""
+    head = metadata(**fields)
+    head.encryption_keys.add(key="theirs", value=b"sealed")
+    head.encryption_param = b"vector"
+    return compose(head, payload)
 
 
 def damage(entry: bytes, at: int = -1) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,7 @@ from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.integration.client.consumer.test_receiving import payloads
 from tests.support.scripted_peer import LEDGER_ID
 from tests.support.waiting import until
-from tests.unit.client.entries import batch, compose, damage, metadata, single
+from tests.unit.client.entries import batch, compose, damage, metadata, sealed, single
 from vela.core.entry_opening import Undecryptable
 from vela.options import ConsumerCryptoFailureAction
 from vela.wire.binary import events
@@ -104,13 +103,6 @@ async def test_s0_19_a_broker_that_makes_up_for_discarded_batches_is_given_one_p
     while (await consumer.receive()).data() != b"good":
         pass
     await until(lambda: desk.permits + consumer._window.owed == 100, "all permits")
-
-
-def sealed(payload: bytes, **fields: Any) -> bytes:
-    head = metadata(**fields)
-    head.encryption_keys.add(key="theirs", value=b"sealed")
-    head.encryption_param = b"vector"
-    return compose(head, payload)
 
 
 async def test_s0_16_fail_keeps_it_unacknowledged(desk: Desk) -> None:
