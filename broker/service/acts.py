@@ -120,7 +120,7 @@ def plan_undo(act_id: int, *, who: str, origin: str, wait_s: float = WAIT_S) -> 
         raise ActRefused(f"act {act_id} is {act.state}: only an applied act can be undone", code="WrongState")
     kind = KINDS.get(act.kind)
     if kind is None or not kind.can_undo:
-        raise ActRefused(f"act {act_id} is a {act.kind}, which cannot be undone", code="CannotUndo")
+        raise ActRefused(f"act {act_id} is of kind {act.kind}, which cannot be undone", code="CannotUndo")
     return _ask("undo", Scope.SUBSCRIPTION, act.topic, act.subscription, {}, who, origin, "", act_id, wait_s)
 
 

@@ -13,6 +13,7 @@ from broker.core.errors import NotAllowed, TopicFenced, TopicNotFound, TopicTerm
 from broker.core.topic_name import TopicName
 from broker.service.append_hold import appends_held
 from broker.service.connections import repeat_until_done
+from broker.service.counted import counted
 from broker.service.end_of_topic import tell_end_of_topic
 from broker.storage import topic_life as store
 from broker.storage import topics as topic_store
@@ -180,17 +181,17 @@ def _consumers(topic: Topic) -> int:
 def _require_unused(topics: Sequence[Topic]) -> None:
     for topic in topics:
         if topic.producers or _consumers(topic):
+            producers = counted(len(topic.producers), "producer", "producers")
+            consumers = counted(_consumers(topic), "consumer", "consumers")
             raise TopicBusy(
-                f"{topic.name} has {len(topic.producers)} producers and {_consumers(topic)} consumers connected;"
-                " disconnect them, or use force"
+                f"{topic.name} has {producers} and {consumers} connected; disconnect them, or use force"
             )
 
 
 def _require_no_subscriptions(name: TopicName, figures: DeleteFigures) -> None:
     if figures.subscriptions:
-        raise TopicBusy(
-            f"{name} has {len(figures.subscriptions)} subscriptions; remove them, or delete with force"
-        )
+        found = counted(len(figures.subscriptions), "subscription", "subscriptions")
+        raise TopicBusy(f"{name} has {found}: remove what is there, or delete with force")
 
 
 @asynccontextmanager

@@ -24,6 +24,8 @@ __all__ = ["act", "act_apply", "act_undo", "acts_view"]
 _STATUS = {
     "ActNotFound": 404,
     "NothingToActOn": 404,
+    "SubscriptionNotFound": 404,
+    "TopicNotFound": 404,
     "InvalidParameters": 422,
     "WrongState": 409,
     "CannotUndo": 409,
@@ -112,7 +114,8 @@ def _answer(view: acts.ActView, *, done: int) -> HttpResponseBase:
     if view.is_waiting or view.state == "applying":
         return JsonResponse(_to_json(view), status=202, headers={"Location": address, "Retry-After": "1"})
     if view.error:
-        status = {"failed": 500, "expired": 503}.get(view.state, 409 if view.is_retriable else 422)
+        refused = 409 if view.is_retriable else _STATUS.get(view.error_code, 422)
+        status = {"failed": 500, "expired": 503}.get(view.state, refused)
         raise Problem(
             status,
             view.error_code or "UnknownError",

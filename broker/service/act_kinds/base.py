@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from broker.core.topic_name import TopicName
-from broker.service.act_kinds.parameters import ActInvalid, read_parameters
+from broker.service.act_kinds.parameters import ActInvalid, NothingToActOn, read_parameters
 from broker.service.connections import repeat_until_done
 from broker.storage import acts as store
 
@@ -64,10 +64,10 @@ class ActContext:
         )
 
     async def subscription(self) -> Subscription:
-        """The durable subscription in memory. Raises ActInvalid when it is gone."""
+        """The durable subscription in memory. Raises NothingToActOn when it is gone."""
         subscription = (await self.topic()).subscriptions.get(self.act.subscription_name)
         if subscription is None or not subscription.is_durable:
-            raise ActInvalid(
+            raise NothingToActOn(
                 f"subscription {self.act.subscription_name} of {self.act.topic_name} does not exist"
             )
         return subscription

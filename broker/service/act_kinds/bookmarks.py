@@ -10,7 +10,7 @@ from broker.core.subscription import check_printable
 from broker.service.act_kinds.base import ActConflict, ActContext, Scope
 from broker.service.act_kinds.cursor_kind import Target
 from broker.service.act_kinds.direct import DirectKind, Effect
-from broker.service.act_kinds.parameters import ActInvalid, Rule
+from broker.service.act_kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.service.act_kinds.reset import Place, find_place
 from broker.service.connections import repeat_until_done
 from broker.storage import bookmarks as store
@@ -107,7 +107,7 @@ class DeleteBookmark(DirectKind[BookmarkName]):
     async def measure(self, context: ActContext, given: BookmarkName) -> Effect:
         found = await _find(context, given.name)
         if found is None and not context.act.is_apply:
-            raise ActInvalid(f"{context.act.topic_name} has no bookmark {given.name}")
+            raise NothingToActOn(f"{context.act.topic_name} has no bookmark {given.name}")
         return Effect(words=(f"{given.name}{'' if found is None else f' at {found}'} is removed",))
 
     async def carry_out(self, context: ActContext, given: BookmarkName) -> None:

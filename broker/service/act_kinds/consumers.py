@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from broker.service.act_kinds.base import ActContext
 from broker.service.act_kinds.direct import DirectKind, Effect
-from broker.service.act_kinds.parameters import ActInvalid, Rule
+from broker.service.act_kinds.parameters import ActInvalid, NothingToActOn, Rule
+from broker.service.counted import counted
 
 if TYPE_CHECKING:
     from broker.service.consumer import Consumer
@@ -43,8 +44,9 @@ class Disconnect(DirectKind[DisconnectWhom]):
 
     async def measure(self, context: ActContext, given: DisconnectWhom) -> Effect:
         found = await _found(context, given)
+        are, it = ("is", "it") if len(found) == 1 else ("are", "they")
         return Effect(
-            words=(f"{_named(found)} is closed; {_held(found)} messages that it holds are delivered again",),
+            words=(f"{_named(found)} {are} closed; {_delivered_again(found, it)}",),
             consumers_closed=len(found),
             consumers_kept=len((await context.subscription()).consumers) - len(found),
         )
@@ -66,7 +68,7 @@ class Redeliver(DirectKind[WhichConsumer]):
     async def measure(self, context: ActContext, given: WhichConsumer) -> Effect:
         found = await _found(context, given)
         return Effect(
-            words=(f"{_held(found)} messages that {_named(found)} holds are delivered again",),
+            words=(_delivered_again(found, _named(found)),),
             consumers_kept=len((await context.subscription()).consumers),
         )
 
@@ -85,12 +87,14 @@ async def _found(context: ActContext, given: WhichConsumer) -> list[Consumer]:
     ]
     if not found:
         who = f"number {given.consumer_key}" if given.consumer is None else repr(given.consumer)
-        raise ActInvalid(f"no consumer {who} is connected to {subscription.name}")
+        raise NothingToActOn(f"no consumer {who} is connected to {subscription.name}")
     return found
 
 
-def _held(consumers: list[Consumer]) -> int:
-    return sum(each.dispatch.unacked_messages for each in consumers)
+def _delivered_again(consumers: list[Consumer], who: str) -> str:
+    held = sum(each.dispatch.unacked_messages for each in consumers)
+    hold = "holds" if len(consumers) == 1 else "hold"
+    return f"{counted(held, 'message', 'messages')} that {who} {hold} {'is' if held == 1 else 'are'} delivered again"
 
 
 def _named(consumers: list[Consumer]) -> str:

@@ -10,6 +10,7 @@ from broker.service.act_kinds.base import ActContext, Scope
 from broker.service.act_kinds.direct import DirectKind, Effect
 from broker.service.act_kinds.parameters import ActInvalid, Rule
 from broker.service.connections import repeat_until_done
+from broker.service.counted import counted
 from broker.service.partitions import MOST_PARTITIONS
 from broker.storage import topics as store
 
@@ -77,4 +78,4 @@ async def _find(context: ActContext, name: TopicName) -> TopicRow | None:
 
 
 def _shape(partitions: int) -> str:
-    return f"with {partitions} partitions" if partitions else "not partitioned"
+    return f"with {counted(partitions, 'partition', 'partitions')}" if partitions else "not partitioned"

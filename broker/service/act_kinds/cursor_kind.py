@@ -17,6 +17,7 @@ from broker.core.cursor_state import AckOverlay
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
 from broker.service.act_kinds.base import ActConflict, ActContext, ActKind, Plan
+from broker.service.counted import counted
 from broker.storage import acts as store
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class PlannedMove:
     replayed: int  # acked now, will be delivered again
     skipped: int  # not acked now, will not be delivered
     partly_acked_forgotten: int  # batches whose acked members come again
+    inside: tuple[Position, int] | None  # the batch that the cursor comes to stand in, and what is left of it
 
 
 class CursorKind(ActKind[P]):
@@ -143,8 +145,9 @@ class CursorKind(ActKind[P]):
             )
             move = await self._preview(subscription, change)
             if move.skipped > planned["skipped_messages"]:
+                skipped = counted(move.skipped, "message", "messages")
                 raise ActConflict(
-                    f"it would skip {move.skipped} messages, the plan showed {planned['skipped_messages']}; plan again"
+                    f"it would skip {skipped}, the plan showed {planned['skipped_messages']}; plan again"
                 )
             closed = 0
             if self.closes_consumers:
@@ -193,6 +196,7 @@ class CursorKind(ActKind[P]):
                 "mark_delete": str(move.mark_delete_after),
                 "next": str(following) if stored else None,
                 "next_append_ms": await subscription.topic.reader.append_ms(following) if stored else None,
+                "inside": None if change.one else store.inside_to_json(move.inside),
                 "backlog_messages": move.backlog_after,
             },
             "pinned": change.pinned,
@@ -225,6 +229,7 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
             for ledger_id, entry_id, _ in cursor.partly_acked(limit=sys.maxsize)
             if moved.remaining_of(Position(ledger_id, entry_id)) is None
         ),
+        inside=moved.act_inside(),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from broker.service.act_kinds.base import ActConflict, ActContext, ActKind, Plan
+from broker.service.counted import counted
 
 __all__ = ["DirectKind", "Effect"]
 
@@ -60,9 +61,9 @@ class DirectKind(ActKind[P]):
         planned = context.act.plan or {}
         effect = await self.measure(context, given)
         if effect.skipped_messages > planned.get("skipped_messages", 0):
+            dropped = counted(effect.skipped_messages, "message", "messages")
             raise ActConflict(
-                f"it would drop {effect.skipped_messages} messages, the plan showed"
-                f" {planned.get('skipped_messages', 0)}; plan again"
+                f"it would drop {dropped}, the plan showed {planned.get('skipped_messages', 0)}; plan again"
             )
         await self.carry_out(context, given)
         return effect.to_json()

@@ -12,7 +12,7 @@ from broker.core.position import EARLIEST
 from broker.service.act_kinds.base import ActContext
 from broker.service.act_kinds.cursor_kind import Change, CursorKind, Target
 from broker.service.act_kinds.message_place import find_message
-from broker.service.act_kinds.parameters import ActInvalid, Rule
+from broker.service.act_kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.service.expiry import expire_target
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ async def _through_id(topic: Topic, text: str) -> Target:
     ledgers = topic.log.ledgers
     if not place.is_stored:
         if place.position > ledgers.last_position():
-            raise ActInvalid(f"{text} is after the last message, {ledgers.last_position()}")
+            raise NothingToActOn(f"{text} is after the last message, {ledgers.last_position()}")
         return Target(how="move", position=ledgers.floor(place.position))
     if place.index is None or place.index + 1 >= place.messages:
         return Target(how="move", position=place.position)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from broker.core.ack_set import full
 from broker.core.position import Position
 from broker.service.act_kinds.cursor_kind import with_index
-from broker.service.act_kinds.parameters import ActInvalid
+from broker.service.act_kinds.parameters import ActInvalid, NothingToActOn
 from broker.service.connections import repeat_until_done
+from broker.service.counted import counted
 from broker.storage import topics as topic_store
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId
@@ -39,7 +40,8 @@ async def find_message(topic: Topic, text: str) -> MessagePlace:
     """Of `ledger:entry[:partition[:index]]`, as clients, pulls and the console print it; -1 is no partition.
 
     An entry that was trimmed, or that is not written yet in a ledger of the topic, is found and not stored. Raises
-    ActInvalid for anything that is no id, an id of another topic or partition, and an index beyond the batch.
+    ActInvalid for anything that is no id and for an id of another partition, NothingToActOn for one of another topic,
+    of a ledger that never was, and for an index beyond the batch.
     """
     position, index = _read(topic, text)
     ledgers = topic.log.ledgers
@@ -49,8 +51,8 @@ async def find_message(topic: Topic, text: str) -> MessagePlace:
         return MessagePlace(position=position, index=index, messages=0, is_stored=False)
     messages = await with_index(topic, lambda: topic.log.index.require_messages_in(position))
     if index is not None and index >= messages:
-        holds = f"{messages} message{'s' if messages > 1 else ''}"
-        raise ActInvalid(f"message id {text!r}: {position} holds {holds}, there is no index {index}")
+        holds = counted(messages, "message", "messages")
+        raise NothingToActOn(f"message id {text!r}: {position} holds {holds}, there is no index {index}")
     return MessagePlace(
         position=position, index=index if messages > 1 else None, messages=messages, is_stored=True
     )
@@ -88,7 +90,7 @@ async def _require_own(topic: Topic, text: str, ledger_id: int) -> None:
         what="looking for a ledger",
     )
     if owner is not None and owner != topic.name.full:
-        raise ActInvalid(f"message id {text!r} is of {owner}, not of {topic.name}")
+        raise NothingToActOn(f"message id {text!r} is of {owner}, not of {topic.name}")
     first = next(iter(topic.log.ledgers), None)
     if first is None or ledger_id > first.ledger_id:
-        raise ActInvalid(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")
+        raise NothingToActOn(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")

@@ -18,6 +18,7 @@ __all__ = [
     "STORABLE_TEXT",
     "ActInvalid",
     "NoParameters",
+    "NothingToActOn",
     "Rule",
     "is_storable_text",
     "json_schema",
@@ -34,6 +35,12 @@ class ActInvalid(BrokerError):
     """The act cannot be planned or applied; the text says what to change."""
 
     code = "MetadataError"
+
+
+class NothingToActOn(ActInvalid):
+    """What it names is not there: a message, a subscription, a bookmark or a consumer."""
+
+    code = "NothingToActOn"
 
 
 @dataclass(frozen=True, slots=True)

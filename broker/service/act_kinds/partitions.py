@@ -11,6 +11,7 @@ from broker.service.act_kinds.base import ActContext, Scope
 from broker.service.act_kinds.direct import DirectKind, Effect
 from broker.service.act_kinds.parameters import Rule
 from broker.service.connections import repeat_until_done
+from broker.service.counted import counted
 from broker.storage import partitions as store
 
 __all__ = ["Partitions", "UpdatePartitions"]
@@ -38,15 +39,17 @@ class UpdatePartitions(DirectKind[Partitions]):
         name, pool = TopicName.parse(context.act.topic_name), context.broker.services.pool
         before = await partitions.check_growth(pool, name, given.partitions)
         if before == given.partitions:
-            return Effect(words=(f"{name} has {before} partitions already",))
+            return Effect(words=(f"{name} has {counted(before, 'partition', 'partitions')} already",))
         found = await repeat_until_done(
             pool, lambda c: store.subscription_names(c, name.full), what="looking for subscriptions"
         )
         shown = ", ".join(found[:10]) + (" …" if len(found) > 10 else "")
         return Effect(
             words=(
-                f"{name} gets partitions {before} to {given.partitions - 1}",
-                f"each with {len(found)} subscriptions from its beginning: {shown}"
+                f"{name} gets partition {before}"
+                if given.partitions == before + 1
+                else f"{name} gets partitions {before} to {given.partitions - 1}",
+                f"each with {counted(len(found), 'subscription', 'subscriptions')} from its beginning: {shown}"
                 if found
                 else "there are no subscriptions to make on them",
             ),

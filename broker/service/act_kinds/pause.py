@@ -8,6 +8,7 @@ from broker.core.errors import TopicFenced
 from broker.service.act_kinds.base import ActContext
 from broker.service.act_kinds.direct import DirectKind, Effect
 from broker.service.act_kinds.parameters import ActInvalid, NoParameters
+from broker.service.counted import counted
 from broker.storage import cursors as cursor_store
 
 if TYPE_CHECKING:
@@ -25,12 +26,17 @@ class _Switch(DirectKind[NoParameters]):
         subscription = await context.subscription()
         # An apply may find it done: the broker died before it could say so.
         if subscription.is_paused is self.pauses and not context.act.is_apply:
-            raise ActInvalid(f"{subscription.name} is {'' if self.pauses else 'not '}paused already")
+            raise ActInvalid(
+                f"{subscription.name} is paused already"
+                if self.pauses
+                else f"{subscription.name} is not paused: there is nothing to resume"
+            )
         kept = len(subscription.consumers)
         if self.pauses:
             words = "nothing more is delivered until it is resumed; consumers stay connected and may ack"
         else:
-            words = f"delivery goes on; {subscription.cursor.backlog_messages} messages are not acked yet"
+            left = counted(subscription.cursor.backlog_messages, "message is", "messages are")
+            words = f"delivery goes on; {left} not acked yet"
         return Effect(words=(words,), consumers_kept=kept)
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:

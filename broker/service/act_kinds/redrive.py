@@ -17,6 +17,7 @@ from broker.core.topic_name import TopicName
 from broker.service.act_kinds.base import ActContext, ActKind, Plan
 from broker.service.act_kinds.parameters import ActInvalid, Rule
 from broker.service.act_kinds.redrive_scan import REDRIVES, Found, Selection, Tally, scan
+from broker.service.counted import counted
 from broker.service.internal_ack import ack_for_broker
 from broker.service.internal_producer import InternalProducer
 from vela.wire.entry import OutgoingMessage
@@ -82,7 +83,10 @@ class Redrive(ActKind[RedriveWhat]):
             notes.append(f"only the first {_PLAN_ENTRIES} entries were looked at; it goes on through all")
         return Plan(
             shown={
-                "words": [f"{_count(tally.matched)} published again and acknowledged here", *tally.words()],
+                "words": [
+                    f"{counted(tally.matched, 'message is', 'messages are')} published again and acknowledged here",
+                    *tally.words(),
+                ],
                 "targets": dict(tally.targets),
                 "pinned": {"through": str(through)},
                 "replayed_messages": 0,
@@ -128,7 +132,7 @@ class _Work:
         await self._send(piece)
         return {
             "words": [
-                f"{_count(self._redriven)} published again and acknowledged here",
+                f"{counted(self._redriven, 'message is', 'messages are')} published again and acknowledged here",
                 *tally.words(),
             ],
             "targets": dict(tally.targets),
@@ -211,7 +215,3 @@ def _selection(given: RedriveWhat, context: ActContext) -> Selection:
         max_redrives=given.max_redrives,
         max_message_bytes=context.broker.settings.max_uncompressed_bytes,
     )
-
-
-def _count(messages: int) -> str:
-    return "1 message is" if messages == 1 else f"{messages} messages are"

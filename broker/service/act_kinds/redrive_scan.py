@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.errors import InvalidTopicName
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
+from broker.service.counted import counted
 from vela.wire.entry import decode_messages, parse_header
 from vela.wire.errors import EntryCorrupt
 
@@ -71,7 +72,10 @@ class Tally:
 
     def words(self) -> list[str]:
         """Sentences for what stays."""
-        return [f"{count} stay: {_NOTHING_LEFT[reason]}" for reason, count in sorted(self.left.items())]
+        return [
+            f"{counted(count, 'message stays', 'messages stay')}: {_NOTHING_LEFT[reason]}"
+            for reason, count in sorted(self.left.items())
+        ]
 
 
 async def scan(

@@ -9,8 +9,9 @@ from broker.core.position import EARLIEST
 from broker.service.act_kinds.base import ActContext
 from broker.service.act_kinds.cursor_kind import Change, CursorKind, Target, with_index
 from broker.service.act_kinds.message_place import find_message
-from broker.service.act_kinds.parameters import ActInvalid, Rule
+from broker.service.act_kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.service.connections import repeat_until_done
+from broker.service.counted import counted
 from broker.storage import bookmarks as bookmark_store
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ async def _at_id(topic: Topic, text: str, *, is_inclusive: bool) -> Target:
 def _like(topic: Topic, name: str) -> Target:
     other = topic.subscriptions.get(name)
     if other is None:
-        raise ActInvalid(f"there is no subscription {name!r} on {topic.name} to be like")
+        raise NothingToActOn(f"there is no subscription {name!r} on {topic.name} to be like")
     notes: tuple[str, ...] = ()
     if other.cursor.has_holes or other.cursor.has_partial_acks:
         notes = (f"what {name} has acked beyond its first unacked message is not copied",)
@@ -151,7 +152,7 @@ async def _at_bookmark(topic: Topic, name: str) -> Target:
         what="looking for a bookmark",
     )
     if position is None:
-        raise ActInvalid(f"{topic.name} has no bookmark {name!r}")
+        raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     landing = topic.log.ledgers.next_valid(position)
     is_moved = landing.ledger_id != position.ledger_id and landing != topic.log.ledgers.end()
     notes = (
@@ -168,13 +169,9 @@ async def _shifted(topic: Topic, messages: int, cursor: Cursor | None) -> Target
     )
     notes: tuple[str, ...] = ()
     if messages > after:
-        notes = (f"only {_messages(after)} after the mark-delete position: this goes to the end",)
+        there = counted(after, "message is", "messages are")
+        notes = (f"only {there} after the mark-delete position: this goes to the end",)
     elif -messages > before:
-        notes = (
-            f"only {_messages(before)} kept before the mark-delete position: this goes to the first of them",
-        )
+        there = counted(before, "message is", "messages are")
+        notes = (f"only {there} kept before the mark-delete position: this goes to the first of them",)
     return Target(how="reset", position=position, remaining=remaining, notes=notes)
-
-
-def _messages(count: int) -> str:
-    return "1 message is" if count == 1 else f"{count} messages are"

@@ -13,6 +13,7 @@ from broker.service import policies
 from broker.service.act_kinds.base import ActContext, ActKind, Plan, Scope
 from broker.service.act_kinds.direct import Effect
 from broker.service.act_kinds.parameters import ActInvalid, Rule
+from broker.service.counted import counted
 from broker.service.policies import Holder
 from broker.service.trimming import trimmable_bytes
 
@@ -82,11 +83,14 @@ class _SetPolicies(ActKind[Any]):
         if holder.topic is None:
             overridden = await policies.overridden(pool, state, names)
             notes = [
-                f"{count} topics set {name} themselves and keep theirs" for name, count in overridden.items()
+                f"{counted(count, 'topic has its', 'topics have their')} own {name}, which stays"
+                for name, count in overridden.items()
             ]
-        notes.append(f"it is in force at once, on {len(loaded)} topics in memory now")
+        notes.append(f"it is in force at once, on {counted(len(loaded), 'topic', 'topics')} in memory now")
         if (freed := _freed_bytes(loaded, state.in_force, in_force)) > 0:
-            notes.append(f"{freed} bytes of these topics can be deleted at once under the new retention")
+            notes.append(
+                f"{counted(freed, 'byte', 'bytes')} of these topics can be deleted at once under the new retention"
+            )
         effect = Effect(
             words=_differences(state.in_force, in_force) or ("what is in force does not change",),
             notes=(*notes, *_warnings(state.in_force, in_force)),

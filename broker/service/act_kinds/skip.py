@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from broker.service.act_kinds.base import ActContext
 from broker.service.act_kinds.cursor_kind import Change, CursorKind, Target, with_index
 from broker.service.act_kinds.message_place import find_message
-from broker.service.act_kinds.parameters import ActInvalid, NoParameters, Rule
+from broker.service.act_kinds.parameters import ActInvalid, NoParameters, NothingToActOn, Rule
+from broker.service.counted import counted
 
 if TYPE_CHECKING:
     from broker.service.subscription import Subscription
@@ -36,7 +37,7 @@ class Skip(CursorKind[SkipMessages]):
         )
         notes: tuple[str, ...] = ()
         if found.messages != given.messages:
-            notes = (f"only {found.messages} messages are left to skip",)
+            notes = (f"only {counted(found.messages, 'message is', 'messages are')} left to skip",)
         return Target(
             how="move", position=found.mark_delete, remaining=found.remaining, notes=notes
         ).as_change()
@@ -63,7 +64,7 @@ class SkipOne(CursorKind[TheMessage]):
         cursor = subscription.cursor
         place = await find_message(subscription.topic, given.id)
         if not place.is_stored:
-            raise ActInvalid(f"{given.id} is not stored: there is nothing to skip")
+            raise NothingToActOn(f"{given.id} is not stored: there is nothing to skip")
         remaining = None if place.index is None else place.everything & ~(1 << place.index)
         left = cursor.remaining_of(place.position)
         if left == 0 or (left is not None and place.index is not None and not left >> place.index & 1):

@@ -13,6 +13,7 @@ from broker.service.act_kinds.cursor_kind import Target
 from broker.service.act_kinds.direct import DirectKind, Effect
 from broker.service.act_kinds.parameters import ActInvalid, Rule
 from broker.service.act_kinds.reset import Place, find_place
+from broker.service.counted import counted
 
 __all__ = ["CreateSubscription", "DeleteSubscription", "Force", "NewSubscription"]
 
@@ -55,8 +56,9 @@ class CreateSubscription(DirectKind[NewSubscription]):
         target = await _target(context, given)
         state = await topic.cursor_starting_at(target.position, target.remaining)
         waiting = topic.log.ledgers.total_messages - state.acked_messages
+        wait = counted(waiting, "message waits", "messages wait")
         return Effect(
-            words=(f"{given.name} begins at {target.position}; {waiting} messages wait for it",),
+            words=(f"{given.name} begins at {target.position}; {wait} for it",),
             notes=target.notes,
             pinned=target.to_json(),
         )
@@ -98,10 +100,13 @@ class DeleteSubscription(DirectKind[Force]):
         subscription = await context.subscription()
         connected = len(subscription.consumers)
         if connected and not given.force:
-            raise ActInvalid(f"{connected} consumers use {subscription.name}; close them or use force")
+            users = counted(connected, "consumer uses", "consumers use")
+            raise ActInvalid(f"{users} {subscription.name}: close what is connected, or use force")
         backlog = subscription.cursor.backlog_messages
         return Effect(
-            words=(f"{subscription.name} is removed with {backlog} messages that it has not acked",),
+            words=(
+                f"{subscription.name} is removed with {counted(backlog, 'message', 'messages')} that it has not acked",
+            ),
             skipped_messages=backlog,
             consumers_closed=connected,
         )

@@ -13,6 +13,7 @@ from broker.service.act_kinds.base import ActConflict, ActContext, Scope
 from broker.service.act_kinds.direct import DirectKind, Effect
 from broker.service.act_kinds.parameters import NoParameters, Rule
 from broker.service.connections import repeat_until_done
+from broker.service.counted import counted
 from broker.service.truncate import measure_truncate, truncate
 from broker.storage import topic_life as store
 from broker.storage import topics as topic_store
@@ -44,6 +45,10 @@ async def _unread(broker: Broker, figures: topic_end.DeleteFigures) -> int:
     )
 
 
+def _clients(producers: int, consumers: int) -> str:
+    return f"{counted(producers, 'producer', 'producers')} and {counted(consumers, 'consumer', 'consumers')}"
+
+
 class TerminateTopic(DirectKind[NoParameters]):
     """Its last message stays the last (semantics 3.10)."""
 
@@ -60,11 +65,11 @@ class TerminateTopic(DirectKind[NoParameters]):
         for name in await _members(context):
             topic = await context.broker.topic(name, create=False)
             last = topic.log.ledgers.last_position()
-            producers = len(topic.producers)
+            producers = counted(len(topic.producers), "producer is", "producers are")
             words.append(
                 f"{name} is terminated already; its last entry is {last}"
                 if topic.is_terminated
-                else f"{name} ends after what is stored when it is done, now {last}; {producers} producers are closed"
+                else f"{name} ends after what is stored when it is done, now {last}; {producers} closed"
             )
         return Effect(words=tuple(words))
 
@@ -92,10 +97,9 @@ class TruncateTopic(DirectKind[NoParameters]):
             found = await measure_truncate(topic, pinned.get(name.full))
             through[name.full] = str(found.through)
             skipped += found.skipped_messages
-            words.append(
-                f"{name} is emptied up to {found.through}: {found.skipped_messages} messages not acked are passed over,"
-                f" {found.freed_bytes} bytes are freed now"
-            )
+            passed = counted(found.skipped_messages, "message not acked is", "messages not acked are")
+            freed = counted(found.freed_bytes, "byte is", "bytes are")
+            words.append(f"{name} is emptied up to {found.through}: {passed} passed over, {freed} freed now")
         return Effect(
             words=tuple(words),
             skipped_messages=skipped,
@@ -134,8 +138,8 @@ class UnloadTopic(DirectKind[NoParameters]):
         consumers = sum(len(each.consumers) for topic in loaded for each in topic.subscriptions.values())
         return Effect(
             words=(
-                f"{len(loaded)} of {len(names)} topics are in memory",
-                f"{producers} producers and {consumers} consumers are closed and come back by themselves",
+                f"{len(loaded)} of {counted(len(names), 'topic is', 'topics are')} in memory",
+                f"{_clients(producers, consumers)} are closed and come back by themselves",
             ),
             consumers_closed=consumers,
         )
@@ -169,11 +173,13 @@ class DeleteTopic(DirectKind[Delete]):
             broker, name, force=given.force, with_subscriptions=given.subscriptions
         )
         unread = await _unread(broker, figures)
+        topics = counted(len(figures.topics), "topic is", "topics are")
+        subscriptions = counted(len(figures.subscriptions), "subscription goes", "subscriptions go")
         return Effect(
             words=(
-                f"{len(figures.topics)} topics with {figures.stored_bytes} bytes stored are deleted",
-                f"{len(figures.subscriptions)} subscriptions go with {unread} messages that they have not acked",
-                f"{figures.producers} producers and {figures.consumers} consumers are closed",
+                f"{topics} deleted, with {counted(figures.stored_bytes, 'byte', 'bytes')} stored",
+                f"{subscriptions} with {counted(unread, 'message', 'messages')} not acked",
+                f"{_clients(figures.producers, figures.consumers)} are closed",
             ),
             skipped_messages=unread,
             consumers_closed=figures.consumers,

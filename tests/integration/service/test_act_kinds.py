@@ -92,7 +92,9 @@ async def test_a_shift_beyond_the_log_says_so_in_its_plan(
 
 async def test_a_reset_goes_inside_a_batch(run: BrokerRun) -> None:
     positions = await ten(run, messages=4)
-    _, result = await done(run, "reset", {"to": "id", "id": f"{positions[2]}:-1:1"})
+    act_id, plan = await planned(run, "reset", {"to": "id", "id": f"{positions[2]}:-1:1"})
+    _, result, _ = await apply(run, act_id)
+    assert plan["target"]["inside"] == result["inside"]
     assert result["inside"] == {"position": str(positions[2]), "remaining": "e"}
     assert (await rest_of(run)).deliveries[0].remaining == 0b1110
     _, result = await done(run, "reset", {"to": "id", "id": f"{positions[2]}:-1:1", "inclusive": False})
@@ -141,6 +143,25 @@ async def test_a_place_after_the_end(run: BrokerRun) -> None:
     assert "nothing to skip" in await refused(run, "skip_one", {"id": after})
     assert "no subscription 'nope'" in await refused(run, "reset", {"to": "like", "like": "nope"})
     assert "no bookmark 'nope'" in await refused(run, "reset", {"to": "bookmark", "bookmark": "nope"})
+
+
+async def test_what_is_not_there_has_a_code_of_its_own(run: BrokerRun) -> None:
+    positions = await ten(run)
+    after = f"{positions[-1].ledger_id}:500"
+    for kind, parameters in (
+        ("skip_one", {"id": after}),
+        ("skip_one", {"id": f"{positions[0]}:-1:4"}),
+        ("expire", {"to": "id", "id": after}),
+        ("reset", {"to": "id", "id": "999999:0"}),
+        ("reset", {"to": "like", "like": "nope"}),
+        ("reset", {"to": "bookmark", "bookmark": "nope"}),
+        ("disconnect", {"consumer": "nope"}),
+    ):
+        await refused(run, kind, parameters)
+    await refused(run, "delete_bookmark", {"name": "nope"}, subscription=None)
+    await refused(run, "skip_one", {"id": "nonsense"})
+    *there, nonsense = rows(run.database_url, "SELECT error_code FROM vela_act ORDER BY id")
+    assert (set(there), len(there), nonsense) == ({("NothingToActOn",)}, 8, ("MetadataError",))
 
 
 # -- passing over
@@ -217,7 +238,7 @@ async def test_a_pause_stops_delivery_and_outlives_the_broker(broker_url: str) -
         _, result = await done(run, "resume")
         assert "3 messages are not acked" in result["words"][0]
         await again.has(3)
-        assert "not paused already" in await refused(run, "resume")
+        assert "not paused: there is nothing to resume" in await refused(run, "resume")
 
 
 async def test_a_consumer_is_disconnected_with_a_reason(run: BrokerRun) -> None:

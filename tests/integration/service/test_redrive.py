@@ -109,14 +109,19 @@ async def test_what_cannot_go_stays_and_is_counted(run: BrokerRun) -> None:
     _, result = await done(run, "redrive", **HERE)
     assert result["redriven_messages"] == 1
     words = " ".join(result["words"])
-    for each in ("1 stay: at a consumer", "from this topic itself", "REAL_TOPIC", "corrupt or encrypted"):
+    for each in (
+        "1 message stays: at a consumer",
+        "from this topic itself",
+        "REAL_TOPIC",
+        "corrupt or encrypted",
+    ):
         assert each in words
     await back.has(1)
     assert left(run) == 4
     assert holder.consumer is not None
     holder.consumer.detach()
     _, plan = await planned(run, "redrive", **HERE)
-    assert "1 stay: redriven too often already" in plan["words"]
+    assert "1 message stays: redriven too often already" in plan["words"]
 
 
 async def test_members_of_a_batch_go_one_by_one(run: BrokerRun) -> None:

@@ -87,7 +87,7 @@ async def test_a_namespace_is_followed_by_its_topics_unless_they_say_otherwise(r
     await done("set_topic_policies", "persistent://public/default/b", set={"max_consumers": "7"})
     planned = await plan("set_namespace_policies", "public/default", set={"max_consumers": "3"})
     assert planned.plan is not None
-    assert "1 topics set max_consumers themselves and keep theirs" in planned.plan["notes"]
+    assert "1 topic has its own max_consumers, which stays" in planned.plan["notes"]
     await apply(planned)
     assert [run.topic(name).policies.max_consumers for name in ("a", "b", "public/other/c")] == [3, 7, 0]
     await run.producer("d")
@@ -214,7 +214,7 @@ async def test_terminate_says_where_it_ends_and_does_it(run: BrokerRun) -> None:
     positions = await producer.publish(2)
     planned = await plan("terminate")
     assert planned.plan is not None
-    assert f"now {positions[-1]}; 1 producers are closed" in planned.plan["words"][0]
+    assert f"now {positions[-1]}; 1 producer is closed" in planned.plan["words"][0]
     assert "never takes messages again" in planned.plan["notes"][0]
     applied = await apply(planned)
     assert applied.result is not None
@@ -281,7 +281,7 @@ async def test_unload_closes_clients_who_come_back(run: BrokerRun) -> None:
     await producer.publish(1)
     applied = await done("unload")
     assert applied.result is not None
-    assert "1 producers and 1 consumers" in applied.result["words"][1]
+    assert "1 producer and 1 consumer" in applied.result["words"][1]
     assert producer.closed
     assert consumer.closed
     again = await run.consumer(permits=1)
@@ -294,7 +294,7 @@ async def test_delete_is_refused_then_forced_and_its_acts_stay(run: BrokerRun) -
     await producer.publish(3)
     refused = await plan("delete_topic")
     assert refused.state == "refused"
-    assert "1 producers and 1 consumers connected" in refused.error
+    assert "1 producer and 1 consumer connected" in refused.error
     applied = await done("delete_topic", force=True)
     assert applied.topic == T
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (0,)
@@ -311,7 +311,7 @@ async def test_delete_without_clients_needs_leave_to_remove_subscriptions(run: B
     assert consumer.consumer is not None
     consumer.consumer.detach()
     refused = await plan("delete_topic")
-    assert "has 1 subscriptions" in refused.error
+    assert "has 1 subscription:" in refused.error
     await done("delete_topic", subscriptions=True)
 
 
@@ -343,7 +343,7 @@ async def test_update_partitions(run: BrokerRun) -> None:
     assert applied.result is not None
     assert list(applied.result["words"]) == [
         f"{P} gets partitions 1 to 2",
-        "each with 1 subscriptions from its beginning: a",
+        "each with 1 subscription from its beginning: a",
     ]
     assert await run.broker.partition_count(TopicName.parse("p"), create=False) == 3
     refused = await plan("update_partitions", P, partitions=2)
