@@ -14,9 +14,9 @@ from vela.cli.act_words import effect_words, headline, plan_facts, receipt_words
 from vela.cli.console import Answer, ConsoleApi, console_api
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
 from vela.cli.names import short_name, topic_path
-from vela.cli.numerals import moment
 from vela.cli.options import FiniteRange, json_option
 from vela.cli.output import emit, print_rich, printable, table
+from vela.cli.times import moment_of
 
 __all__ = ["Asked", "Consent", "act_options", "carry_out", "settle"]
 
@@ -141,7 +141,7 @@ def show_plans(planned: Sequence[Act]) -> None:
             click.echo(printable(f"  {sentence}"))
         for note in plan.get("notes", ()):
             click.echo(printable(f"  note: {note}"))
-        if rows := plan_facts(plan):
+        if rows := plan_facts(act):
             print_rich(table(("", "now", "after it"), rows))
 
 
@@ -150,11 +150,8 @@ def show_receipt(act: Act, *, is_new: bool = True) -> None:
     click.echo(printable(f"applied {headline(act)}"))
     for sentence in receipt_words(act):
         click.echo(printable(f"  {sentence}"))
-    if is_new and act["undo_until"] and act["kind"] != "undo":
-        from datetime import datetime
-
-        until_ms = int(datetime.fromisoformat(act["undo_until"]).timestamp() * 1000)
-        click.echo(f"  `vela acts undo {act['id']}` takes it back, until {moment(until_ms)}")
+    if is_new and act["undo_until"]:
+        click.echo(f"  `vela acts undo {act['id']}` takes it back, until {moment_of(act['undo_until'])}")
 
 
 def _require_agreement(planned: Sequence[Act]) -> None:

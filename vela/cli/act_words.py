@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from vela.cli.names import short_name
-from vela.cli.numerals import count, messages, moment, plural
-from vela.cli.times import iso
+from vela.cli.numerals import count, messages, plural
+from vela.cli.times import exact_moment, moment
+from vela.core.topic_name import partition_index
 
 __all__ = ["asked_words", "effect_words", "headline", "plan_facts", "receipt_words"]
 
@@ -87,14 +88,16 @@ def effect_words(effect: Mapping[str, Any], *, is_done: bool = False) -> Iterato
         yield f"{plural(kept, 'consumer')} {'stays' if kept == 1 else 'stay'} connected"
 
 
-def plan_facts(plan: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def plan_facts(act: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """What a move changes: name, now, after it. Empty for acts that move no cursor."""
+    plan = act["plan"] or {}
     if "current" not in plan:
         return []
     current, target = plan["current"], plan["target"]
     following = "nothing is stored after it"
     if target["next"] is not None:
-        following = f"{target['next']}, stored {moment(target['next_append_ms'])}"
+        first = _first_left(act, target.get("inside")) or target["next"]
+        following = f"{first}, stored {moment(target['next_append_ms'])}"
     return [
         ("mark-delete", current["mark_delete"], target["mark_delete"]),
         ("backlog", messages(current["backlog_messages"]), messages(target["backlog_messages"])),
@@ -110,10 +113,21 @@ def receipt_words(act: Mapping[str, Any]) -> Iterator[str]:
         yield from effect_words(result, is_done=True)
     if result.get("before"):
         yield f"mark-delete went from {result['before']} to {result['after']}"
+    if act["kind"] != "skip_one" and (first := _first_left(act, result.get("inside"))):
+        yield f"that is inside a batch, of which {first} comes next"
     if "backlog_messages" in result:
-        yield f"{messages(result['backlog_messages'])} wait now"
-    if result.get("acked_meanwhile_messages"):
-        yield f"{messages(result['acked_meanwhile_messages'])} of the plan were acknowledged meanwhile"
+        waiting = result["backlog_messages"]
+        yield f"{messages(waiting)} {'waits' if waiting == 1 else 'wait'} now"
+    if meanwhile := result.get("acked_meanwhile_messages"):
+        yield f"{messages(meanwhile)} of the plan {'was' if meanwhile == 1 else 'were'} acknowledged meanwhile"
+
+
+def _first_left(act: Mapping[str, Any], inside: Mapping[str, str] | None) -> str | None:
+    """The id of the first message that is left of a batch; None where no batch was cut, or nothing is left of it."""
+    left = int(inside["remaining"], 16) if inside else 0  # bit 0 is the first of the batch
+    if inside is None or not left:
+        return None
+    return f"{inside['position']}:{partition_index(act['topic'])}:{(left & -left).bit_length() - 1}"
 
 
 def _place(given: Mapping[str, Any]) -> str:
@@ -123,7 +137,7 @@ def _place(given: Mapping[str, Any]) -> str:
         case "latest":
             return "the end"
         case "time":
-            return iso(given["time_ms"])
+            return exact_moment(given["time_ms"])
         case "back_time":
             return f"{_length(given['back_ms'])} ago"
         case "id":
@@ -145,7 +159,7 @@ def _move(given: Mapping[str, Any]) -> str:
 
 def _expire(given: Mapping[str, Any]) -> str:
     if given["to"] == "time":
-        return f"expire what was stored before {iso(given['time_ms'])}"
+        return f"expire what was stored before {exact_moment(given['time_ms'])}"
     if given["to"] == "older":
         return f"expire what is older than {_length(given['older_ms'])}"
     return f"expire up to {given['id']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
@@ -18,6 +19,16 @@ __all__ = ["as_cli_error", "run_with_client"]
 
 R = TypeVar("R")
 _OPERATION_S: Final = 15
+_AWAY: Final = frozenset(
+    (
+        errno.ECONNREFUSED,
+        errno.EHOSTUNREACH,
+        errno.ENETUNREACH,
+        errno.EHOSTDOWN,
+        errno.ENETDOWN,
+        errno.ETIMEDOUT,
+    )
+)
 _WEBSOCKETS: Final = {"http": "ws", "https": "wss"}  # VELA_URL may be the one that runhandlers has
 
 
@@ -50,8 +61,10 @@ def as_cli_error(error: VelaError, asked: Settings) -> CliError:
     from vela import errors
 
     code = type(error).__name__
-    if isinstance(error, errors.ConnectError | errors.NotConnected | errors.ReadError):
-        return CliError(f"{error}; start the broker, or set VELA_URL or --url", Exit.FAILED, code=code)
+    if isinstance(error, errors.ConnectError):
+        start = "start the broker, or " if _is_away(error.__cause__) else ""
+        text = f"{error}; {start}set VELA_URL or --url to the broker's address"
+        return CliError(text, Exit.FAILED, code=code)
     if isinstance(error, errors.InvalidUrl):
         text = f"the broker's address is {_shown(asked.url)!r}: set VELA_URL or --url to ws://host:8080 or pulsar://host:6650"
         return CliError(text, Exit.USAGE, code=code)
@@ -62,6 +75,14 @@ def as_cli_error(error: VelaError, asked: Settings) -> CliError:
     if isinstance(error, errors.InvalidConfiguration | errors.InvalidTopicName):
         return CliError(str(error), Exit.USAGE, code=code)
     return CliError(str(error), Exit.FAILED, code=code)
+
+
+def _is_away(cause: BaseException | None) -> bool:
+    """Whether no connection was made at all, because nobody listens there or nothing is reachable."""
+    if not isinstance(cause, OSError):
+        return False
+    # asyncio joins what a name's several addresses said into a text without a number.
+    return cause.errno in _AWAY or (cause.errno is None and "Connect call failed" in str(cause))
 
 
 def _service_url(url: str) -> str:

@@ -22,6 +22,7 @@ _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 30.0  # an analysis of a backlog takes its time
 _PAGE: Final = 500
 _POLL_S = 0.3
+_NOT_THERE: Final = frozenset(("NothingToActOn", "SubscriptionNotFound", "TopicNotFound"))
 _EXITS: Final = {
     400: Exit.USAGE,
     401: Exit.NOT_ALLOWED,
@@ -122,7 +123,7 @@ class ConsoleApi:
         if act["error"]:
             raise CliError(
                 f"act {act['id']} {act['state']}: {act['error']}",
-                Exit.FAILED if act["state"] == "failed" else Exit.REFUSED,
+                _exit_of(act),
                 code=act["error_code"],
                 act=act["id"],
             )
@@ -184,11 +185,34 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
     """For the command that runs; asks for the password on a terminal when only the user is known."""
     asked = settings()
     if asked.user and not asked.password and sys.stdin is not None and sys.stdin.isatty():
-        import getpass
-
-        typed = getpass.getpass(f"password of {asked.user} at {asked.console_url}: ")
+        typed = _typed_password(asked)
         asked = Settings(url=asked.url, console_url=asked.console_url, user=asked.user, password=typed)
     return ConsoleApi(asked, timeout_s=timeout_s)
+
+
+def _typed_password(asked: Settings) -> str:
+    """Of a terminal. Raises CliError when there is none: Ctrl-D."""
+    import getpass
+
+    try:
+        return getpass.getpass(f"password of {asked.user} at {asked.console_url}: ")
+    except (EOFError, KeyboardInterrupt) as error:
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")  # what comes next is not beside the question
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise CliError(
+            f"no password was given for user {asked.user!r}: type it, or set VELA_PASSWORD",
+            Exit.NOT_ALLOWED,
+            code="NoPassword",
+        ) from error
+
+
+def _exit_of(act: JsonObject) -> Exit:
+    """Of an act with an error, as the API's answer would have been had the broker been quicker."""
+    if act["state"] in ("failed", "expired"):
+        return Exit.FAILED
+    return Exit.NOTHING if act["error_code"] in _NOT_THERE else Exit.REFUSED
 
 
 def _object(response: httpx.Response) -> JsonObject | None:

@@ -29,11 +29,19 @@ class Exit(IntEnum):
 class CliError(click.ClickException):
     """Ends the command. With `--json` it is a JSON object on standard error."""
 
-    def __init__(self, text: str, exit_code: Exit = Exit.FAILED, *, code: str = "", **more: Any) -> None:
+    def __init__(
+        self,
+        text: str,
+        exit_code: Exit = Exit.FAILED,
+        *,
+        code: str = "",
+        as_json: bool | None = None,  # None: as the command that runs was asked
+        **more: Any,
+    ) -> None:
         super().__init__(text)
         self.exit_code = exit_code  # type: ignore[misc]  # click declares it of the class; each error has its own
         self._body = {"error": text, "code": code or exit_code.name.title().replace("_", ""), **more}
-        self._as_json = as_json_is_asked()
+        self._as_json = as_json_is_asked() if as_json is None else as_json
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Called by click before it exits."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import click
 
-from vela.cli.errors import Exit
+from vela.cli.errors import CliError, Exit
 
 __all__ = ["Lazy", "LazyGroup", "OrderedGroup"]
+
+_HAS_JSON = "vela.has_json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,11 @@ class OrderedGroup(click.Group):
 
 
 class LazyGroup(click.Group):
-    """The root. It also ends cleanly when nobody reads its output any more, and when it is interrupted."""
+    """The root. It also ends cleanly when nobody reads its output any more, and when it is interrupted.
+
+    A command line that makes no sense is told as JSON when `--json` is anywhere on it: that it is an option of the
+    command may be just what was not understood.
+    """
 
     def __init__(self, *args: Any, lazy: Iterable[Lazy], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -63,9 +70,19 @@ class LazyGroup(click.Group):
                     ]
                 )
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        has_json = _has_json(args)
+        with _as_json(has_json):
+            context = super().make_context(info_name, args, parent, **extra)
+        context.meta[_HAS_JSON] = has_json
+        return context
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            result = super().invoke(ctx)
+            with _as_json(ctx.meta[_HAS_JSON]):
+                result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
             # Python flushes once more at its end, and would complain.
@@ -73,4 +90,29 @@ class LazyGroup(click.Group):
             sys.exit(Exit.BROKEN_PIPE)
         except KeyboardInterrupt:
             sys.exit(Exit.INTERRUPTED)
+        except UnicodeEncodeError as error:
+            if error.encoding != "utf-8":  # of the output, which is said as it is
+                raise
+            near = error.object[max(0, error.start - 20) : error.end + 20]
+            raise CliError(
+                f"{near!r} is not UTF-8: only messages and names of files may hold other bytes",
+                Exit.USAGE,
+                code="NotUtf8",
+                as_json=ctx.meta[_HAS_JSON],
+            ) from error
         return result
+
+
+def _has_json(args: Sequence[str]) -> bool:
+    words = list(args)
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
+
+
+@contextmanager
+def _as_json(is_asked: bool) -> Iterator[None]:
+    try:
+        yield
+    except click.UsageError as error:
+        if is_asked:
+            raise CliError(error.format_message(), Exit.USAGE, as_json=True) from error
+        raise

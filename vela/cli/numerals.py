@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 
-__all__ = ["UNKNOWN", "ago", "count", "messages", "moment", "plural", "rate", "size"]
+__all__ = ["UNKNOWN", "ago", "count", "messages", "plural", "rate", "size"]
 
 UNKNOWN = "–"
 
@@ -56,10 +55,3 @@ def length(seconds: float) -> str:
         if seconds >= unit:
             return f"{seconds / unit:,.0f} {word}"
     return f"{seconds:.0f} s"
-
-
-def moment(time_ms: int | None) -> str:
-    """In this computer's zone, to the second."""
-    if not time_ms:
-        return UNKNOWN
-    return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(" ", "seconds")

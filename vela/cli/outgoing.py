@@ -20,6 +20,7 @@ __all__ = ["Outgoing", "Source", "messages_of"]
 _TAKEN: Final = frozenset(
     ("payload", "payload_base64", "key", "ordering_key", "properties", "event_ms", "deliver_at_ms")
 )
+_MOST_MS: Final = 2**63 - 1  # of an event or a delivery, on the wire
 _PASSED_OVER: Final = frozenset(
     ("id", "topic", "publish_ms", "producer", "sequence_id", "redelivery_count", "size_bytes")
 )
@@ -61,10 +62,10 @@ class Source:
 
 async def messages_of(source: Source) -> AsyncIterator[Outgoing]:
     """One by one, in order. Raises CliError for a file that cannot be read and a line that is no message."""
-    for text in source.arguments:
+    for number, text in enumerate(source.arguments, 1):
         data = text.encode(errors="surrogateescape")
         yield (
-            _from_json(data, "the argument")
+            _from_json(data, f"argument {number}")
             if source.how == "json"
             else Outgoing(payload=data, read_bytes=len(data))
         )
@@ -101,7 +102,7 @@ async def _of_file(name: str, how: str) -> AsyncIterator[Outgoing]:
 def _from_json(line: bytes, where: str) -> Outgoing:
     """An object with `payload` (text, or any JSON, which is sent as JSON) or `payload_base64`. Raises CliError."""
     try:
-        given = json.loads(line)
+        given = json.loads(line, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise CliError(f"{where} is not JSON: {error}", Exit.USAGE, code="NotJson") from error
     if not isinstance(given, dict):
@@ -109,41 +110,74 @@ def _from_json(line: bytes, where: str) -> Outgoing:
     unknown = given.keys() - _TAKEN - _PASSED_OVER
     if unknown:
         raise CliError(f"{where} has {min(unknown)!r}; it takes {_names()}", Exit.USAGE, code="UnknownMember")
-    properties = given.get("properties") or {}
-    if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
-        raise CliError(f"{where} has properties that are no object of texts", Exit.USAGE, code="BadMember")
     return Outgoing(
         payload=_payload(given, where),
         read_bytes=len(line) + 1,
-        key=_member(given, "key", str, where),
-        ordering_key=_member(given, "ordering_key", str, where),
-        properties=properties,
-        event_ms=_member(given, "event_ms", int, where),
-        deliver_at_ms=_member(given, "deliver_at_ms", int, where),
+        key=_text(given, "key", where),
+        ordering_key=_text(given, "ordering_key", where),
+        properties=_properties(given, where),
+        event_ms=_time_ms(given, "event_ms", where),
+        deliver_at_ms=_time_ms(given, "deliver_at_ms", where),
     )
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is no number in JSON")
 
 
 def _payload(given: dict[str, Any], where: str) -> bytes:
     payload, encoded = given.get("payload"), given.get("payload_base64")
     if (payload is None) is (encoded is None):
         raise CliError(f"{where} needs payload or payload_base64, and not both", Exit.USAGE, code="BadMember")
-    if payload is not None:
-        text = payload if isinstance(payload, str) else json.dumps(payload, ensure_ascii=False)
-        return text.encode(errors="surrogatepass")
     try:
-        return base64.b64decode(str(encoded), validate=True)
+        if payload is not None:
+            text = (
+                payload
+                if isinstance(payload, str)
+                else json.dumps(payload, ensure_ascii=False, allow_nan=False)
+            )
+            return text.encode(errors="surrogatepass")
+    except (ValueError, RecursionError) as error:
+        raise _bad(where, "payload", "what JSON cannot hold") from error
+    try:
+        return base64.b64decode(encoded if isinstance(encoded, str) else "?", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise CliError(
-            f"{where} has a payload_base64 that is not base64", Exit.USAGE, code="BadMember"
-        ) from error
+        raise _bad(where, "payload_base64", "no text in base64") from error
 
 
-def _member(given: dict[str, Any], name: str, kind: type, where: str) -> Any:
+def _properties(given: dict[str, Any], where: str) -> dict[str, str]:
+    properties = given.get("properties")
+    if properties is None:
+        return {}
+    if not isinstance(properties, dict):
+        raise _bad(where, "properties", "no object of texts")
+    for name, value in properties.items():
+        if not (_is_text(name) and _is_text(value)):
+            raise _bad(where, "properties", f"no object of texts in UTF-8: look at {name!r}")
+    return properties
+
+
+def _text(given: dict[str, Any], name: str, where: str) -> str | None:
     value = given.get(name)
-    if value is None or (isinstance(value, kind) and not isinstance(value, bool)):
+    if value is None or _is_text(value):
         return value
-    word = "text" if kind is str else "a whole number"
-    raise CliError(f"{where} has a {name} that is not {word}", Exit.USAGE, code="BadMember")
+    raise _bad(where, name, "no text in UTF-8")
+
+
+def _time_ms(given: dict[str, Any], name: str, where: str) -> int | None:
+    value = given.get(name)
+    if value is None or (type(value) is int and 0 <= value <= _MOST_MS):
+        return value
+    raise _bad(where, name, f"no whole number of milliseconds since 1970, from 0 to {_MOST_MS}")
+
+
+def _is_text(value: object) -> bool:
+    """JSON can name halves of characters, which no UTF-8 has."""
+    return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
+
+
+def _bad(where: str, name: str, what: str) -> CliError:
+    return CliError(f"{where} has under {name} {what}", Exit.USAGE, code="BadMember")
 
 
 def _names() -> str:

@@ -30,7 +30,7 @@ def place_options(
         @wraps(command)
         def placed(**given: Any) -> None:
             chosen = {way: given.pop(way) for way in ways}
-            said = [way for way, value in chosen.items() if value not in (None, False)]
+            said = [way for way, value in chosen.items() if value is not None and value is not False]
             if not said and default:
                 command(place={"to": default}, **given)
                 return

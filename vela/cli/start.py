@@ -74,12 +74,9 @@ class _SeekTo(click.ParamType[Start]):
             return Start(id=found)
         try:
             return Start(time_ms=moment_ms(value))
-        except ValueError:
-            self.fail(
-                f"{value!r} is no place: write earliest, latest, a time as 2026-11-20T09:00, or an id as 12:4071",
-                param,
-                ctx,
-            )
+        except ValueError as error:
+            text = f"{value!r} is no place: write earliest, latest, a time as 2026-11-20T09:00, or an id as 12:4071"
+            self.fail(str(error) if value.replace(".", "").isdecimal() else text, param, ctx)
 
 
 MESSAGE_ID = _MessageIdText()

@@ -99,6 +99,7 @@ def test_what_was_not_acknowledged_comes_again_and_a_seek_goes_anywhere(vela: Ru
     assert [(each["payload"], each["id"]) for each in again] == list(zip("abc", ids, strict=True))
     sought = vela("consume", topic, "s", "--seek", ids[1], "--count", "2", "--format", "raw")
     assert sought.stdout == "bc"
+    assert vela("skip", topic, "s", "--id", f"{ids[0]}:7", "--yes").returncode == 3
     nothing = vela("consume", topic, "s", "--timeout", "100ms")
     assert (nothing.returncode, nothing.stdout, nothing.stderr) == (3, "", "vela: 0 messages came\n")
 
@@ -114,6 +115,18 @@ def test_a_topic_is_read_from_any_place_without_a_trace(vela: Run, topic: str) -
     end = vela("read", topic, "--from", "latest", "--follow", "--timeout", "100ms")
     assert (end.returncode, end.stdout) == (3, "")
     assert documents(vela("subscriptions", "list", topic, "--json")) == []
+    assert vela("read", f"{topic}-typo").returncode == 3
+    assert vela("topics", "show", f"{topic}-typo").returncode == 3
+
+
+def test_what_was_on_its_way_before_an_error_is_stored_and_said(vela: Run, topic: str) -> None:
+    lines = '{"payload": "a"}\n{"payload": "b", "event_ms": -1}\n'
+    wrong = vela("produce", topic, "--as", "json", typed=lines)
+    assert (wrong.returncode, "line 2, has under event_ms" in wrong.stderr) == (2, True), wrong.stderr
+    large = vela("produce", topic, typed=f"b\n{'x' * 6_000_000}\n")
+    assert (large.returncode, "add --chunking --no-batching" in large.stderr) == (1, True), large.stderr
+    assert ["1 message stored" in done.stderr for done in (wrong, large)] == [True, True]
+    assert vela("read", topic).stdout == "a\nb\n"
 
 
 def test_a_benchmark_has_a_topic_of_its_own_and_takes_it_away(vela: Run) -> None:
@@ -187,7 +200,7 @@ def test_topics_are_made_and_deleted(vela: Run, topic: str) -> None:
     assert vela("topics", "create", name, "--partitions", "2", "--yes").returncode == 0
     vela("produce", f"{name}-partition-1", "x")
     made = vela("subscriptions", "create", f"{name}-partition-1", "s", "--earliest", "--yes")
-    assert (made.returncode, "1 messages wait for it" in made.stdout) == (0, True), made.stderr
+    assert (made.returncode, "1 message waits for it" in made.stdout) == (0, True), made.stderr
     assert vela("clear", name, "s", "--yes", "--all-partitions").returncode == 0
     assert vela("subscriptions", "create", name, "new", "--yes", "--all-partitions").returncode == 0
     cursors = documents(vela("subscriptions", "list", name, "--json"))
@@ -199,8 +212,9 @@ def test_topics_are_made_and_deleted(vela: Run, topic: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "changed", "exit_code", "says"),
     [
-        (["produce", "x", "y"], {"VELA_URL": "ws://127.0.0.1:⟨free⟩"}, 1, "set VELA_URL or --url"),
+        (["produce", "x", "y"], {"VELA_URL": "ws://127.0.0.1:⟨free⟩"}, 1, "start the broker, or set VELA_URL or --url"),
         (["consume", "x", "s"], {"VELA_URL": "⟨console⟩"}, 1, "set VELA_URL or --url"),
+        (["consume", "x", "s\udcff"], {}, 2, "is not UTF-8"),
         (["produce", "x", "y"], {"VELA_URL": "localhost"}, 2, "ws://host:8080 or pulsar://host:6650"),
         (["topics", "list"], {"VELA_CONSOLE_URL": "http://127.0.0.1:⟨free⟩"}, 1, "no console answers at"),
         (["topics", "list"], {"VELA_CONSOLE_URL": "⟨broker⟩"}, 1, "is not Vela's console"),

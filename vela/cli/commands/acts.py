@@ -16,6 +16,7 @@ from vela.cli.lazy import OrderedGroup
 from vela.cli.names import full_name, is_namespace, short_name
 from vela.cli.options import json_option
 from vela.cli.output import emit, facts, print_rich, table
+from vela.cli.times import moment_of
 
 __all__ = ["acts"]
 
@@ -49,7 +50,7 @@ def list_acts(search: str, kind: str, state: str | None, limit: int) -> None:
                 [
                     (
                         str(row["id"]),
-                        row["created_at"][:19],
+                        moment_of(row["created_at"]),
                         row["state"],
                         _words(row),
                         _where(row),
@@ -103,7 +104,7 @@ def show(act_id: int) -> None:
             [
                 ("state", act["state"]),
                 ("by", f"{act['who']}, {act['origin']}"),
-                ("when", act["created_at"]),
+                ("when", moment_of(act["created_at"])),
                 *((("reason", act["reason"]),) if act["reason"] else ()),
                 *((("refused because", act["error"]),) if act["error"] else ()),
                 *((("progress", json.dumps(act["progress"])),) if act["progress"] else ()),

@@ -73,8 +73,8 @@ _QUEUE: Final = 1000
 def consume(topic: str, subscription: str, kind: str, start: str, seek: Start | None, **given: Any) -> None:
     """Consume a subscription's messages and print them.
 
-    The subscription is made when it is not there. A message is acknowledged once it is written. Ends with exit code 3
-    when --timeout passes before --count messages, or before any, came.
+    The subscription, and the topic, is made when it is not there. A message is acknowledged once it is written. Ends
+    with exit code 3 when --timeout passes before --count messages, or before any, came.
     """
     printing = Printing(form="json" if as_json_is_asked() else given["form"], most=given["count"])
 

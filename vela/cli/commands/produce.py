@@ -94,7 +94,8 @@ def produce(topic: str, messages: tuple[str, ...], files: tuple[str, ...], how: 
 
     Without MESSAGE and --file it reads standard input. It ends when everything is stored; after an error nothing more
     is sent, and how much was stored is said. Of a JSON object `payload` or `payload_base64` is sent, with `key`,
-    `ordering_key`, `properties`, `event_ms` and `deliver_at_ms`; so `vela consume --json` can be piped into it.
+    `ordering_key`, `properties`, `event_ms` and `deliver_at_ms`; so `vela consume --json` can be piped into it. A line
+    that is no message ends it with exit code 2, and is named with its number and the member that is wrong.
     """
     if given["chunking"] and not given["no_batching"]:
         raise click.UsageError("--chunking needs --no-batching.")
@@ -111,8 +112,15 @@ def produce(topic: str, messages: tuple[str, ...], files: tuple[str, ...], how: 
     work = _Work(source=source, defaults=_Defaults.of(given), rate=given["rate"], prints_ids=given["ids"])
 
     async def publish(client: Client) -> None:
-        async with await _producer(client, topic, given) as producer:
-            await work.run(producer, shows_progress=not is_typed and sys.stderr.isatty())
+        from vela.errors import MessageTooBig
+
+        try:
+            async with await _producer(client, topic, given) as producer:
+                await work.run(producer, shows_progress=not is_typed and sys.stderr.isatty())
+        except MessageTooBig as error:
+            options = "--chunking" if given["no_batching"] else "--chunking --no-batching"
+            text = str(error).replace("create the producer with chunking_enabled=True", f"add {options}")
+            raise CliError(text, code="MessageTooBig") from error
 
     try:
         run_with_client(topic, publish)
@@ -199,7 +207,12 @@ class _Work:
     _waiting: deque[tuple[asyncio.Future[MessageId], int]] = field(default_factory=deque)
 
     async def run(self, producer: Producer, *, shows_progress: bool) -> None:
-        """To the end of the source. Raises VelaError of the first message that was not stored."""
+        """To the end of the source. Raises CliError of what cannot be sent, VelaError of what was not stored.
+
+        Then nothing more is sent, and what became of the messages before is counted.
+        """
+        from vela.errors import VelaError
+
         self._began = time.monotonic()
         sent = 0
         with progress_bar(self.source.size_bytes) if shows_progress else no_progress() as advance:
@@ -214,8 +227,8 @@ class _Work:
                         await self._settle_oldest()
                 while self._waiting:
                     await self._settle_oldest()
-            except asyncio.CancelledError:
-                await self._settle_what_was_sent(producer)
+            except (asyncio.CancelledError, CliError, VelaError):
+                await self._settle_what_was_sent()
                 raise
 
     async def _until_due(self, sent: int) -> None:
@@ -237,15 +250,22 @@ class _Work:
         if self.prints_ids:
             click.echo(last_id)
 
-    async def _settle_what_was_sent(self, producer: Producer) -> None:
-        """Interrupted: what is under way is stored or not; say the truth about it."""
+    async def _settle_what_was_sent(self) -> None:
+        """Stopped before the end: what is under way is stored or not; say the truth about it."""
+        from vela.errors import VelaError
+
+        without = 0
         try:
             async with asyncio.timeout(_FLUSH_S):
-                await producer.flush()
                 while self._waiting:
-                    await self._settle_oldest()
-        except Exception as error:
-            say(f"not everything that was sent is known to be stored: {error!r}")
+                    try:
+                        await self._settle_oldest()
+                    except VelaError:
+                        without += 1
+        except TimeoutError:
+            without += 1 + len(self._waiting)
+        if without:
+            say(f"{messages_word(without)} more went out and got no receipt")
 
     def say_how_much(self) -> None:
         """The receipt; also of what was stored before something went wrong."""

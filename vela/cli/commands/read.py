@@ -51,8 +51,8 @@ __all__ = ["read"]
 def read(topic: str, place: Start, count: int | None, follow: bool, timeout: int | None, form: str) -> None:
     """Print a topic's messages without a subscription.
 
-    No cursor is moved and nothing is acknowledged. Ends at the end of the topic, with exit code 3 when less than
-    --count messages, or none, were there.
+    No cursor is moved, nothing is acknowledged, and no persistent topic is made. Ends at the end of the topic, with
+    exit code 3 when there is no such topic, and when less than --count messages, or none, were there.
     """
     if timeout is not None and not follow:
         raise click.UsageError("--timeout needs --follow.")
@@ -73,6 +73,10 @@ def read(topic: str, place: Start, count: int | None, follow: bool, timeout: int
 async def _reader(client: Client, topic: str, place: Start) -> Reader:
     from vela.message import MessageId
 
+    if topic.startswith(
+        "persistent:"
+    ):  # another one is there while somebody is connected: it is made by that
+        await client.partitions(topic, create=False)
     target = place.target()
     if isinstance(target, MessageId):
         return await client.create_reader(

@@ -11,12 +11,13 @@ from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
 from vela.cli.names import SUBSCRIPTION, TOPIC, subscription_path, topic_path
-from vela.cli.numerals import UNKNOWN, ago, count, length, moment, rate, size
+from vela.cli.numerals import UNKNOWN, ago, count, length, rate, size
 from vela.cli.options import json_option
 from vela.cli.output import emit, facts, print_rich, table, toned
 from vela.cli.partition_acts import on_every_partition
 from vela.cli.place import place_options
 from vela.cli.subscription_act import Act, subscription_act
+from vela.cli.times import moment
 
 __all__ = ["TYPES", "subscriptions"]
 

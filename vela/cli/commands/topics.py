@@ -14,6 +14,7 @@ from vela.cli.names import TOPIC, short_name, topic_path
 from vela.cli.numerals import UNKNOWN, ago, count, plural, rate, size
 from vela.cli.options import json_option
 from vela.cli.output import emit, facts, print_rich, table
+from vela.cli.times import moment_of
 
 __all__ = ["ORDERS", "topics"]
 
@@ -104,8 +105,8 @@ def show(topic: str) -> None:
             [
                 ("topic", found["name"]),
                 ("partitions", count(found["partitions"]) if found["partitions"] else "not partitioned"),
-                ("created", found["created_at"]),
-                ("terminated", found["terminated_at"] or "no"),
+                ("created", moment_of(found["created_at"])),
+                ("terminated", moment_of(found["terminated_at"]) if found["terminated_at"] else "no"),
                 ("subscriptions", count(found["subscriptions"])),
                 ("backlog", _backlog(found)),
                 ("in", f"{rate(found['message_rate_in'])}, {size(found['byte_rate_in'])}/s"),
@@ -173,7 +174,15 @@ def bookmark_table(rows: list[dict[str, Any]]) -> Any:
     """Bookmarks of a topic."""
     return table(
         ("bookmark", "id", "kept until", "made by"),
-        [(row["name"], row["id"], row["until"] or "it is deleted", row["who"]) for row in rows],
+        [
+            (
+                row["name"],
+                row["id"],
+                moment_of(row["until"]) if row["until"] else "it is deleted",
+                row["who"],
+            )
+            for row in rows
+        ],
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,16 @@ def console(monkeypatch: pytest.MonkeyPatch) -> FakeConsole:
     monkeypatch.setenv("VELA_PASSWORD", "secret-7")
     monkeypatch.setattr("vela.cli.console._POLL_S", 0.0)
     return fake
+
+
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This computer's zone is three and a half hours ahead of UTC."""
+    monkeypatch.setenv("TZ", "XYZ-3:30")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture

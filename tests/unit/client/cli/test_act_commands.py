@@ -23,6 +23,7 @@ LINES: list[tuple[str, str, dict[str, Any]]] = [
     ("reset orders billing --earliest", "reset", {"to": "earliest"}),
     ("reset orders billing --latest", "reset", {"to": "latest"}),
     (f"reset orders billing --time {NOON}", "reset", {"to": "time", "time_ms": NOON_MS}),
+    ("reset orders billing --time 0", "reset", {"to": "time", "time_ms": 0}),
     ("reset orders billing --back 15m", "reset", {"to": "back_time", "back_ms": 900_000}),
     ("reset orders billing --id 5:3:1", "reset", {"to": "id", "id": "5:3:-1:1"}),
     ("reset orders billing --after-id 5:3", "reset", {"to": "id", "id": "5:3", "inclusive": False}),

@@ -40,8 +40,70 @@ def test_the_plan_is_shown_in_words_and_as_a_table_before_the_question(
     assert console.paths("POST") == APPLIED
 
 
-def test_how_to_take_it_back_is_said(vela: Vela, console: FakeConsole) -> None:
-    assert "`vela acts undo 7` takes it back, until 2026-01-01" in vela(f"{RESET} --yes").stdout
+@pytest.mark.usefixtures("zone")
+@pytest.mark.parametrize("kind", ["reset", "undo"])
+def test_how_to_take_it_back_is_said_of_an_undo_too(kind: str, vela: Vela, console: FakeConsole) -> None:
+    console.answers["POST acts/7/apply"] = an_act(kind=kind, undo_of=5, state="applied", result=a_result())
+    says = "`vela acts undo 7` takes it back, until 2026-01-01 04:30:00+03:30"
+    assert says in vela(f"{RESET} --yes").stdout
+
+
+@pytest.mark.parametrize(
+    ("topic", "left", "first"),
+    [("orders", "38", "1:0:-1:3"), ("orders-partition-2", "1", "1:0:2:0"), ("orders", "0", "")],
+)
+def test_a_place_inside_a_batch_is_said_before_and_after(
+    topic: str, left: str, first: str, vela: Vela, console: FakeConsole
+) -> None:
+    inside = {"position": "1:0", "remaining": left}
+    target = {
+        "mark_delete": "1:-1",
+        "next": "1:0",
+        "next_append_ms": 1,
+        "backlog_messages": 1,
+        "inside": inside,
+    }
+    console.plan = a_plan(target=target)
+    console.answers["POST acts/7/apply"] = an_act(
+        topic=f"persistent://public/default/{topic}", state="applied", result=a_result(inside=inside)
+    )
+    shown = vela(f"shift {topic} billing --forward 3 --yes").stdout
+    assert (f"{first or '1:0'}, stored" in shown) is True
+    assert ("inside a batch, of which" in shown, f"which {first} comes next" in shown) == (
+        bool(first),
+        bool(first),
+    )
+
+
+def test_a_skipped_member_of_a_batch_says_nothing_of_what_comes_next(
+    vela: Vela, console: FakeConsole
+) -> None:
+    done = an_act(
+        kind="skip_one", parameters={"id": "1:0:-1:5"}, state="applied",
+        result=a_result(inside={"position": "1:0", "remaining": "3"}),
+    )  # fmt: skip
+    console.answers["POST acts/7/apply"] = done
+    assert "inside a batch" not in vela("skip orders billing --id 1:0:5 --yes").stdout
+
+
+def test_one_message_is_one(vela: Vela, console: FakeConsole) -> None:
+    result = a_result(backlog_messages=1, acked_meanwhile_messages=1)
+    console.answers["POST acts/7/apply"] = an_act(state="applied", result=result)
+    shown = vela(f"{RESET} --yes").stdout
+    assert "1 message waits now" in shown
+    assert "1 message of the plan was acknowledged meanwhile" in shown
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "exit_code"),
+    [("refused", "NothingToActOn", 3), ("refused", "MetadataError", 4), ("expired", "ActExpired", 1)],
+)
+def test_an_answer_that_came_late_has_the_exit_code_of_one_at_once(
+    state: str, code: str, exit_code: int, vela: Vela, console: FakeConsole
+) -> None:
+    console.answers["POST acts"] = httpx.Response(202, json=an_act(state="plan_requested", is_waiting=True))
+    console.answers["GET acts/7"] = an_act(state=state, error="no", error_code=code)
+    assert vela(f"{RESET} --yes").exit_code == exit_code
 
 
 @pytest.mark.parametrize("typed", ["n\n", "\n", "yeah\n", "billing\n"])

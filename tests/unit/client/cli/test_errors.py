@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import pty
+import socket
+import ssl
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 import httpx
 import pytest
 
 from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole, problem
+from vela.cli.client import as_cli_error
+from vela.cli.settings import Settings
+from vela.errors import ConnectError, HandshakeError, ReadError
 
 LIST = "topics list"
 HERE = "GET topics"
@@ -105,6 +115,89 @@ def test_with_json_an_error_is_json_too(vela: Vela, console: FakeConsole) -> Non
         "code": "TopicNotFound",
         "exit_code": 3,
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("topics list --limit -3 --json", "Invalid value for '--limit': -3 is not in the range"),
+        ("topics list --json --limit -3", "Invalid value for '--limit': -3 is not in the range"),
+        ("acts show x --json", "Invalid value for 'ACT'"),
+        ("acts show --json", "Missing argument 'ACT'"),
+        ("acts show --json 7 8", "unexpected extra argument (8)"),
+        ("topics list --json --frobnicate", "No such option '--frobnicate'"),
+        ("topics list --json --limit", "Option '--limit' requires an argument"),
+        ("topics frobnicate --json", "No such command 'frobnicate'"),
+        ("frobnicate --json", "No such command 'frobnicate'"),
+        ("--frobnicate topics list --json", "No such option '--frobnicate'"),
+        ("produce a/b m --json", "'a/b' is not a topic's name"),
+        ("produce t m --ids --json", "--ids and --json exclude each other"),
+        ("clear orders billing --json", "--json does not ask"),
+    ],
+)
+def test_with_json_what_makes_no_sense_is_json_too(
+    line: str, says: str, vela: Vela, console: FakeConsole
+) -> None:
+    done = vela(line)
+    (error,) = (json.loads(each) for each in done.stderr.splitlines())
+    assert (says in error.pop("error"), error) == (True, {"code": "Usage", "exit_code": 2}), done.stderr
+    assert (done.exit_code, done.stdout, console.asked) == (2, "", [])
+
+
+def test_a_message_that_looks_like_an_option_asks_for_no_json(vela: Vela, console: FakeConsole) -> None:
+    assert vela("produce a/b -- --json").stderr.startswith("Usage: vela produce")
+
+
+@pytest.mark.parametrize("line", ["topics show t\udcff", "clear t s\udcff --yes"])
+def test_bytes_that_are_no_text_are_a_usage_error(line: str, vela: Vela, console: FakeConsole) -> None:
+    done = vela(line)
+    assert (done.exit_code, "udcff" in done.stderr, "is not UTF-8" in done.stderr) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("key", "exit_code", "says"),
+    [(b"\x04", 5, "vela: no password was given for user 'ada'"), (b"\x03", 130, "")],
+)
+def test_a_password_that_nobody_types(key: bytes, exit_code: int, says: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "VELA_PASSWORD"}
+    pid, terminal = pty.fork()
+    if not pid:
+        line = [sys.executable, "-m", "vela.cli", "--user", "ada", "topics", "list"]
+        os.execve(sys.executable, line, environment)
+    shown = b""
+    with suppress(OSError):  # the program has ended
+        while True:
+            is_asked = b"password of ada at " in shown
+            shown += os.read(terminal, 4096)
+            if not is_asked and b"password of ada at " in shown:
+                os.write(terminal, key)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == exit_code
+    after = shown.decode().partition("\r\n")[2]
+    assert (after.startswith(says), after.count("\n")) == (True, 1 if says else 0), shown
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_away"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), True),
+        (OSError(errno.EHOSTUNREACH, "Connect call failed ('10.0.0.1', 1)"), True),
+        (OSError("Multiple exceptions: [Errno 111] Connect call failed a, [Errno 111] Connect call failed b"), True),
+        (socket.gaierror(-2, "Name or service not known"), False),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), False),
+        (ssl.SSLError(1, "wrong version number"), False),
+        (None, False),
+    ],
+)  # fmt: skip
+def test_only_a_broker_that_is_away_is_to_be_started(cause: OSError | None, is_away: bool) -> None:
+    asked = Settings(url="ws://127.0.0.1:1", console_url="", user="", password="")
+    error = (HandshakeError if isinstance(cause, ssl.SSLError) else ConnectError)("no connection")
+    error.__cause__ = cause
+    start = "start the broker, or " if is_away else ""
+    advice = f"{start}set VELA_URL or --url to the broker's address"
+    assert as_cli_error(error, asked).message == f"no connection; {advice}"
+    lost = as_cli_error(ReadError("the connection was lost"), asked)
+    assert (lost.message, lost.exit_code) == ("the connection was lost", 1)
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ws://127.0.0.1:8080", "http://", "ftp://x"])

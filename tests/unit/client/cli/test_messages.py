@@ -90,7 +90,9 @@ def test_places(text: str, start: Start) -> None:
         ("consume t s --type Exclusiv", "is not one of"),
         ("consume t", "Missing argument 'SUBSCRIPTION'"),
         ("read t --from soon", "is no place: write earliest, latest"),
+        ("read t --from 1767225600", "looks like seconds since 1970: write milliseconds, 1767225600000"),
         ("read t --timeout 1s", "--timeout needs --follow"),
+        ("produce t m --event-time 1000", "'1000' is too short a number for a time"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_connects_to_nobody(

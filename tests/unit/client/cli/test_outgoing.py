@@ -128,11 +128,23 @@ def test_a_json_line_says_everything(tmp_path: Path) -> None:
         ('{"payload": "a", "kee": "b"}', "line 2, has 'kee'"),
         ("{}", "needs payload or payload_base64"),
         ('{"payload": "a", "payload_base64": "YQ=="}', "and not both"),
-        ('{"payload_base64": "%"}', "is not base64"),
-        ('{"payload": "a", "key": 5}', "a key that is not text"),
-        ('{"payload": "a", "event_ms": "5"}', "a event_ms that is not a whole number"),
-        ('{"payload": "a", "event_ms": true}', "a event_ms that is not a whole number"),
-        ('{"payload": "a", "properties": {"a": 1}}', "properties that are no object of texts"),
+        ('{"payload": NaN}', "line 2, is not JSON: NaN is no number"),
+        ('{"payload": [1e999]}', "line 2, has under payload what JSON cannot hold"),
+        ('{"payload_base64": "%"}', "line 2, has under payload_base64 no text in base64"),
+        ('{"payload_base64": 1234}', "line 2, has under payload_base64 no text in base64"),
+        ('{"payload": "a", "key": 5}', "line 2, has under key no text"),
+        ('{"payload": "a", "ordering_key": ["b"]}', "line 2, has under ordering_key no text"),
+        (r'{"payload": "a", "key": "\ud800"}', "line 2, has under key no text in UTF-8"),
+        ('{"payload": "a", "event_ms": "5"}', "line 2, has under event_ms no whole number of milliseconds"),
+        ('{"payload": "a", "event_ms": true}', "line 2, has under event_ms no whole number of milliseconds"),
+        ('{"payload": "a", "event_ms": -1}', "line 2, has under event_ms no whole number of milliseconds"),
+        (f'{{"payload": "a", "deliver_at_ms": {2**63}}}', "line 2, has under deliver_at_ms no whole number"),
+        ('{"payload": "a", "properties": {"a": 1}}', "line 2, has under properties no object of texts"),
+        ('{"payload": "a", "properties": []}', "line 2, has under properties no object of texts"),
+        (
+            r'{"payload": "a", "properties": {"\udfff": "b"}}',
+            "line 2, has under properties no object of texts",
+        ),
     ],
 )
 def test_a_line_that_is_no_message_is_named(line: str, says: str, tmp_path: Path) -> None:
@@ -142,6 +154,11 @@ def test_a_line_that_is_no_message_is_named(line: str, says: str, tmp_path: Path
         of(files=(str(path),), how="json")
     assert says in caught.value.message
     assert caught.value.exit_code == 2
+
+
+def test_an_argument_that_is_no_message_is_named() -> None:
+    with pytest.raises(CliError, match="argument 2 has under event_ms no whole number"):
+        of('{"payload": "a", "event_ms": 0}', '{"payload": "a", "event_ms": 0.5}', how="json")
 
 
 @pytest.mark.parametrize(

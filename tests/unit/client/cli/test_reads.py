@@ -182,6 +182,29 @@ def test_the_log_of_acts_goes_through_pages(vela: Vela, console: FakeConsole) ->
     ]
 
 
+@pytest.mark.usefixtures("zone")
+def test_times_for_people_have_this_computers_zone_and_json_has_utc(vela: Vela, console: FakeConsole) -> None:
+    utc, here = "2026-01-01T00:00:00.500Z", "2026-01-01 03:30:00+03:30"
+    act = {"created_at": utc, "topic_name": "a/b", "subscription_name": "", "undo_of_id": None}
+    bookmark = {"name": "b", "id": "1:0", "until": utc, "who": "ada"}
+    topic = {
+        **a_topic(), "created_at": utc, "terminated_at": utc, "bookmarks": [bookmark], "policies": {},
+        "namespace_policies": {}, "partition_topics": [], "producing": [],
+    }  # fmt: skip
+    console.answers["GET acts"] = {"acts": [an_act(**act)], "next_before": None}
+    console.answers["GET acts/7"] = an_act(created_at=utc)
+    console.answers[f"GET {TOPIC}"] = topic
+    for line, times in (
+        ("acts list", 1),
+        ("acts show 7", 1),
+        ("topics show orders", 3),
+        ("bookmarks list orders", 1),
+    ):
+        shown = vela(line).stdout
+        assert (shown.count(here), "Z" in shown) == (times, False), shown
+        assert utc in vela(f"{line} --json").stdout
+
+
 def test_numbers_that_do_not_change_are_asked_with_their_etag(console: FakeConsole) -> None:
     import httpx
 
