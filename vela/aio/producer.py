@@ -23,9 +23,10 @@ __all__ = ["Producer"]
 class Producer(ABC):
     """Publishes on one topic. Made by `Client.create_producer`; used on the client's event loop.
 
-    Messages leave in the order of the calls and their futures complete in that order. A message is answered exactly
-    once: with its id, which means that it is stored, or with an error. After Timeout, and where a connection broke, it
-    may be stored all the same; with deduplication on the topic, sending it again with its sequence id stores it once.
+    A message is answered exactly once: with its id, which means that it is stored, or with an error. After Timeout, and
+    where a connection broke, it may be stored all the same; with deduplication on the topic, sending it again with its
+    sequence id stores it once. Messages of a partition leave, and are answered, in the order of the calls (with
+    key-based batches, those of a key); only what is refused before it is sent is answered at once.
     """
 
     def __init__(self, topic: str, schema: Schema[Any]) -> None:

@@ -83,8 +83,9 @@ class Producer(Facade[AioProducer]):
     ) -> None:
         """Publishes a message and has `callback(result, message_id)` called once it is stored, or has failed.
 
-        Callbacks run on a thread of the client's, one at a time and in the order of the sends, and may wait for the
-        client. When as many messages as `max_pending_messages` wait for their receipt the result is
+        Callbacks run on a thread of the client's, one at a time, and may wait for the client. They come in the order of
+        the sends (of a partition; with key-based batches, of a key), but for what is refused before it is sent: that is
+        told at once. When as many messages as `max_pending_messages` wait for their receipt the result is
         ProducerQueueIsFull, or with `block_if_queue_full` this call waits. After a failure the id is `MessageId()`.
 
         Raises AlreadyClosed for a closed client, InvalidConfiguration for a callback that is none, and TypeError or

@@ -1,39 +1,67 @@
-"""A producer's queue against a model: whatever links do, messages are stored in order and answered once, in order."""
+"""A producer's queue against a model: whatever links and clocks do, messages are stored and answered once, in order.
+
+Only what is refused before it is sent is answered out of turn: at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import model_settings
 from vela.aio.send_answers import SendFuture
 from vela.aio.send_queue import SendQueue
 from vela.core.outgoing import Outgoing
 from vela.core.producer_options import ProducerOptions
 from vela.core.send_frames import ProducerIdentity
-from vela.errors import CryptoError, MessageTooBig, NotAllowedError, ProducerQueueIsFull
+from vela.errors import (
+    CryptoError,
+    MessageTooBig,
+    NotAllowedError,
+    ProducerBlockedQuotaExceededException,
+    ProducerQueueIsFull,
+    Timeout,
+    VelaError,
+)
 from vela.message import MessageId
 from vela.options import BatchingType
 from vela.wire.entry import decode_messages, parse_header
 
 IDENTITY = ProducerIdentity(name="p", max_message_bytes=100_000)
 REFUSED = NotAllowedError("by the model")
+NO_ROOM = ProducerBlockedQuotaExceededException("by the model")
+AT_ONCE = (ProducerQueueIsFull, MessageTooBig)  # never sent, whatever waits before it
+PERHAPS_STORED = (Timeout, ProducerBlockedQuotaExceededException)
+SEND_TIMEOUT_MS = 1000
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("put"), st.sampled_from(["plain", "key", "delayed"])),
+        st.tuples(st.just("put"), st.sampled_from(["plain", "key", "delayed", "big"])),
         st.tuples(st.just("link"), st.booleans()),
         st.tuples(st.just("store"), st.integers(1, 4)),
         st.tuples(st.just("answer"), st.integers(1, 4)),
         st.tuples(st.just("refuse"), st.none()),
         st.tuples(st.just("cancel"), st.integers(0, 5)),
         st.tuples(st.just("seal"), st.none()),
+        st.tuples(st.just("wait_s"), st.sampled_from([0.3, 0.8, 2.0])),
+        st.tuples(st.just("fail"), st.none()),
     ),
     max_size=40,
 )
+
+
+class HastyLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock is put forward, so that nobody waits."""
+
+    ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
 
 
 class Model:
@@ -60,6 +88,8 @@ class Model:
             self.queue.put_plain(payload, future)
         elif kind == "key":
             self.queue.put(Outgoing(payload, key="k"), future)
+        elif kind == "big":
+            self.queue.put(Outgoing(payload + bytes(IDENTITY.max_message_bytes)), future)
         else:
             self.queue.put(Outgoing(payload, deliver_at_ms=1), future)
 
@@ -114,12 +144,19 @@ class Model:
                 self.refuse()
             case "cancel":
                 self.cancel(how)
+            case "wait_s":
+                loop = asyncio.get_running_loop()
+                assert isinstance(loop, HastyLoop)
+                loop.ahead_s += how
+            case "fail":
+                self.queue.fail(NO_ROOM)
             case _:
                 self.queue.seal()
 
 
+@model_settings(examples=300)
 @given(STEPS, st.booleans(), st.booleans())
-def test_in_order_and_once_whatever_links_do(
+def test_in_order_and_once_whatever_links_and_clocks_do(
     steps: list[tuple[str, Any]], batching: bool, blocks: bool
 ) -> None:
     async def run() -> None:
@@ -129,12 +166,13 @@ def test_in_order_and_once_whatever_links_do(
             batching_max_publish_delay_ms=60_000,
             max_pending_messages=5,
             block_if_queue_full=blocks,
-            send_timeout_millis=0,
+            send_timeout_millis=SEND_TIMEOUT_MS,
         )
         model = Model(options)
         for what, how in steps:
             model.step(what, how)
             await asyncio.sleep(0)
+            await asyncio.sleep(0)  # what a timer has completed is told
         flushing = asyncio.ensure_future(model.queue.flush())
         model.link(True)
         while model.queue.waiting:
@@ -145,20 +183,101 @@ def test_in_order_and_once_whatever_links_do(
         await asyncio.gather(flushing, return_exceptions=True)
         check(model, blocks)
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=HastyLoop) as runner:
+        runner.run(run())
 
 
 def check(model: Model, blocks: bool) -> None:
-    failed = {n for n, future in enumerate(model.futures) if not future.cancelled() and future.exception()}
-    kinds = {type(model.futures[n].exception()) for n in failed}
-    assert kinds <= ({NotAllowedError} if blocks else {NotAllowedError, ProducerQueueIsFull})
-    answered = [n for n in model.completed if n not in failed | model.cancelled]
-    assert answered == sorted(answered)
+    errors: dict[int, VelaError] = {}
+    for number, future in enumerate(model.futures):
+        if not future.cancelled() and (error := future.exception()):
+            assert isinstance(error, VelaError)
+            errors[number] = error
+    kinds = {type(error) for error in errors.values()}
+    assert kinds <= {NotAllowedError, MessageTooBig, *PERHAPS_STORED, *(() if blocks else AT_ONCE)}
     assert len(model.completed) == len(model.futures)
-    # Stored: all that were answered with an id, each once, in order. Cancelled ones may be stored or not.
+    refused = {number for number, error in errors.items() if isinstance(error, AT_ONCE)}
+    in_turn = [number for number in model.completed if number not in refused | model.cancelled]
+    assert in_turn == sorted(in_turn)
+    # Stored: all that were answered with an id, each once, in order. Cancelled ones may be stored or not, and those
+    # that were given up without an answer.
+    answered = {number for number in in_turn if number not in errors}
+    unknown = {number for number, error in errors.items() if isinstance(error, PERHAPS_STORED)}
     assert model.stored == sorted(set(model.stored))
-    assert set(answered) <= set(model.stored) <= set(answered) | model.cancelled
+    assert answered <= set(model.stored) <= answered | model.cancelled | unknown
     assert model.queue.waiting == 0
+
+
+def end_by_receipts(model: Model) -> None:
+    while model.queue.waiting:
+        model.queue.seal()
+        model.store(9)
+        model.answer(9)
+
+
+def end_by_refusals(model: Model) -> None:
+    while model.queue.waiting:
+        model.queue.seal()
+        model.refuse()
+
+
+ENDS: dict[str, Callable[[Model], None]] = {
+    "receipts": end_by_receipts,
+    "refusals": end_by_refusals,
+    "timeouts": lambda model: model.step("wait_s", 2.0),
+    "a failure": lambda model: model.queue.fail(NO_ROOM),
+}
+
+
+@pytest.mark.parametrize("batching", [False, True])
+@pytest.mark.parametrize("end", ENDS)
+def test_whatever_ends_them_messages_that_were_taken_complete_in_the_order_of_the_calls(
+    end: str, batching: bool
+) -> None:
+    """Sent, gathered in a batch, and waiting in line: all three at once."""
+
+    async def run() -> None:
+        options = ProducerOptions(
+            batching_enabled=batching,
+            batching_max_messages=2,
+            batching_max_publish_delay_ms=60_000,
+            max_pending_messages=5,
+            block_if_queue_full=True,
+            send_timeout_millis=SEND_TIMEOUT_MS,
+        )
+        model = Model(options)
+        model.link(True)
+        for kind in ("plain", "plain", "plain", "key", "plain", "plain", "big", "plain"):
+            model.put(kind)
+        while model.queue.waiting:
+            ENDS[end](model)
+            for _ in range(3):
+                await asyncio.sleep(0)
+        late = {6} if end != "a failure" else set()  # too large: told when it leaves the line
+        kinds = [type(future.exception()) for future in model.futures]
+        assert len({kind for number, kind in enumerate(kinds) if number not in late}) == 1
+        assert [number for number in model.completed if number not in late] == [
+            number for number in range(8) if number not in late
+        ]
+
+    with asyncio.Runner(loop_factory=HastyLoop) as runner:
+        runner.run(run())
+
+
+async def test_what_is_refused_before_it_is_sent_does_not_wait_for_what_was_sent() -> None:
+    model = Model(ProducerOptions(max_pending_messages=2))
+    model.link(True)
+    model.put("plain")
+    model.put("big")
+    model.put("plain")
+    model.put("plain")
+    await asyncio.sleep(0)
+    assert model.completed == [1, 3]
+    assert isinstance(model.futures[1].exception(), MessageTooBig)
+    assert isinstance(model.futures[3].exception(), ProducerQueueIsFull)
+    end_by_receipts(model)
+    await asyncio.sleep(0)
+    assert model.completed == [1, 3, 0, 2]
 
 
 async def test_a_batch_that_cannot_be_encrypted_lets_the_line_move_in_order() -> None:
