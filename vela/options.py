@@ -177,8 +177,10 @@ class ConsumerDeadLetterPolicy:
         clients) or max times (as with its Go client) before it is put aside. Raises ValueError for a
         `max_redeliver_count` below 1.
         """
-        if max_redeliver_count is None or max_redeliver_count < 1:
-            raise ValueError("max_redeliver_count must be at least 1")
+        if not isinstance(max_redeliver_count, int) or max_redeliver_count < 1:
+            raise ValueError(
+                f"max_redeliver_count must be a whole number, at least 1, not {max_redeliver_count!r}"
+            )
         self.max_redeliver_count = max_redeliver_count
         self.dead_letter_topic = dead_letter_topic or None
         self.initial_subscription_name = initial_subscription_name or None

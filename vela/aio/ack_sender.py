@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from vela.core.ack_grouping import AckGrouping, NoAckGrouping, PendingAcks
+from vela.core.argument_checks import require_numbers
 from vela.errors import (
     AlreadyClosed,
     CumulativeAcknowledgementNotAllowedError,
@@ -131,7 +132,7 @@ class AckSender:
                 " acknowledge one by one, or a list"
             )
         if properties:
-            self._flush_before_properties()
+            self._before_properties(properties)
         self._require_open()
         found = id_of(message)
         try:
@@ -179,11 +180,12 @@ class AckSender:
     def _acknowledge_alone(
         self, message: Message | MessageId | Sequence[Message | MessageId], properties: Mapping[str, int]
     ) -> Awaitable[None]:
-        self._flush_before_properties()
+        self._before_properties(properties)
         self._add_all(message)
         return self._send_alone(properties)
 
-    def _flush_before_properties(self) -> None:
+    def _before_properties(self, properties: Mapping[str, int]) -> None:
+        require_numbers("properties", properties)
         if self._owner.connection() is None:
             raise NotConnected("an ack with properties cannot wait for the connection: try again later")
         self.flush()

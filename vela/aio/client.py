@@ -28,7 +28,7 @@ from vela.aio.table_view import TableView
 from vela.aio.timers import LoopTimers, Timers
 from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
-from vela.core.argument_checks import require_kind
+from vela.core.argument_checks import require_kind, require_number, require_text, require_whole
 from vela.core.memory_limit import MemoryLimit
 from vela.core.negative_acks import NegativeAckTimer
 from vela.core.producer_options import MessageRouter, ProducerOptions
@@ -126,21 +126,22 @@ class Client:
         reason UncompressedSizeCorruption, without being unpacked. No Vela takes larger ones from producers.
         """
         del io_threads, log_conf_file_path
-        _positive(
-            operation_timeout_seconds=operation_timeout_seconds,
-            message_listener_threads=message_listener_threads,
-            concurrent_lookup_requests=concurrent_lookup_requests,
-            connection_timeout_ms=connection_timeout_ms,
-            connection_max_idle_seconds=connection_max_idle_seconds,
-            max_uncompressed_bytes=max_uncompressed_bytes,
-            keep_alive_interval_seconds=keep_alive_interval_seconds,
-            initial_backoff_ms=initial_backoff_ms,
-            max_backoff_ms=max_backoff_ms,
-        )
-        if memory_limit_bytes < 0:
-            raise InvalidConfiguration("memory_limit_bytes is 0 (no limit) or more")
-        if connections_per_broker < 0:
-            raise InvalidConfiguration("connections_per_broker is 0 (no sharing) or more")
+        for name, time in {
+            "operation_timeout_seconds": operation_timeout_seconds,
+            "connection_timeout_ms": connection_timeout_ms,
+            "connection_max_idle_seconds": connection_max_idle_seconds,
+            "keep_alive_interval_seconds": keep_alive_interval_seconds,
+            "initial_backoff_ms": initial_backoff_ms,
+            "max_backoff_ms": max_backoff_ms,
+        }.items():
+            require_number(name, time, least=None)
+        require_number("stats_interval_in_seconds", stats_interval_in_seconds)
+        require_whole("message_listener_threads", message_listener_threads, least=1)
+        require_whole("concurrent_lookup_requests", concurrent_lookup_requests, least=1)
+        require_whole("max_uncompressed_bytes", max_uncompressed_bytes, least=1)
+        require_whole("memory_limit_bytes", memory_limit_bytes)
+        require_whole("connections_per_broker", connections_per_broker)
+        require_text("listener_name", listener_name)
         self._service_url = parse_service_url(service_url, use_tls=use_tls)
         require_kind("authentication", authentication, Authentication)
         require_kind("logger", logger, logging.Logger, ConsoleLogger, FileLogger)
@@ -456,6 +457,8 @@ class Client:
         Otherwise as `subscribe`. Raises as it does, and TopicNotFound.
         """
         self.require_open()
+        require_text("reader_name", reader_name)
+        require_text("subscription_role_prefix", subscription_role_prefix)
         return await open_reader(
             self,
             full_name(topic),
@@ -499,6 +502,7 @@ class Client:
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
         """A topic's schema: the latest, or that of `version`. Raises TopicNotFound when it has none."""
         self.require_open()
+        require_kind("version", version, bytes)
         return await self._lookups.schema(full_name(topic), version=version)
 
     async def close(self) -> None:
@@ -587,9 +591,3 @@ class Client:
             self._loop = loop
         elif self._loop is not loop:
             raise InvalidConfiguration("a client of vela.aio works on the event loop it was first used on")
-
-
-def _positive(**values: float) -> None:
-    for name, value in values.items():
-        if not value > 0:
-            raise InvalidConfiguration(f"{name} must be greater than 0, not {value}")

@@ -11,7 +11,10 @@ from vela.core.argument_checks import (
     require_choice,
     require_kind,
     require_methods,
+    require_number,
     require_strings,
+    require_text,
+    require_whole,
 )
 from vela.core.negative_acks import NegativeAckTimer
 from vela.errors import InvalidConfiguration
@@ -52,6 +55,17 @@ _KINDS: Final = {
     "ack_timeout_redelivery_backoff": RedeliveryBackoff,
     "negative_ack_redelivery_backoff": RedeliveryBackoff,
     "negative_ack_timer": NegativeAckTimer,
+}
+
+_LEAST: Final = {
+    "max_total_receiver_queue_size_across_partitions": 0,
+    "negative_ack_redelivery_delay_ms": 0,
+    "max_pending_chunked_message": 0,
+    "priority_level": 0,
+    "expire_time_of_incomplete_chunked_message_ms": 0,
+    "ack_group_time_ms": 0,
+    "ack_group_size": 1,
+    "unacked_messages_tick_ms": 0,
 }
 
 MessageListener = Callable[[Any, Message], Awaitable[None] | None]
@@ -136,19 +150,8 @@ class ConsumerOptions:
         )
         require_strings("properties", self.properties)
         require_strings("subscription_properties", self.subscription_properties)
-        size = self.receiver_queue_size
-        if size is not None and (not isinstance(size, int) or size < 0):
-            raise InvalidConfiguration(
-                f"receiver_queue_size is a whole number, 0 or more, not {size!r}; None = 1000"
-            )
-        for name in (
-            "max_total_receiver_queue_size_across_partitions",
-            "max_pending_chunked_message",
-            "expire_time_of_incomplete_chunked_message_ms",
-            "priority_level",
-        ):
-            if getattr(self, name) < 0:
-                raise InvalidConfiguration(f"{name} is 0 or more, not {getattr(self, name)}")
+        require_text("consumer_name", self.consumer_name)
+        self._check_numbers()
         if self.start_message_id is not None and self.durable:
             raise InvalidConfiguration("a start message id goes with a subscription that is not durable")
         if self.is_read_compacted and self.is_shared:
@@ -159,6 +162,19 @@ class ConsumerOptions:
             raise InvalidConfiguration("key_shared_policy goes with ConsumerType.KeyShared")
         if self.queue_size == 0:
             self._check_zero_queue()
+
+    def _check_numbers(self) -> None:
+        size = self.receiver_queue_size
+        if size is not None and (not isinstance(size, int) or size < 0):
+            raise InvalidConfiguration(
+                f"receiver_queue_size is a whole number, 0 or more, not {size!r}; None = 1000"
+            )
+        for name, least in _LEAST.items():
+            require_whole(name, getattr(self, name), least=least)
+        if self.unacked_messages_timeout_ms is not None:
+            require_whole("unacked_messages_timeout_ms", self.unacked_messages_timeout_ms)
+        require_number("partitions_update_interval_seconds", self.partitions_update_interval_s)
+        require_number("pattern_auto_discovery_period", self.pattern_auto_discovery_period, least=None)
 
     def _check_zero_queue(self) -> None:
         if self.retry_enable:

@@ -17,6 +17,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol
 
+from vela.core.argument_checks import require_strings
 from vela.core.outgoing import Outgoing
 from vela.errors import AlreadyClosed, InvalidConfiguration, VelaError
 from vela.message import Message
@@ -182,9 +183,11 @@ class Letters:
             raise InvalidConfiguration("reconsume_later needs a consumer made with retry_enable=True")
         if self._is_closed:
             raise AlreadyClosed("the consumer is closed: its messages are delivered to others")
-        delay_ms = int(delay / timedelta(milliseconds=1)) if isinstance(delay, timedelta) else delay
-        if delay_ms < 0:
-            raise InvalidConfiguration(f"a message cannot be put off by {delay_ms} ms")
+        if not isinstance(message, Message):
+            raise InvalidConfiguration(f"reconsume_later takes a message that was received, not {message!r}")
+        delay_ms = _milliseconds(delay)
+        if properties is not None:
+            require_strings("properties", properties)
 
         async def write(each: Message) -> None:
             await self._retry_letter(each, delay_ms, properties or _NO_PROPERTIES)
@@ -326,6 +329,13 @@ class Letters:
             for task in late:
                 task.cancel()
         await self._box.close()
+
+
+def _milliseconds(delay: timedelta | int) -> int:
+    delay_ms = int(delay / timedelta(milliseconds=1)) if isinstance(delay, timedelta) else delay
+    if isinstance(delay_ms, bool) or not isinstance(delay_ms, int) or delay_ms < 0:
+        raise InvalidConfiguration(f"delay is a timedelta or whole milliseconds, 0 or more, not {delay!r}")
+    return delay_ms
 
 
 def _bit(message: Message) -> int:

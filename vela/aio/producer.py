@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
 from vela.aio.send_answers import SendFuture
+from vela.core.argument_checks import require_strings, require_text
 from vela.core.outgoing import NO_PROPERTIES, REPLICATE_NOWHERE, Outgoing
 from vela.core.producer_statistics import ProducerStatistics
+from vela.errors import InvalidConfiguration
 from vela.message import MessageId
 from vela.schema.base import Schema
 from vela.schema.primitive import BytesSchema
@@ -110,7 +112,8 @@ class Producer(ABC):
         The future fails with ProducerQueueIsFull when `max_pending_messages` wait for their receipt; with
         `block_if_queue_full` the message waits in line instead: await the future, or `send`, to be slowed down, or the
         line grows. Others: Timeout, MessageTooBig, ChecksumError, CryptoError, TopicTerminated, ProducerFenced,
-        NotAllowedError, AlreadyClosed. A wrong argument raises TypeError or ValueError here, as does the schema.
+        NotAllowedError, AlreadyClosed. A wrong argument raises InvalidConfiguration here, content that the schema does
+        not take what the schema raises: TypeError or ValueError.
         """
         future: SendFuture = self._loop.create_future()
         if (
@@ -158,7 +161,7 @@ class Producer(ABC):
     ) -> Outgoing:
         """A message for `send_outgoing`, checked and encoded. For the client's own use, on any thread.
 
-        Arguments are those of `send_async`. Raises TypeError and ValueError for wrong ones, as does the schema.
+        Arguments are those of `send_async`. Raises InvalidConfiguration for wrong ones, and what the schema raises.
         """
         if content is None:
             payload = b""
@@ -167,12 +170,12 @@ class Producer(ABC):
             if not isinstance(payload, bytes):
                 raise TypeError(f"the content must be bytes, not {type(payload).__name__}: use a schema")
         if deliver_after is not None:
-            deliver_at = int(time.time() * 1000 + deliver_after.total_seconds() * 1000)
+            deliver_at = _in(deliver_after)
         clusters: tuple[str, ...] = ()
         if disable_replication:
             clusters = REPLICATE_NOWHERE
         elif replication_clusters:
-            clusters = tuple(_text(cluster, "replication_clusters") for cluster in replication_clusters)
+            clusters = _clusters(replication_clusters)
         return Outgoing(
             payload,
             _properties(properties) if properties else NO_PROPERTIES,
@@ -219,14 +222,20 @@ class Producer(ABC):
 
 def _text(value: object, name: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{name} takes strings, not {type(value).__name__}")
-    if not value.isascii():
-        value.encode()  # raises a ValueError for what has no bytes in UTF-8: before the message joins others
+        raise InvalidConfiguration(f"{name} takes strings, not {value!r}")
+    require_text(name, value)  # before the message joins others
     return value
 
 
 def _properties(properties: Mapping[str, str]) -> Mapping[str, str]:
-    return {_text(name, "properties"): _text(value, "properties") for name, value in properties.items()}
+    require_strings("properties", properties)
+    return dict(properties)
+
+
+def _clusters(names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidConfiguration(f"replication_clusters is a list of names, not {names!r}")
+    return tuple(_text(name, "replication_clusters") for name in names)
 
 
 def _ordering_key(key: str | bytes | None) -> bytes | None:
@@ -235,9 +244,19 @@ def _ordering_key(key: str | bytes | None) -> bytes | None:
     return _text(key, "ordering_key").encode()
 
 
+def _in(delay: timedelta) -> int:
+    """ms since 1970."""
+    if not isinstance(delay, timedelta):
+        raise InvalidConfiguration(f"deliver_after is a datetime.timedelta, not {delay!r}")
+    due_ms = int(time.time() * 1000 + delay.total_seconds() * 1000)
+    if due_ms < 0:
+        raise InvalidConfiguration(f"deliver_after goes back to before 1970: {delay}")
+    return due_ms
+
+
 def _whole(value: object, name: str) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidConfiguration(f"{name} is a whole number, not {value!r}")
     if not 0 <= value < 1 << 63:
-        raise ValueError(f"{name} must lie within 0 and 2^63 - 1, not {value}")
+        raise InvalidConfiguration(f"{name} must lie within 0 and 2^63 - 1, not {value}")
     return value

@@ -48,4 +48,6 @@ def encryption_of(
         raise InvalidConfiguration("encryption needs both encryption_key and crypto_key_reader")
     require_methods("crypto_key_reader", key_reader, "get_public_key")
     names = [key_names] if isinstance(key_names, str) else key_names
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise InvalidConfiguration(f"encryption_key is a name or a list of names, not {key_names!r}")
     return Encryptor(names, key_reader).encrypt

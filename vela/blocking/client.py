@@ -95,7 +95,7 @@ class Client(Facade[AioClient]):
     def subscribe(self, given: Given) -> Consumer:
         """See `vela.aio.Client.subscribe`."""
         made: Future[Consumer] = Future()
-        given["message_listener"] = _listening(given["message_listener"], made)
+        given["message_listener"] = _listening("message_listener", given["message_listener"], made)
         consumer = self._made(
             lambda: self.aio.subscribe(**given),
             lambda aio: Consumer(
@@ -115,7 +115,7 @@ class Client(Facade[AioClient]):
     def create_reader(self, given: Given) -> Reader:
         """See `vela.aio.Client.create_reader`."""
         made: Future[Reader] = Future()
-        given["reader_listener"] = _listening(given["reader_listener"], made)
+        given["reader_listener"] = _listening("reader_listener", given["reader_listener"], made)
         reader = self._made(
             lambda: self.aio.create_reader(**given), lambda aio: Reader(aio, self._thread, client=self)
         )
@@ -175,11 +175,13 @@ class Client(Facade[AioClient]):
         self.close()
 
 
-def _listening(listener: Callable[[Any, Message], object] | None, made: Future[R]) -> Listener | None:
+def _listening(
+    name: str, listener: Callable[[Any, Message], object] | None, made: Future[R]
+) -> Listener | None:
     """Calls the application's listener with what it was made for, once there is such a thing."""
     if listener is None:
         return None
-    require_callable("a listener", listener)
+    require_callable(name, listener)
     if inspect.iscoroutinefunction(listener):
         raise InvalidConfiguration("a listener that is a coroutine function needs vela.aio")
 

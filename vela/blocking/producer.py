@@ -88,9 +88,8 @@ class Producer(Facade[AioProducer]):
         told at once. When as many messages as `max_pending_messages` wait for their receipt the result is
         ProducerQueueIsFull, or with `block_if_queue_full` this call waits. After a failure the id is `MessageId()`.
 
-        Raises AlreadyClosed for a closed client, InvalidConfiguration for a callback that is none, and TypeError or
-        ValueError for a wrong argument, as does the schema.
-        Arguments are those of `send`.
+        Raises AlreadyClosed for a closed client, InvalidConfiguration for a wrong argument or a callback that is none,
+        and what the schema raises for content that it does not take. Arguments are those of `send`.
         """
         if not callable(callback):
             raise InvalidConfiguration(

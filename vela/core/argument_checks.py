@@ -14,7 +14,11 @@ __all__ = [
     "require_choice",
     "require_kind",
     "require_methods",
+    "require_number",
+    "require_numbers",
     "require_strings",
+    "require_text",
+    "require_whole",
 ]
 
 
@@ -35,13 +39,26 @@ def require_kind(name: str, value: object, *kinds: type) -> None:
     """Raises InvalidConfiguration for what is neither None nor an instance of one of these."""
     if value is not None and not isinstance(value, kinds):
         wanted = " or ".join(f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in kinds)
-        raise InvalidConfiguration(f"{name} is a {wanted}, not {value!r}")
+        raise InvalidConfiguration(f"{name} is a {wanted.replace('builtins.', '')}, not {value!r}")
 
 
 def require_methods(name: str, value: object, *methods: str) -> None:
     """Raises InvalidConfiguration for what is neither None nor has these methods."""
     if value is not None and not all(callable(getattr(value, method, None)) for method in methods):
         raise InvalidConfiguration(f"{name} is an object with {' and '.join(methods)}, not {value!r}")
+
+
+def require_text(name: str, value: object) -> None:
+    """Raises InvalidConfiguration for what is neither None nor a string that has bytes in UTF-8."""
+    if value is None:
+        return
+    if not isinstance(value, str):
+        raise InvalidConfiguration(f"{name} is a string, not {value!r}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidConfiguration(f"{name} cannot be written in UTF-8: {error}") from None
 
 
 def require_strings(name: str, value: object) -> None:
@@ -51,6 +68,33 @@ def require_strings(name: str, value: object) -> None:
     for key, each in value.items():
         if not isinstance(key, str) or not isinstance(each, str):
             raise InvalidConfiguration(f"{name} are strings, not {key!r}: {each!r}")
+        require_text(name, key)
+        require_text(name, each)
+
+
+def require_numbers(name: str, value: object) -> None:
+    """Raises InvalidConfiguration for what is no mapping of strings to whole numbers, 0 to 2^64 - 1."""
+    if not isinstance(value, Mapping):
+        raise InvalidConfiguration(f"{name} is a dictionary of names and whole numbers, not {value!r}")
+    for key, each in value.items():
+        if not isinstance(key, str) or not isinstance(each, int) or not 0 <= each < 1 << 64:
+            raise InvalidConfiguration(
+                f"{name} are names and whole numbers, 0 or more, not {key!r}: {each!r}"
+            )
+
+
+def require_whole(name: str, value: object, *, least: int = 0) -> None:
+    """Raises InvalidConfiguration for what is no whole number, or too small a one."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidConfiguration(f"{name} is a whole number, at least {least}, not {value!r}")
+
+
+def require_number(name: str, value: object, *, least: float | None = 0) -> None:
+    """Raises InvalidConfiguration for what is no number, or too small a one; `least` None = above 0."""
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if not (number > 0 if least is None else number >= least):
+        wanted = "above 0" if least is None else f"at least {least:g}"
+        raise InvalidConfiguration(f"{name} is a number, {wanted}, not {value!r}")
 
 
 def milliseconds(name: str, value: object) -> float:

@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vela.core.argument_checks import require_callable, require_choice, require_kind, require_strings
+from vela.core.argument_checks import (
+    require_callable,
+    require_choice,
+    require_kind,
+    require_number,
+    require_strings,
+    require_text,
+    require_whole,
+)
 from vela.core.batching import BatchLimits
 from vela.errors import InvalidConfiguration
 from vela.message import Message
@@ -62,15 +70,18 @@ class ProducerOptions:
         require_callable("message_router", self.message_router)
         require_kind("schema", self.schema, Schema)
         require_strings("properties", self.properties)
+        require_text("producer_name", self.producer_name)
+        require_text("initial_subscription_name", self.initial_subscription_name)
         if self.batching_enabled and self.chunking_enabled:
             raise InvalidConfiguration(
                 "batching_enabled and chunking_enabled exclude each other: a chunk is never in a batch"
             )
         for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise InvalidConfiguration(f"{name} must be at least {least}, not {getattr(self, name)}")
-        if self.initial_sequence_id is not None and self.initial_sequence_id < 0:
-            raise InvalidConfiguration("initial_sequence_id must not be negative")
+            require_whole(name, getattr(self, name), least=least)
+        require_number("batching_max_publish_delay_ms", self.batching_max_publish_delay_ms)
+        require_number("partitions_update_interval_seconds", self.partitions_update_interval_s)
+        if self.initial_sequence_id is not None:
+            require_whole("initial_sequence_id", self.initial_sequence_id)
         if self.message_routing_mode is PartitionsRoutingMode.CustomPartition and self.message_router is None:
             raise InvalidConfiguration("PartitionsRoutingMode.CustomPartition needs a message_router")
 
@@ -102,6 +113,4 @@ _LEAST = {
     "max_pending_messages_across_partitions": 1,
     "batching_max_messages": 1,
     "batching_max_allowed_size_in_bytes": 1,
-    "batching_max_publish_delay_ms": 0,
-    "partitions_update_interval_s": 0,
 }

@@ -131,7 +131,7 @@ async def test_wrong_arguments_are_named_and_nothing_is_sent(store: StoringPeer,
     producer = await client.create_producer("t")
     with pytest.raises(TypeError, match="bytes"):
         await producer.send("text")
-    with pytest.raises(TypeError, match="properties"):
+    with pytest.raises(errors.InvalidConfiguration, match="properties"):
         await producer.send(b"", {"n": 1})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="surrogates"):
         await producer.send(b"", partition_key="\ud800")
