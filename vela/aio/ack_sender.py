@@ -30,11 +30,14 @@ if TYPE_CHECKING:
     from vela.core.batch_acks import Position
     from vela.wire.binary.enums import ValidationError
 
-__all__ = ["DONE", "AckSender", "id_of", "no_message"]
+__all__ = ["DONE", "AckSender", "acked_id", "id_of", "no_message"]
 
 _CHUNK: Final = (
     1000  # ids of one command: after a time without a link there may be many, each with an ack set
 )
+
+
+_AFTER_ALL: Final = MessageId.latest.ledger_id()
 
 
 class _Done:
@@ -105,8 +108,9 @@ class AckSender:
         harmless. With receipts the result raises what the broker refuses with, and a retriable error when the link
         is lost before the answer: the message may come again then.
 
-        Raises OperationNotSupported for an id that no message of its batch can have (of a list, those before it are
-        acked), NotConnected for properties while there is no link, and AlreadyClosed.
+        An empty list acks nothing. Raises OperationNotSupported for an id that no message has, such as
+        MessageId.earliest and MessageId.latest (of a list, those before it are acked), NotConnected for properties
+        while there is no link, and AlreadyClosed.
         """
         if properties:
             return self._acknowledge_alone(message, properties)
@@ -134,7 +138,7 @@ class AckSender:
         if properties:
             self._before_properties(properties)
         self._require_open()
-        found = id_of(message)
+        found = acked_id(message)
         try:
             covered = self._acks.add_cumulative(
                 found.ledger_id(), found.entry_id(), found.batch_index(), found.batch_size()
@@ -170,7 +174,7 @@ class AckSender:
         if not isinstance(messages, Iterable):
             raise no_message(messages)
         for each in messages:
-            found = id_of(each)
+            found = acked_id(each)
             entry = found.received()
             if entry is not None and entry.chunks:
                 for chunk in entry.chunks[:-1]:
@@ -292,6 +296,16 @@ def id_of(message: Message | MessageId) -> MessageId:
     if isinstance(message, Message):
         return message.message_id()
     raise no_message(message)
+
+
+def acked_id(message: Message | MessageId) -> MessageId:
+    """As `id_of`, for what is acknowledged. Raises OperationNotSupported for an id that no message has."""
+    found = id_of(message)
+    if not 0 <= found.ledger_id() < _AFTER_ALL or found.entry_id() < 0:
+        raise OperationNotSupported(
+            f"{found!r} is the id of no message: acknowledge what was received; to move the subscription, seek"
+        )
+    return found
 
 
 def no_message(given: object) -> InvalidConfiguration:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from vela.aio.ack_sender import DONE, AckSender, id_of
+from vela.aio.ack_sender import DONE, AckSender, acked_id
 from vela.aio.consumer_warnings import warn_of_timeouts
 from vela.core.negative_acks import NegativeAcks
 from vela.core.unacked import unacked_tracker
@@ -78,11 +78,11 @@ class AckSide(AckSender):
         """Have the entry of a message delivered again after the delay (S4.16); its ack timeout ends (S4.19).
 
         Nothing is sent now, and awaiting the result waits for nothing. Repeating it changes nothing.
-        Raises AlreadyClosed.
+        Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
         """
         self._require_open()
         self._warns_of_timeouts = False
-        found = id_of(message)
+        found = acked_id(message)
         entry = message.entry if isinstance(message, Message) else found.received()
         position = (found.ledger_id(), found.entry_id())
         if entry is not None and entry.chunks:

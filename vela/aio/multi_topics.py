@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from vela.aio.ack_sender import DONE, id_of, no_message
+from vela.aio.ack_sender import DONE, acked_id, id_of, no_message
 from vela.aio.consumer import Consumer
 from vela.aio.consumer_warnings import PrefetchWatch
 from vela.aio.listener import start_listener
@@ -248,25 +248,30 @@ class MultiTopicsConsumer(Consumer):
     ) -> Awaitable[None]:
         """See `Consumer.acknowledge`. Ids that come from elsewhere must say their topic."""
         if isinstance(message, Message | MessageId):
-            return self._of(message).acknowledge(message, properties)
+            return self._acked(message).acknowledge(message, properties)
         lists: dict[TopicConsumer, list[Message | MessageId]] = {}
         if not isinstance(message, Iterable):
             raise no_message(message)
         for each in message:
-            lists.setdefault(self._of(each), []).append(each)
+            lists.setdefault(self._acked(each), []).append(each)
         answers = [consumer.acknowledge(own, properties) for consumer, own in lists.items()]
         awaited = [answer for answer in answers if answer is not DONE]
         return _all_of(awaited) if awaited else DONE
+
+    def _acked(self, message: Message | MessageId) -> TopicConsumer:
+        if isinstance(message, MessageId):
+            acked_id(message)
+        return self._of(message)
 
     def acknowledge_cumulative(
         self, message: Message | MessageId, properties: Mapping[str, int] | None = None
     ) -> Awaitable[None]:
         """Acknowledge everything up to this message on its own topic or partition."""
-        return self._of(message).acknowledge_cumulative(message, properties)
+        return self._acked(message).acknowledge_cumulative(message, properties)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
         """See `Consumer.negative_acknowledge`."""
-        return self._of(message).negative_acknowledge(message)
+        return self._acked(message).negative_acknowledge(message)
 
     async def reconsume_later(
         self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None

@@ -217,7 +217,8 @@ class Consumer(Facade[AioConsumer]):
         """Acknowledge one message, or each of a list: it is not delivered again.
 
         Returns at once, and acknowledgements are gathered (`ack_group_time_ms`); with `ack_receipt_enabled` it returns
-        when the broker has stored them. Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
+        when the broker has stored them. An empty list acknowledges nothing. Raises AlreadyClosed, and
+        OperationNotSupported for an id that no message has, such as MessageId.earliest and MessageId.latest.
         """
         if type(message) is Message and properties is None and not self._receipts:
             if self.aio.state.is_over:
@@ -236,7 +237,10 @@ class Consumer(Facade[AioConsumer]):
         self._acknowledge(lambda: self.aio.acknowledge_cumulative(message, properties))
 
     def negative_acknowledge(self, message: Message | MessageId) -> None:
-        """Have a message delivered again, after `negative_ack_redelivery_delay_ms`. Raises AlreadyClosed."""
+        """Have a message delivered again, after `negative_ack_redelivery_delay_ms`.
+
+        Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
+        """
         self._acknowledge(lambda: self.aio.negative_acknowledge(message))
 
     reconsume_later = waits(AioConsumer.reconsume_later)

@@ -195,3 +195,30 @@ def test_of_a_clients_making(options: Named) -> None:
     for make in (vela.aio.Client, vela.Client):
         with pytest.raises(vela.InvalidConfiguration, match=name):
             make("pulsar://localhost", **options)
+
+
+NO_MESSAGES = [vela.MessageId.earliest, vela.MessageId.latest, vela.MessageId(), vela.MessageId(-1, 7, -1)]
+
+
+@pytest.mark.parametrize("method", ["acknowledge", "acknowledge_cumulative", "negative_acknowledge"])
+@pytest.mark.parametrize("retries", [False, True], ids=["one topic", "several"])
+async def test_ids_without_a_message_are_not_acknowledged(
+    method: str, retries: bool, api: Api, peer: ScriptedPeer
+) -> None:
+    consumer = await api.call(
+        api.client,
+        "subscribe",
+        TOPIC,
+        "s",
+        retry_enable=retries,
+        ack_group_time_ms=0,
+        negative_ack_redelivery_delay_ms=0,
+    )
+    wrong: list[Any] = [*NO_MESSAGES, [vela.MessageId.latest]]
+    for each in wrong[: None if method == "acknowledge" else -1]:
+        with pytest.raises(vela.OperationNotSupported, match="to move the subscription, seek"):
+            await api.call(consumer, method, each)
+    if method == "acknowledge":
+        assert await api.call(consumer, method, []) is None
+    await api.call(consumer, "close")
+    assert not [event for event in peer.heard if isinstance(event, ASKED)]
