@@ -354,9 +354,9 @@ class Client:
         topic: a name, short or in full; a list of names; a compiled regular expression for the names of one
         namespace's topics, looked at every pattern_auto_discovery_period seconds. consumer_type: how the consumers of
         the subscription share its messages. schema: what decodes `Message.value()`, None = bytes. message_listener:
-        called with consumer and message, in place of receiving by hand; a coroutine function on the event loop,
-        another on a thread of the consumer's own. receiver_queue_size: messages asked for before they are wanted; 0 =
-        one for each receive; None = 1000. consumer_name: None = five random hexadecimal digits.
+        called with consumer and message, in place of receiving by hand, on a thread of the consumer's own; by vela.aio,
+        and by it alone, a coroutine function on the event loop. receiver_queue_size: messages asked for before they are
+        wanted; 0 = one for each receive; None = 1000. consumer_name: None = five random hexadecimal digits.
         unacked_messages_timeout_ms: what is taken and not acknowledged within it comes again; None or 0 = never, else
         1000 or more. properties: of the consumer, shown by the broker. initial_position: where a new subscription
         begins. start_message_id_inclusive: a seek goes to the message itself, not to the one after it.
@@ -373,7 +373,7 @@ class Client:
         kept with a subscription that this makes. consumer_event_listener: on Failover, is told which consumer
         receives. expire_time_…: chunks that wait so long for the others are acknowledged, 0 = never.
         ack_group_time_ms, ack_group_size: acknowledgements are sent when either is reached, time 0 = each at once.
-        ack_receipt_enabled: awaiting one waits until the broker has stored it. unacked_messages_tick_ms: how finely
+        ack_receipt_enabled: one is done when the broker has stored it. unacked_messages_tick_ms: how finely
         the ack timeout is kept, 100 or more. negative_ack_redelivery_backoff takes the place of the delay,
         ack_timeout_redelivery_backoff follows the timeout. negative_ack_timer: when negatively acknowledged messages
         come, as different releases of Pulsar have it. retry_enable: messages can be put off (`reconsume_later`), to a
@@ -451,7 +451,8 @@ class Client:
 
         start_message_id: `MessageId.earliest`, `MessageId.latest` or one message, after which it begins; with
         start_message_id_inclusive it begins with that message itself. A topic with partitions takes only the first two.
-        reader_listener: called with the consumer behind the reader and a message, in place of reading by hand.
+        reader_listener: called in place of reading by hand, as message_listener of `subscribe`, with a message and the
+        consumer behind the reader; by vela.Client with the reader itself.
         reader_name: shown by the broker. subscription_role_prefix: what the name of its subscription begins with;
         subscription_name: that name.
         Otherwise as `subscribe`. Raises as it does, and TopicNotFound.

@@ -7,7 +7,6 @@ connection goes on. A listener that raises is logged; its message stays unacknow
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import threading
 from collections import deque
@@ -15,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, cast
 
 from vela.aio.daemon_thread import DaemonThread
+from vela.core.argument_checks import is_coroutine_function
 from vela.message import Message
 
 __all__ = ["Listener", "ListenerSource", "LoopCalls", "TaskListener", "ThreadListener", "start_listener"]
@@ -73,7 +73,7 @@ def start_listener(
     thread: DaemonThread | None = None,
 ) -> Listener:
     """The listener for this kind of function. On a thread it is given what `view` makes of the consumer."""
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+    if is_coroutine_function(function):
         return TaskListener(cast("Callable[[Any, Message], Awaitable[None]]", function), consumer, source)
     calls = LoopCalls(asyncio.get_running_loop())
     return ThreadListener(function, view(consumer, calls), source, calls, name=name, thread=thread)

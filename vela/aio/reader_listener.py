@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+from vela.core.argument_checks import is_coroutine_function
 from vela.message import Message
 
 __all__ = ["reader_listener"]
@@ -15,7 +15,7 @@ def reader_listener(
     function: Callable[[Any, Message], Awaitable[None] | None],
 ) -> Callable[[Any, Message], Awaitable[None] | None]:
     """A coroutine function stays one. Called with the consumer behind the reader, or its `ListenerView`."""
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+    if is_coroutine_function(function):
         call = cast("Callable[[Any, Message], Awaitable[None]]", function)
 
         async def on_loop(consumer: Any, message: Message) -> None:

@@ -24,8 +24,7 @@ from vela.blocking.loop_thread import LoopThread
 from vela.blocking.producer import Producer
 from vela.blocking.reader import Reader
 from vela.blocking.table_view import TableView
-from vela.core.argument_checks import require_callable
-from vela.errors import InvalidConfiguration
+from vela.core.argument_checks import require_plain_function
 from vela.message import Message
 
 __all__ = ["Client"]
@@ -181,9 +180,7 @@ def _listening(
     """Calls the application's listener with what it was made for, once there is such a thing."""
     if listener is None:
         return None
-    require_callable(name, listener)
-    if inspect.iscoroutinefunction(listener):
-        raise InvalidConfiguration("a listener that is a coroutine function needs vela.aio")
+    require_plain_function(name, listener)
 
     def listen(_: Any, message: Message) -> None:
         listener(made.result(), message)

@@ -16,7 +16,7 @@ from vela.aio.pull_offsets import OffsetStore
 from vela.authentication import Authentication
 from vela.blocking.facade import Facade, waits
 from vela.blocking.loop_thread import LoopThread
-from vela.core.argument_checks import milliseconds, require_callable
+from vela.core.argument_checks import milliseconds, require_plain_function
 from vela.core.pull_loop import PullLimits
 from vela.errors import AlreadyClosed, InvalidConfiguration
 from vela.options import InitialPosition
@@ -79,9 +79,7 @@ class PullConsumer(Facade[AioPullConsumer]):
         **options: Unpack[PullOptions],
     ) -> None:
         """The arguments of `vela.aio.PullConsumer`; a listener is a plain function, called in a thread."""
-        require_callable("message_listener", message_listener)
-        if inspect.iscoroutinefunction(message_listener):
-            raise InvalidConfiguration("a listener that is a coroutine function needs vela.aio")
+        require_plain_function("message_listener", message_listener)
         self._returned: deque[PulledMessage] = deque()  # taken by calls that were broken off
         self._listening = threading.local()
 

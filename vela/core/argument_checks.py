@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+import inspect
 import math
 from collections.abc import Mapping
 
 from vela.errors import InvalidConfiguration
 
 __all__ = [
+    "is_coroutine_function",
     "milliseconds",
     "require_callable",
     "require_choice",
@@ -16,6 +18,7 @@ __all__ = [
     "require_methods",
     "require_number",
     "require_numbers",
+    "require_plain_function",
     "require_strings",
     "require_text",
     "require_whole",
@@ -33,6 +36,18 @@ def require_callable(name: str, value: object) -> None:
     """Raises InvalidConfiguration for what is neither None nor can be called."""
     if value is not None and not callable(value):
         raise InvalidConfiguration(f"{name} is a function, not {value!r}")
+
+
+def is_coroutine_function(function: object) -> bool:
+    """Whether calling it gives a coroutine; objects that are called like one count too."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def require_plain_function(name: str, value: object) -> None:
+    """As `require_callable`, and raises it for a coroutine function too: no event loop of the application's runs it."""
+    require_callable(name, value)
+    if is_coroutine_function(value):
+        raise InvalidConfiguration(f"{name} is a coroutine function: that needs vela.aio")
 
 
 def require_kind(name: str, value: object, *kinds: type) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -195,6 +196,45 @@ def test_of_a_clients_making(options: Named) -> None:
     for make in (vela.aio.Client, vela.Client):
         with pytest.raises(vela.InvalidConfiguration, match=name):
             make("pulsar://localhost", **options)
+
+
+async def _listen(consumer: object, message: object) -> None:
+    raise AssertionError("nothing is delivered here")
+
+
+class _Listener:
+    async def __call__(self, consumer: object, message: object) -> None:
+        raise AssertionError("nothing is delivered here")
+
+
+COROUTINE_FUNCTIONS: list[Any] = [_listen, functools.partial(_listen), _Listener()]
+
+
+@pytest.mark.parametrize("listener", COROUTINE_FUNCTIONS, ids=["function", "partial", "object"])
+async def test_a_listener_that_is_a_coroutine_function_is_for_asyncio_alone(
+    listener: Any, api: Api, peer: ScriptedPeer
+) -> None:
+    for method, second, argument in (
+        ("subscribe", "s", "message_listener"),
+        ("create_reader", vela.MessageId.earliest, "reader_listener"),
+    ):
+        if isinstance(api.client, vela.Client):
+            await api.refuses(
+                f"{argument} is a coroutine function: that needs vela.aio",
+                api.client,
+                method,
+                (TOPIC, second),
+                {argument: listener},
+            )
+        else:
+            await api.call(api.client, method, TOPIC, second, **{argument: listener})
+    assert peer.count(events.Subscribe) == (0 if isinstance(api.client, vela.Client) else 2)
+
+
+def test_the_blocking_pull_consumer_takes_no_coroutine_functions() -> None:
+    for listener in COROUTINE_FUNCTIONS:
+        with pytest.raises(vela.InvalidConfiguration, match="message_listener is a coroutine function"):
+            vela.PullConsumer("http://localhost:1", "t", "s", message_listener=listener)
 
 
 NO_MESSAGES = [vela.MessageId.earliest, vela.MessageId.latest, vela.MessageId(), vela.MessageId(-1, 7, -1)]
