@@ -30,6 +30,23 @@ async def publish(client: Client, topic: str, payload: bytes, **fields: Any) -> 
         await producer.send(payload, **fields)
 
 
+async def with_a_batch(client: Client, topic: str, messages: int, *, batch_index_acks: bool) -> Consumer:
+    """A consumer that gives up after one redelivery, and a batch that comes to it: b"0", b"1" …"""
+    consumer = await subscribed(
+        client,
+        topic,
+        dead_letter_policy=ConsumerDeadLetterPolicy(1, initial_subscription_name="look"),
+        negative_ack_redelivery_delay_ms=100,
+        batch_index_ack_enabled=batch_index_acks,
+    )
+    async with await client.create_producer(
+        topic, batching_enabled=True, batching_max_publish_delay_ms=1000
+    ) as producer:
+        for number in range(messages):
+            producer.send_async(b"%d" % number)
+    return consumer
+
+
 async def take(consumer: Consumer) -> Message:
     return await consumer.receive(20_000)
 
@@ -145,18 +162,7 @@ async def test_s4_32_by_choice_what_times_out_is_put_off(client: Client, topic: 
 async def test_i16_the_members_of_a_batch_that_failed_are_letters_one_by_one(
     client: Client, topic: str
 ) -> None:
-    consumer = await subscribed(
-        client,
-        topic,
-        dead_letter_policy=ConsumerDeadLetterPolicy(1, initial_subscription_name="look"),
-        negative_ack_redelivery_delay_ms=100,
-        batch_index_ack_enabled=True,
-    )
-    async with await client.create_producer(
-        topic, batching_enabled=True, batching_max_publish_delay_ms=1000
-    ) as producer:
-        for number in range(6):
-            producer.send_async(b"%d" % number)
+    consumer = await with_a_batch(client, topic, 6, batch_index_acks=True)
     taken = 0
     while taken < 6 + 3:
         message = await take(consumer)
@@ -175,18 +181,7 @@ async def test_i16_the_members_of_a_batch_that_failed_are_letters_one_by_one(
 async def test_i16_what_waits_of_a_batch_at_the_limit_is_shown_before_it_is_given_up(
     client: Client, topic: str, batch_index_acks: bool
 ) -> None:
-    consumer = await subscribed(
-        client,
-        topic,
-        dead_letter_policy=ConsumerDeadLetterPolicy(1, initial_subscription_name="look"),
-        negative_ack_redelivery_delay_ms=100,
-        batch_index_ack_enabled=batch_index_acks,
-    )
-    async with await client.create_producer(
-        topic, batching_enabled=True, batching_max_publish_delay_ms=1000
-    ) as producer:
-        for number in range(4):
-            producer.send_async(b"%d" % number)
+    consumer = await with_a_batch(client, topic, 4, batch_index_acks=batch_index_acks)
     first = [await take(consumer) for _ in range(4)]
     consumer.negative_acknowledge(first[0])
     consumer.negative_acknowledge(await take(consumer))

@@ -11,12 +11,13 @@ from vela import errors
 from vela.aio.client import Client
 from vela.aio.topic_consumer import TopicConsumer
 from vela.message import Message
-from vela.options import InitialPosition
+from vela.options import ConsumerType, InitialPosition
 
 __all__ = [
     "NUMBERS",
     "nothing_comes",
     "publish",
+    "shared_with_one",
     "subscribed",
     "take",
     "texts",
@@ -46,6 +47,12 @@ async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsume
     consumer = await client.subscribe(topic, "s", **options)
     assert isinstance(consumer, TopicConsumer)
     return consumer
+
+
+async def shared_with_one(client: Client, topic: str, **options: Any) -> TopicConsumer:
+    """One message, the first of NUMBERS, and a Shared consumer that it comes to."""
+    await publish(client, topic, NUMBERS[:1])
+    return await subscribed(client, topic, consumer_type=ConsumerType.Shared, **options)
 
 
 async def take(consumer: TopicConsumer, count: int) -> list[Message]:

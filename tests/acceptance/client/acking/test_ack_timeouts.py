@@ -6,7 +6,15 @@ import asyncio
 
 import pytest
 
-from tests.acceptance.client.acking.taking import NUMBERS, nothing_comes, publish, subscribed, take, texts
+from tests.acceptance.client.acking.taking import (
+    NUMBERS,
+    nothing_comes,
+    publish,
+    shared_with_one,
+    subscribed,
+    take,
+    texts,
+)
 from tests.acceptance.client.sent_frames import asked_again, fence
 from tests.support.frame_relay import FrameRelay
 from tests.support.manual_timers import ManualTimers
@@ -86,13 +94,8 @@ async def test_s4_27_deadlines_by_what_is_set(
 async def test_s4_28_with_a_back_off_the_pause_grows_with_each_redelivery(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
-    await publish(relayed, topic, NUMBERS[:1])
-    consumer = await subscribed(
-        relayed,
-        topic,
-        consumer_type=SHARED,
-        unacked_messages_timeout_ms=1000,
-        ack_timeout_redelivery_backoff=BACKOFF,
+    consumer = await shared_with_one(
+        relayed, topic, unacked_messages_timeout_ms=1000, ack_timeout_redelivery_backoff=BACKOFF
     )
     pauses_s = []
     for count in range(5):
@@ -123,13 +126,8 @@ async def test_s4_30_an_ack_timeout_that_is_too_short_is_refused(
 async def test_s4_30_a_tick_over_the_timeout_is_shortened_to_it(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
-    await publish(relayed, topic, NUMBERS[:1])
-    consumer = await subscribed(
-        relayed,
-        topic,
-        consumer_type=SHARED,
-        unacked_messages_timeout_ms=1000,
-        unacked_messages_tick_ms=60_000,
+    consumer = await shared_with_one(
+        relayed, topic, unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=60_000
     )
     await take(consumer, 1)
     assert await asks_after_s(relay, timers, consumer) == 2

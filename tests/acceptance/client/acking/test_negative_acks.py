@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tests.acceptance.client.acking.taking import NUMBERS, nothing_comes, publish, subscribed, take, texts
+from tests.acceptance.client.acking.taking import (
+    NUMBERS,
+    nothing_comes,
+    publish,
+    shared_with_one,
+    subscribed,
+    take,
+    texts,
+)
 from tests.acceptance.client.sent_frames import asked_again, fence
 from tests.support.frame_relay import FrameRelay
 from tests.support.manual_timers import ManualTimers
@@ -71,13 +79,8 @@ async def test_s4_24_on_exclusive_a_negative_ack_brings_everything_in_order(
 async def test_s4_19_a_negative_ack_ends_the_ack_timeout_and_a_second_one_adds_nothing(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
-    await publish(relayed, topic, NUMBERS[:1])
-    consumer = await subscribed(
-        relayed,
-        topic,
-        consumer_type=SHARED,
-        unacked_messages_timeout_ms=1000,
-        negative_ack_redelivery_delay_ms=3000,
+    consumer = await shared_with_one(
+        relayed, topic, unacked_messages_timeout_ms=1000, negative_ack_redelivery_delay_ms=3000
     )
     (refused,) = await take(consumer, 1)
     consumer.negative_acknowledge(refused)
