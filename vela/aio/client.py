@@ -17,6 +17,7 @@ from vela.aio.consumer import Consumer
 from vela.aio.consumer_options import ConsumerEvents, ConsumerOptions, MessageListener
 from vela.aio.daemon_thread import ListenerThreads
 from vela.aio.lookup import LookupService
+from vela.aio.own_loop import require_loop
 from vela.aio.pool import ConnectionPool, Target
 from vela.aio.producer import Producer
 from vela.aio.producers import encryption_of, open_producer
@@ -34,7 +35,7 @@ from vela.core.negative_acks import NegativeAckTimer
 from vela.core.producer_options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name, partition_name
-from vela.errors import AlreadyClosed, InvalidConfiguration
+from vela.errors import AlreadyClosed
 from vela.loggers import ConsoleLogger, FileLogger, logger_of
 from vela.message import MessageId
 from vela.options import (
@@ -73,7 +74,8 @@ class Closes(Protocol):
 
 
 class Client:
-    """The way to one Vela (or Pulsar) installation. Use it, and all that it makes, on one event loop.
+    """The way to one Vela (or Pulsar) installation. Use it, and all that it makes, on one event loop: on another one,
+    calls that wait raise InvalidConfiguration.
 
     Arguments up to `tls_certificate_file_path` are those of Apache's Python client, with its defaults;
     `io_threads` and `log_conf_file_path` are taken and mean nothing here.
@@ -510,7 +512,9 @@ class Client:
         """Closes all producers, consumers and connections; afterwards all calls raise AlreadyClosed.
 
         May be called twice. An error in closing one of them is logged, and the others are closed all the same.
+        Raises InvalidConfiguration on another event loop.
         """
+        self._require_own_loop()
         self._is_closed = True
         self._statistics.close()
         made, self._made = list(self._made), {}
@@ -521,7 +525,11 @@ class Client:
         self.listener_threads.stop()
 
     def shutdown(self) -> None:
-        """Drops all connections and waits for nothing: what was not answered fails. `close` may follow."""
+        """Drops all connections and waits for nothing: what was not answered fails. `close` may follow.
+
+        Raises InvalidConfiguration on another event loop.
+        """
+        self._require_own_loop()
         self._is_closed = True
         self._statistics.close()
         self.pool.drop()
@@ -583,12 +591,14 @@ class Client:
         """It is closed."""
         self._made.pop(made, None)
 
+    def _require_own_loop(self) -> None:
+        if self._loop is not None and not self._is_closed:
+            require_loop(self._loop)
+
     def require_open(self) -> None:
         """Raises AlreadyClosed after `close`, InvalidConfiguration on another event loop than the first."""
         if self._is_closed:
             raise AlreadyClosed("the client is closed")
-        loop = asyncio.get_running_loop()
         if self._loop is None:
-            self._loop = loop
-        elif self._loop is not loop:
-            raise InvalidConfiguration("a client of vela.aio works on the event loop it was first used on")
+            self._loop = asyncio.get_running_loop()
+        require_loop(self._loop)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from vela.aio.credentials import credentials_of
+from vela.aio.own_loop import require_loop
 from vela.aio.requests import Request, Requests, failed
 from vela.aio.sinks import ConsumerSink, ProducerSink
 from vela.aio.transports.channel import HIGH_WATER_BYTES, ByteChannel
@@ -263,6 +264,7 @@ class Connection:
         answer is thrown away. `timeout_s` None = none. A PRODUCER that is queued (`ready` False) is not
         answered until its turn has come, however long that takes; `on_queued` is called when it is queued.
         """
+        require_loop(self._loop)
         if self._error is not None:
             raise self._error.with_traceback(None)
         request = self._begin(build, timeout_s, on_queued)

@@ -23,6 +23,7 @@ from vela.aio.consumer import Consumer
 from vela.aio.consumer_warnings import PrefetchWatch
 from vela.aio.listener import start_listener
 from vela.aio.listener_view import ListenerView
+from vela.aio.own_loop import require_loop
 from vela.aio.receive_queue import ReceiveQueue
 from vela.aio.topic_consumer import TopicConsumer
 from vela.core.consumer_state import ConsumerState
@@ -341,6 +342,7 @@ class MultiTopicsConsumer(Consumer):
     async def close(self) -> None:
         """See `Consumer.close`."""
         if self._closing is None and self._state is not ConsumerState.CLOSED:
+            require_loop(self._loop)
             self._state = ConsumerState.CLOSING
             self._closing = self._loop.create_task(self._close())
         if self._closing is not None:

@@ -8,6 +8,7 @@ import random
 import time
 from typing import TYPE_CHECKING
 
+from vela.aio.own_loop import require_loop
 from vela.aio.producer import Producer
 from vela.aio.send_answers import SendFuture
 from vela.aio.topic_producer import TopicProducer
@@ -156,6 +157,7 @@ class PartitionedProducer(Producer):
     async def close(self) -> None:
         """See `Producer`."""
         if self._closing is None:
+            require_loop(self._loop)
             self._closing = self._loop.create_task(self._close())
         await asyncio.shield(self._closing)
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
+from vela.aio.own_loop import require_loop
 from vela.aio.send_answers import SendFuture
 from vela.core.argument_checks import require_strings, require_text
 from vela.core.outgoing import NO_PROPERTIES, REPLICATE_NOWHERE, Outgoing
@@ -73,18 +74,22 @@ class Producer(ABC):
 
         Cancelling gives up the wait, not the message: unless it was still waiting for room in the queue, it goes out.
         """
-        return await self.send_async(
-            content,
-            properties,
-            partition_key,
-            ordering_key,
-            sequence_id,
-            replication_clusters,
-            disable_replication,
-            event_timestamp,
-            deliver_at,
-            deliver_after,
-        )
+        try:
+            return await self.send_async(
+                content,
+                properties,
+                partition_key,
+                ordering_key,
+                sequence_id,
+                replication_clusters,
+                disable_replication,
+                event_timestamp,
+                deliver_at,
+                deliver_after,
+            )
+        except RuntimeError:
+            require_loop(self._loop)
+            raise
 
     def send_async(
         self,
@@ -116,34 +121,38 @@ class Producer(ABC):
         not take what the schema raises: TypeError or ValueError.
         """
         future: SendFuture = self._loop.create_future()
-        if (
-            self._encode is None
-            and properties is None
-            and partition_key is None
-            and ordering_key is None
-            and sequence_id is None
-            and event_timestamp is None
-            and deliver_at is None
-            and deliver_after is None
-            and replication_clusters is None
-            and not disable_replication
-            and type(content) is bytes
-        ):
-            self._send_plain(content, future)
-            return future
-        message = self.prepare(
-            content,
-            properties,
-            partition_key,
-            ordering_key,
-            sequence_id,
-            replication_clusters,
-            disable_replication,
-            event_timestamp,
-            deliver_at,
-            deliver_after,
-        )
-        self.send_outgoing(message, future)
+        try:
+            if (
+                self._encode is None
+                and properties is None
+                and partition_key is None
+                and ordering_key is None
+                and sequence_id is None
+                and event_timestamp is None
+                and deliver_at is None
+                and deliver_after is None
+                and replication_clusters is None
+                and not disable_replication
+                and type(content) is bytes
+            ):
+                self._send_plain(content, future)
+                return future
+            message = self.prepare(
+                content,
+                properties,
+                partition_key,
+                ordering_key,
+                sequence_id,
+                replication_clusters,
+                disable_replication,
+                event_timestamp,
+                deliver_at,
+                deliver_after,
+            )
+            self.send_outgoing(message, future)
+        except RuntimeError:
+            require_loop(self._loop)
+            raise
         return future
 
     def prepare(

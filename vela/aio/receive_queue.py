@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
+from vela.aio.own_loop import require_loop
 from vela.core.batch_receiving import BatchMeasure
 from vela.core.pending_receives import PendingReceives
 from vela.errors import Timeout, VelaError
@@ -151,6 +152,7 @@ class ReceiveQueue:
         return future
 
     def _wait(self, *, is_async: bool) -> asyncio.Future[Message]:
+        require_loop(self._loop)
         future: asyncio.Future[Message] = self._loop.create_future()
         if self._error is not None:
             _fail(future, self._error)
@@ -164,6 +166,7 @@ class ReceiveQueue:
         `full` messages are enough whatever the policy says: more will not come before some are taken. Messages leave
         the queue when the call returns; cancelled, it leaves them there.
         """
+        require_loop(self._loop)
         deadline_s = None
         if policy.timeout_ms > 0:
             deadline_s = self._loop.time() + policy.timeout_ms / _MS

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from vela.aio.flushes import Flushes, finish
+from vela.aio.own_loop import require_loop
 from vela.aio.send_answers import SendFuture, answer
 from vela.core.batching import Batching, Gathering, SequenceIds
 from vela.core.chunks import ChunkingImpossible
@@ -317,6 +318,7 @@ class SendQueue:
 
     async def flush(self) -> None:
         """Until everything put before has its answer; raises the first error among the answers."""
+        require_loop(self._loop)
         done: asyncio.Future[None] = self._loop.create_future()
         if self._line:
             self._line.append(done)

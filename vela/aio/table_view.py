@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Final, Self
 
+from vela.aio.own_loop import require_loop
 from vela.aio.reader import Reader
 from vela.core.argument_checks import require_callable
 from vela.errors import AlreadyClosed, VelaError
@@ -81,6 +82,7 @@ class TableView:
     async def close(self) -> None:
         """Stop following; the table stays readable as it is. May be called twice."""
         if self._following is not None:
+            require_loop(self._following.get_loop())
             self._following.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._following

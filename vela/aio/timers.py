@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from vela.aio.own_loop import require_loop
+
 __all__ = ["LoopTimers", "Timer", "Timers"]
 
 
@@ -38,4 +40,5 @@ class LoopTimers:
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         """See `Timers`."""
+        require_loop(self._loop)
         return self._loop.call_later(delay_ms / 1000, callback)

@@ -28,6 +28,7 @@ from vela.aio.intake import Intake
 from vela.aio.letters import Letters
 from vela.aio.listener import start_listener
 from vela.aio.listener_view import ListenerView
+from vela.aio.own_loop import require_loop
 from vela.aio.receive_queue import ReceiveQueue
 from vela.aio.schema_gate import SchemaGate
 from vela.aio.subscription_commands import seek_command, subscribe_command
@@ -507,6 +508,7 @@ class TopicConsumer(Consumer):
         if self._state is ConsumerState.FAILED:
             self._state = ConsumerState.CLOSED
         if self._closing is None and self._state is not ConsumerState.CLOSED:
+            require_loop(self._loop)
             self._state = ConsumerState.CLOSING
             error = AlreadyClosed(f"the consumer of {self._topic} is closed")
             self.queue.end(error)

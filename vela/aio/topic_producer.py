@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from vela.aio.attachment import Attachment
+from vela.aio.own_loop import require_loop
 from vela.aio.producer import Producer
 from vela.aio.send_answers import SendFuture
 from vela.aio.send_queue import SendQueue
@@ -228,6 +229,7 @@ class TopicProducer(Producer):
     async def close(self) -> None:
         """See `Producer`."""
         if self._closing is None:
+            require_loop(self._loop)
             self._closing = self._loop.create_task(self._close())
         await asyncio.shield(self._closing)
 
