@@ -96,6 +96,16 @@ class Connection:
         return self._first_words.standing
 
     @property
+    def is_reached(self) -> bool:
+        """Somebody took it, and agreed on TLS where that was wanted."""
+        return self._first_words.is_reached
+
+    @property
+    def is_answered(self) -> bool:
+        """Something came over it."""
+        return self._first_words.is_answered
+
+    @property
     def max_message_bytes(self) -> int:
         """The largest entry that the broker takes."""
         return self._engine.max_message_bytes
@@ -381,6 +391,10 @@ class Connection:
         """See `ByteReceiver`."""
         self._first_words.is_reached = True
 
+    def on_answered(self) -> None:
+        """See `ByteReceiver`."""
+        self._first_words.is_answered = True
+
     def on_lost(self, error: Exception | None) -> None:
         """See `ByteReceiver`."""
         self._set_lost()
@@ -388,7 +402,7 @@ class Connection:
         kind: type[VelaError] = ReadError
         if not self._connected.done():
             kind = HandshakeError if isinstance(error, ssl.SSLError) else ConnectError
-            reason += "; it took the connection and did not answer, is the port right?"
+            reason += f"; it {self._first_words.progress}"
         self._lose(kind(f"the connection to {self.name} is lost: {reason}"), abort=False)
 
     def _challenged(self, challenge: replies.AuthChallenge) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
 from dataclasses import dataclass
 from typing import Final
 
 from vela.aio.connection import Connection
+from vela.aio.opening import open_connection
 from vela.aio.settings import ConnectionSettings
-from vela.aio.transports.channel import ByteChannel
-from vela.aio.transports.tcp import open_tcp
-from vela.aio.transports.websocket import open_websocket
 from vela.core.service_url import BrokerAddress
-from vela.errors import AlreadyClosed, ConnectError, HandshakeError
+from vela.errors import AlreadyClosed
 
 __all__ = ["ConnectionPool", "Target"]
 
@@ -39,6 +36,7 @@ class ConnectionPool:
         self._opening: set[Connection] = set()
         self._unpooled: set[Connection] = set()
         self._closing: set[asyncio.Task[None]] = set()
+        self._right: set[BrokerAddress] = set()  # connected to at least once
         self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -94,45 +92,22 @@ class ConnectionPool:
             address.url, client_version=settings.client_version, authentication=settings.authentication
         )
         self._opening.add(connection)
-
-        async def open_channel(receiver: Connection) -> ByteChannel:
-            return await self._open_channel(address, receiver)
-
         try:
-            async with asyncio.timeout(settings.connection_timeout_s):
-                await connection.open(
-                    open_channel,
-                    proxy_to_broker_url=target.broker,
-                    keep_alive_interval_s=settings.keep_alive_interval_s,
-                )
-        except TimeoutError:
-            raise ConnectError(
-                f"not connected within {settings.connection_timeout_s:g} s: {connection.standing}"
-            ) from None
-        except ssl.SSLCertVerificationError as error:
-            raise HandshakeError(
-                f"{address.url}: its certificate is not trusted: {error.verify_message}"
-            ) from error
-        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
-            raise ConnectError(f"no connection to {address.url}: {error}") from error
-        except ssl.SSLError as error:
-            raise HandshakeError(f"{address.url}: TLS fails: {error}") from error
-        except OSError as error:
-            reason = str(error) or "it closes the connection before TLS is agreed on, is the port right?"
-            raise ConnectError(f"no connection to {address.url}: {reason}") from error
+            await open_connection(
+                connection,
+                address,
+                settings,
+                proxy_to_broker_url=target.broker,
+                was_right=address in self._right,
+            )
         finally:
             self._opening.discard(connection)
+        self._right.add(address)
         if self._is_closed:
             connection.abort(AlreadyClosed("the client is closed"))
             self._require_open()
         connection.on_lost_callback = self._forget
         return connection
-
-    async def _open_channel(self, address: BrokerAddress, receiver: Connection) -> ByteChannel:
-        settings = self._settings
-        tls = settings.tls if address.tls else None
-        opener = open_tcp if address.websocket_path is None else open_websocket
-        return await opener(address, receiver, tls=tls, no_delay=settings.tcp_no_delay)
 
     def _forget(self, connection: Connection) -> None:
         self._unpooled.discard(connection)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FirstWords", "speaks_something_else"]
+__all__ = ["FirstWords", "begins_a_frame", "speaks_something_else"]
 
 _SHOWN_BYTES: Final = 32
 _TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # an alert, a handshake; and the protocol's major version
+_FRAME: Final = b"\0"  # of the binary protocol: a frame's size begins so
+
+
+def begins_a_frame(first: bytes) -> bool:
+    """Whether these may be the first bytes of the binary protocol; not when there are none."""
+    return first.startswith(_FRAME)
 
 
 def speaks_something_else(url: str, first: bytes, *, wanted: str) -> str:
     """What to tell about an address whose first bytes are not those of the `wanted` protocol."""
     if first.startswith(b"HTTP/"):
-        advice = "that is HTTP; the URL of a broker's HTTP port begins with ws:// or wss://"
+        advice = (
+            "that is HTTP; the URL of a broker's HTTP port begins with ws://, or with wss:// if it speaks TLS"
+        )
     elif first.startswith(_TLS_RECORDS):
         advice = "that is TLS; the URL of an encrypted port begins with pulsar+ssl:// or wss://"
     else:
@@ -24,18 +32,22 @@ def speaks_something_else(url: str, first: bytes, *, wanted: str) -> str:
 class FirstWords:
     """What a peer of the binary protocol said before CONNECTED."""
 
-    __slots__ = ("_first", "_url", "is_reached")
+    __slots__ = ("_first", "_url", "_with_tls", "is_answered", "is_reached")
 
     def __init__(self, url: str) -> None:
         self.is_reached = False
         """Somebody took the connection."""
+        self.is_answered = False
+        """Something came, of this protocol or another."""
         self._url = url
+        self._with_tls = ", TLS included" if url.startswith(("pulsar+ssl:", "wss:")) else ""
         self._first = b""
 
     def begin_a_frame(self, data: bytes) -> bool:
-        """Hears the next bytes. False: they are no frame's, however they go on; a frame's size begins with a byte 0."""
+        """Hears the next bytes. False: they are no frame's, however they go on."""
+        self.is_answered = True
         self._first += data[: _SHOWN_BYTES - len(self._first)]
-        return self._first[:1] in (b"", b"\0")
+        return not self._first or begins_a_frame(self._first)
 
     @property
     def refusal(self) -> str:
@@ -46,7 +58,16 @@ class FirstWords:
     def standing(self) -> str:
         """How far it came."""
         if not self.is_reached:
-            return f"the connection to {self._url} is not made yet"
+            return f"the connection to {self._url} is not made yet{self._with_tls}"
+        return f"{self._url} {self.progress}"
+
+    @property
+    def progress(self) -> str:
+        """As `standing`, of one that was reached: what it did."""
+        if not self.is_answered:
+            return "took the connection and did not answer, is the port right?"
         if not self._first:
-            return f"{self._url} took the connection and did not answer, is the port right?"
-        return f"{self._url} began with {self._first!r} and did not finish the handshake"
+            return (
+                "speaks WebSocket and did not begin the handshake, is it Vela's address, and the path right?"
+            )
+        return f"began with {self._first!r} and did not finish the handshake"

@@ -18,6 +18,9 @@ class ByteReceiver(Protocol):
     def on_reached(self) -> None:
         """Somebody took the connection; TLS, where there is any, is agreed on."""
 
+    def on_answered(self) -> None:
+        """Something came that is for the channel itself, of whatever protocol."""
+
     def on_bytes(self, data: bytes) -> None:
         """What came, in order, however cut."""
 

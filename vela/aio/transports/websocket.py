@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from http import HTTPStatus
 from typing import Final
 
 from websockets.client import ClientProtocol
@@ -68,6 +69,7 @@ class WebSocketChannel(asyncio.Protocol):
         """See asyncio.Protocol."""
         if not self._is_heard:
             self._is_heard = True
+            self._receiver.on_answered()
             if not data.startswith(_BEGINS_AS):
                 # Without a line's end in it the engine would wait for one.
                 self._fail(HandshakeError(speaks_something_else(self._address.url, data, wanted="WebSocket")))
@@ -182,7 +184,10 @@ def _refusal(address: BrokerAddress, error: Exception) -> Exception:
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
         kind = _REFUSED.get(status, ConnectError if status >= _SERVER_ERROR else HandshakeError)
-        return kind(f"{address.url} answers HTTP {status}: is it Vela's address, and the path right?")
+        advice = "is it Vela's address, and the path right?"
+        if status == HTTPStatus.BAD_REQUEST and not address.tls:
+            advice += " Where a port wants TLS, the URL begins with wss://"
+        return kind(f"{address.url} answers HTTP {status}: {advice}")
     if isinstance(error, InvalidHandshake):
         return HandshakeError(f"{address.url} does not speak WebSocket: {error}")
     return ConnectError(f"{address.url}: {error}")

@@ -1,0 +1,36 @@
+"""What a client, either of the two, says of a URL that is wrong for its port."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from vela import errors
+
+__all__ = ["ClientClass", "refusal"]
+
+ClientClass = Callable[..., Any]
+
+SOON_S = 8.0  # on a busy machine; the client asks elsewhere after one second of silence
+
+
+async def refusal(client_class: ClientClass, url: str, *authentication: Any) -> str:
+    """The HandshakeError of a client that wants a producer there. Fails when that takes longer than seconds."""
+    client = client_class(url, *authentication, tls_allow_insecure_connection=True, initial_backoff_ms=5)
+    try:
+        with pytest.raises(errors.HandshakeError) as caught:
+            await asyncio.wait_for(_called(client.create_producer, "t"), SOON_S)
+    finally:
+        await _called(client.close)
+    return str(caught.value)
+
+
+async def _called(method: Callable[..., Any], *args: Any) -> None:
+    if inspect.iscoroutinefunction(method):
+        await method(*args)
+    else:
+        await asyncio.to_thread(method, *args)

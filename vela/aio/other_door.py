@@ -1,0 +1,113 @@
+"""What a port speaks that does not answer as its URL says: asked in other ways, so that an error can name the cause.
+
+One attempt does not tell. A server that is sent what it does not understand mostly hangs up without a word, or waits
+for more, as one does that is only starting. What is sent here holds no credentials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from typing import Final
+
+from vela.core.first_words import begins_a_frame, speaks_something_else
+from vela.core.service_url import BrokerAddress
+from vela.wire.binary.client import ClientEngine
+
+__all__ = ["other_door"]
+
+_ANSWER_S: Final = 1.0
+"""How long an answer is waited for; nothing is known after it."""
+_FIRST_BYTES: Final = 32  # of an answer
+_HTTP: Final = re.compile(rb"HTTP/1")
+_WITHOUT_TLS: Final = re.compile(rb"HTTP/1\.\d (?!400|3)")
+"""Many a server that wants TLS answers plain HTTP all the same: that this is wrong (400), or where to go (3xx)."""
+
+
+async def other_door(address: BrokerAddress, *, client_version: str) -> str | None:
+    """What to tell whoever uses this address: None = it is what its URL says, or nobody knows.
+
+    Takes as long as an answer is waited for, at most. Raises nothing; cancelled, it leaves no connection.
+    """
+    if address.tls:
+        return await _without_tls(address, client_version)
+    is_websocket = address.websocket_path is not None
+    other = _frames(address, client_version) if is_websocket else _http(address)
+    is_tls, first = await asyncio.gather(_speaks_tls(address), other)
+    if is_tls:
+        scheme = "wss://" if is_websocket else "pulsar+ssl://"
+        return f"{address.url}: what answers there speaks TLS; the URL of such a port begins with {scheme}"
+    if is_websocket and begins_a_frame(first):
+        return speaks_something_else(address.url, first, wanted="WebSocket")
+    if not is_websocket and _HTTP.match(first):
+        return speaks_something_else(address.url, first, wanted="the protocol")
+    return None
+
+
+async def _without_tls(address: BrokerAddress, client_version: str) -> str | None:
+    frames, http = await asyncio.gather(_frames(address, client_version), _http(address))
+    if begins_a_frame(frames):
+        port, scheme = "TCP", "pulsar://"
+    elif _WITHOUT_TLS.match(http):
+        port, scheme = "HTTP", "ws://"
+    else:
+        return None
+    return (
+        f"{address.url}: what answers there does not speak TLS; the URL of a broker's {port} port without TLS begins "
+        f"with {scheme}"
+    )
+
+
+async def _frames(address: BrokerAddress, client_version: str) -> bytes:
+    """What is answered to CONNECT."""
+    engine = ClientEngine(client_version=client_version)
+    return await _first_bytes(
+        address, engine.connect(auth_method=None, auth_data=None, proxy_to_broker_url=None)
+    )
+
+
+async def _http(address: BrokerAddress) -> bytes:
+    """What is answered to the request for an upgrade."""
+    head = (
+        f"GET {address.websocket_path or '/'} HTTP/1.1",
+        f"Host: {address}",
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+    )
+    return await _first_bytes(address, "\r\n".join((*head, "", "")).encode())
+
+
+async def _first_bytes(address: BrokerAddress, hello: bytes) -> bytes:
+    """What a connection without TLS hears after these bytes, b"" = nothing."""
+    writer = None
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+            writer.write(hello)
+            return await reader.read(_FIRST_BYTES)
+    except OSError:  # TimeoutError is one
+        return b""
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+
+
+async def _speaks_tls(address: BrokerAddress) -> bool:
+    """Whether TLS can be agreed on, or is refused in its own words. Whose certificate it is does not matter here."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            _, writer = await asyncio.open_connection(
+                address.host, address.port, ssl=context, server_hostname=address.host
+            )
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")
+    except OSError:
+        return False
+    writer.transport.abort()
+    return True
