@@ -59,15 +59,19 @@ async def test_s0_1_who_asks_together_fails_together_and_the_next_call_tries_aga
     relay: FrameRelay, topic: str
 ) -> None:
     async with Client(relay.service_url) as client:
+        # First the URL proves right: the port is not asked what else it speaks then.
+        await client.get_topic_partitions(topic)
+        await relay.cut()
+        await until(lambda: not client.pool.connections, "the loss of the connection")
         relay.is_admitting = False
         outcomes = await asyncio.gather(
             *(client.connection_for(topic) for _ in range(5)), return_exceptions=True
         )
         assert {type(each) for each in outcomes} <= {errors.ConnectError, errors.ReadError}
-        assert relay.attempts == 1
+        assert relay.attempts == 2
         relay.is_admitting = True
         assert await client.get_topic_partitions(topic) == [topic]
-        assert (relay.attempts, relay.connections) == (2, 1)
+        assert (relay.attempts, relay.connections) == (3, 2)
 
 
 def no_delay_of_sockets_to(port: int) -> dict[tuple[object, ...], bool]:
