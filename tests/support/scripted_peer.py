@@ -27,7 +27,7 @@ from vela.wire.binary.server import ServerEngine
 from vela.wire.errors import RemoteProtocolError
 from vela.wire.message_id import EARLIEST
 
-__all__ = ["LEDGER_ID", "Link", "ScriptedPeer"]
+__all__ = ["LEDGER_ID", "Link", "ScriptedPeer", "silent"]
 
 LEDGER_ID = 77  # of everything that is sent to it
 MAX_MESSAGE_BYTES = 1_000_000
@@ -274,3 +274,7 @@ class ScriptedPeer:
                 pass
             case _:
                 raise AssertionError(f"the script has no answer to {event}")
+
+
+def silent(_link: Link, _event: events.Event) -> None:
+    """A script: nothing is answered."""

@@ -271,8 +271,8 @@ class AckSender:
         self._sending.add(answer)
         answer.add_done_callback(self._sending.discard)
 
-    async def close(self) -> None:
-        """Send what is gathered and wait for its receipts (S4.14). Safe to repeat.
+    async def close(self, within_s: float) -> None:
+        """Send what is gathered and wait for its receipts, for so many seconds at most (S4.14). Safe to repeat.
 
         Acks that have no link to be sent over are lost: their messages come again, and receipts raise AlreadyClosed.
         """
@@ -282,7 +282,7 @@ class AckSender:
             _settle(self._answer, AlreadyClosed("the consumer was closed while it had no connection"))
             self._answer = None
         if self._sending:
-            await asyncio.wait(self._sending)
+            await asyncio.wait(self._sending, timeout=within_s)
 
     def _require_open(self) -> None:
         if self._is_closed:

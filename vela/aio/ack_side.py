@@ -214,7 +214,7 @@ class AckSide(AckSender):
         self._forget_deliveries()
         self.flush()
 
-    async def close(self) -> None:
+    async def close(self, within_s: float) -> None:
         """Send what is gathered, wait for its receipts, drop the negative acks (S4.14, S4.18). Safe to repeat.
 
         Acks that have no link to be sent over are lost: their messages come again, and receipts raise AlreadyClosed.
@@ -224,7 +224,7 @@ class AckSide(AckSender):
             if timer is not None:
                 timer.cancel()
         self._nack_timer = self._unacked_timer = None
-        await super().close()
+        await super().close(within_s)
 
     def _settled(self, position: Position) -> None:
         """An entry is wholly acked: no timer may bring it back (I22)."""

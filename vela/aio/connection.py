@@ -419,7 +419,11 @@ class Connection:
         self.write(self._engine.auth_response(challenge.auth_method or self._authentication.method, data))
 
     def _check_alive(self, interval_s: float) -> None:
+        assert self._keep_alive is not None
         now = self._loop.time()
+        if now - self._keep_alive.when() > interval_s / 2:
+            # This side was busy and did not ask: a broker that is not asked has nothing to say.
+            self._last_heard = max(self._last_heard, now - interval_s)
         dead_at = self._last_heard + _SILENT_INTERVALS * interval_s
         if now >= dead_at:
             silent_s = now - self._last_heard

@@ -169,16 +169,20 @@ class LetterBox:
         """One more consumer uses it."""
         self._users += 1
 
-    async def close(self) -> None:
-        """One less. Never raises."""
+    async def close(self, within_s: float) -> None:
+        """One less. Never raises; what takes longer than so many seconds goes on by itself."""
         self._users -= 1
-        if self._users == 0:
+        if self._users == 0 and self._producers:
             producers, self._producers = self._producers, {}
-            for opening in producers.values():
-                try:
-                    await (await opening).close()
-                except VelaError as error:
-                    log.debug("a producer of letters was not closed: %s", error)
+            closing = [asyncio.ensure_future(_close(opening)) for opening in producers.values()]
+            await asyncio.wait(closing, timeout=within_s)
+
+
+async def _close(opening: asyncio.Future[Producer]) -> None:
+    try:
+        await (await opening).close()
+    except VelaError as error:
+        log.debug("a producer of letters was not closed: %s", error)
 
 
 async def _once(known: dict[str, asyncio.Future[V]], key: str, make: Callable[[], Awaitable[V]]) -> V:

@@ -17,6 +17,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol
 
+from vela.aio.deadline import Deadline
 from vela.core.argument_checks import require_strings
 from vela.core.outgoing import Outgoing
 from vela.errors import AlreadyClosed, InvalidConfiguration, VelaError
@@ -318,17 +319,21 @@ class Letters:
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
-    async def close(self) -> None:
-        """Letters under way are finished, for a while; the rest is delivered to others. Safe to repeat."""
+    async def close(self, within_s: float) -> None:
+        """Letters under way are finished, for so many seconds, five at most; the rest is delivered to others.
+
+        Safe to repeat.
+        """
         if self._is_closed:
             return
         self._is_closed = True
+        deadline = Deadline(within_s)
         self.forget()
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=_FINISH_S)
+            _, late = await asyncio.wait(self._tasks, timeout=min(_FINISH_S, deadline.left_s))
             for task in late:
                 task.cancel()
-        await self._box.close()
+        await self._box.close(deadline.left_s)
 
 
 def _milliseconds(delay: timedelta | int) -> int:

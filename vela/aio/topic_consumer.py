@@ -24,6 +24,7 @@ from vela.aio.attachment import Attachment
 from vela.aio.consumer import Consumer
 from vela.aio.consumer_events import EventCaller
 from vela.aio.consumer_warnings import PrefetchWatch
+from vela.aio.deadline import Deadline
 from vela.aio.intake import Intake
 from vela.aio.letters import Letters
 from vela.aio.listener import start_listener
@@ -195,7 +196,7 @@ class TopicConsumer(Consumer):
             self._state = ConsumerState.FAILED
             self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
             link = self._link
-            await self._stop()
+            await self._stop(self._deadline())
             if link is not None:  # cancelled as the broker's answer came
                 self._leave(link)
             await self._attachment.close()
@@ -518,23 +519,31 @@ class TopicConsumer(Consumer):
 
     async def _close(self, error: VelaError) -> None:
         """Leaves the subscription, then tells those who still wait why."""
-        await self._stop()
-        link, self._link = self._link, None
-        if link is not None:
+        deadline = self._deadline()
+        await self._stop(deadline)
+        link = self._link
+        if link is not None and deadline.left_s:
+            self._link = None
             try:
                 await link.request(
                     lambda request_id: commands.close_consumer(self.consumer_id, request_id=request_id),
-                    timeout_s=self._client.settings.operation_timeout_s,
+                    timeout_s=deadline.left_s,
                 )
             except VelaError as failure:
                 log.debug("%s: the broker did not hear that %s closes: %s", self._topic, self._name, failure)
             link.consumers.pop(self.consumer_id, None)
+        elif link is not None:  # it has kept this consumer waiting for as long as it may wait
+            self._leave(link)
         await self._attachment.close()
         self._state = ConsumerState.CLOSED
         self._client.forget(self)
         self.queue.end(error)
 
-    async def _stop(self) -> None:
+    def _deadline(self) -> Deadline:
+        """Of all that is done at its end."""
+        return Deadline(self._client.settings.operation_timeout_s)
+
+    async def _stop(self, deadline: Deadline) -> None:
         """No listener is called any more; what acks are gathered are sent."""
         if self._listener is not None:
             self._listener.close()
@@ -549,8 +558,8 @@ class TopicConsumer(Consumer):
         if self._prefetch is not None:
             self._prefetch.close()
         if self.letters is not None:
-            await self.letters.close()
-        await self.acks.close()
+            await self.letters.close(deadline.left_s)
+        await self.acks.close(deadline.left_s)
 
     def _fail(self, error: VelaError) -> None:
         """It cannot come back: the topic is gone, or the like."""
@@ -560,7 +569,7 @@ class TopicConsumer(Consumer):
         self._state = ConsumerState.FAILED
         self._client.forget(self)
         self.queue.end(NotConnected(f"the consumer of {self._topic} has failed: {error}"))
-        self._closing = self._loop.create_task(self._stop())
+        self._closing = self._loop.create_task(self._stop(self._deadline()))
         if self._inbox is not None:
             self._inbox.failed(self, error)
 

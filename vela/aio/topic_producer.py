@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from vela.aio.attachment import Attachment
+from vela.aio.deadline import Deadline
 from vela.aio.own_loop import require_loop
 from vela.aio.producer import Producer
 from vela.aio.send_answers import SendFuture
@@ -234,27 +235,35 @@ class TopicProducer(Producer):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        timeout_s = self._client.settings.operation_timeout_s
+        deadline = Deadline(self._client.settings.operation_timeout_s)
         if self._queue.error is None:
             flushing = self._loop.create_task(self._queue.flush())
             flushing.add_done_callback(_retrieved)
             self._queue.error = AlreadyClosed(f"the producer of {self._topic} is closed")
-            await asyncio.wait((flushing,), timeout=timeout_s)
-        connection = self._connection
+            await asyncio.wait((flushing,), timeout=deadline.left_s)
+        connection, self._connection = self._connection, None
+        self._queue.detach()
+        self._queue.fail(
+            AlreadyClosed(f"the producer of {self._topic} was closed before the message was stored")
+        )
         if connection is not None:
-            self._connection = None
-            self._queue.detach()
+            await self._say_goodbye(connection, deadline)
+        await self._attachment.close()
+        self._client.forget(self)
+
+    async def _say_goodbye(self, connection: Connection, deadline: Deadline) -> None:
+        """A broker that has kept this producer waiting for as long as it may wait is only told."""
+        if deadline.left_s:
             try:
                 await connection.request(
                     lambda request_id: commands.close_producer(self._id, request_id=request_id),
-                    timeout_s=timeout_s,
+                    timeout_s=deadline.left_s,
                 )
             except VelaError as error:
                 log.debug("%s: at the close of its producer: %s", self._topic, error)
-            connection.producers.pop(self._id, None)
-        await self._attachment.close()
-        self._fail(AlreadyClosed(f"the producer of {self._topic} was closed before the message was stored"))
-        self._client.forget(self)
+        else:
+            self._say_closed(connection)
+        connection.producers.pop(self._id, None)
 
     def _fail(self, error: VelaError) -> None:
         """Nothing more is taken, and everything taken fails."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import time
 import tracemalloc
 import warnings
 from collections.abc import AsyncIterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.integration.client.sinks import Sink
-from tests.support.scripted_peer import Link, ScriptedPeer
+from tests.support.scripted_peer import Link, ScriptedPeer, silent
 from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
@@ -36,10 +37,6 @@ async def peer(request: pytest.FixtureRequest) -> AsyncIterator[ScriptedPeer]:
 async def tcp_peer() -> AsyncIterator[ScriptedPeer]:
     async with ScriptedPeer.started() as started:
         yield started
-
-
-def silent(_link: Link, _event: events.Event) -> None:
-    """A script that does not answer."""
 
 
 async def ask(connection: Connection, timeout_s: float | None = 5.0) -> replies.Answer:
@@ -426,6 +423,18 @@ async def test_keep_alive_pings_and_gives_a_silent_connection_up(tcp_peer: Scrip
         connection = await client.connection_for(TOPIC)
         await until(lambda: tcp_peer.count(events.Ping) >= 3, "pings")
         assert not connection.is_lost
+        tcp_peer.on(events.Ping, silent)
+        await until(lambda: connection.is_lost, "the loss")
+
+
+async def test_an_application_that_keeps_the_loop_busy_keeps_its_connection(tcp_peer: ScriptedPeer) -> None:
+    async with Client(tcp_peer.url, keep_alive_interval_seconds=0.1) as client:
+        connection = await client.connection_for(TOPIC)
+        for _ in range(2):
+            pings = tcp_peer.count(events.Ping)
+            time.sleep(0.5)  # noqa: ASYNC251 - this is what it is about
+            await until(lambda: tcp_peer.count(events.Ping) >= pings + 2, "pings")  # noqa: B023 - awaited here
+            assert not connection.is_lost
         tcp_peer.on(events.Ping, silent)
         await until(lambda: connection.is_lost, "the loss")
 

@@ -193,7 +193,7 @@ async def test_s4_14_closing_sends_what_is_gathered_and_waits_for_its_receipt() 
     owner = consumer(receipts=True)
     acked = asyncio.ensure_future(_wait(owner, 1))
     await asyncio.sleep(0)
-    closing = asyncio.ensure_future(owner.acks.close())
+    closing = asyncio.ensure_future(owner.acks.close(5))
     await asyncio.sleep(0)
     assert owner.said() == [("ack", 1)]
     assert not closing.done()
@@ -201,7 +201,7 @@ async def test_s4_14_closing_sends_what_is_gathered_and_waits_for_its_receipt() 
     owner.link.answers[0].set_result(None)
     await closing
     await acked
-    await owner.acks.close()
+    await owner.acks.close(5)
     assert owner.timers.running == 0
     for call in (owner.acks.acknowledge, owner.acks.negative_acknowledge):
         with pytest.raises(AlreadyClosed):
@@ -223,7 +223,7 @@ async def test_s4_15_acks_without_a_link_are_kept_until_there_is_one() -> None:
     owner.link = None
     lost = asyncio.ensure_future(_wait(owner, 5))
     await asyncio.sleep(0)
-    await owner.acks.close()
+    await owner.acks.close(5)
     with pytest.raises(AlreadyClosed):
         await lost
 
@@ -320,7 +320,7 @@ def test_s4_17_2500_negative_acks_are_three_commands() -> None:
 async def test_s4_18_closing_drops_the_negative_acks() -> None:
     owner = consumer()
     owner.acks.negative_acknowledge(message(1))
-    await owner.acks.close()
+    await owner.acks.close(5)
     assert owner.timers.running == 0
     assert owner.said() == []
 
@@ -427,7 +427,7 @@ async def test_s4_22_what_ends_the_ack_timeout(how: str) -> None:
         case "seek":
             owner.acks.sought()
         case _:
-            await owner.acks.close()
+            await owner.acks.close(5)
     owner.timers.advance(2000)
     assert owner.all_again == 0
 

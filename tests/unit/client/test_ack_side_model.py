@@ -182,5 +182,5 @@ def test_i22_s4_14_s4_15_s4_20_whatever_happens_acks_arrive_and_nothing_acked_is
         world.wait(TIMEOUT_MS + 400)
     assert world.remaining == [0] * len(SIZES)
     assert world.said() == []
-    asyncio.run(world.acks.close())
+    asyncio.run(world.acks.close(5))
     assert world.timers.running == 0

@@ -54,7 +54,7 @@ class FakeBox:
     def open(self) -> None:
         self.users += 1
 
-    async def close(self) -> None:
+    async def close(self, within_s: float) -> None:
         self.users -= 1
 
 
@@ -400,8 +400,8 @@ async def test_reconsume_later_needs_retry_letters_and_an_open_consumer() -> Non
     owner = retrying()
     with pytest.raises(InvalidConfiguration, match="-1"):
         await owner.letters.reconsume_later(shown, -1, None)
-    await owner.letters.close()
-    await owner.letters.close()
+    await owner.letters.close(5)
+    await owner.letters.close(5)
     assert owner.box.users == 0
     with pytest.raises(AlreadyClosed):
         await owner.letters.reconsume_later(shown, 100, None)
@@ -452,7 +452,7 @@ async def test_closing_finishes_the_letters_under_way() -> None:
     owner = dead_after(1)
     owner.box.gate = asyncio.Event()
     owner.receive(message(1, redeliveries=2))
-    closing = asyncio.ensure_future(owner.letters.close())
+    closing = asyncio.ensure_future(owner.letters.close(5))
     await owner.settled()
     assert not closing.done()
     owner.box.gate.set()

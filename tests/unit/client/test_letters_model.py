@@ -71,7 +71,7 @@ class Post:
     def open(self) -> None:
         """See `LetterBox`."""
 
-    async def close(self) -> None:
+    async def close(self, within_s: float) -> None:
         """See `LetterBox`."""
 
     async def send_retry(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
@@ -402,8 +402,8 @@ class AtTheLimit(RuleBasedStateMachine):
             self.wait(70_000)
         assert world.remaining == [0] * len(SIZES), "lost"
         self.permits_balance()
-        self.runner.run(world.letters.close())
-        self.runner.run(world.acks.close())
+        self.runner.run(world.letters.close(5))
+        self.runner.run(world.acks.close(5))
         assert world.timers.running == 0
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.client.consumer.desk import TOPIC, Desk
+from tests.integration.client.consumer.desk import TOPIC, Desk, desk_running
 from tests.support.manual_timers import ManualTimers
-from tests.support.scripted_peer import Link
+from tests.support.scripted_peer import Link, silent
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela import errors
@@ -217,6 +217,21 @@ async def test_s4_14_closing_sends_what_is_gathered(desk: Desk, timers: ManualTi
     assert order == [events.Ack, events.CloseConsumer]
     with pytest.raises(errors.AlreadyClosed):
         consumer.acknowledge(message)
+
+
+async def test_closing_waits_once_for_a_broker_that_answers_nothing() -> None:
+    async with desk_running(operation_timeout_seconds=2) as desk:
+        for kind in (events.Ack, events.CloseConsumer):
+            desk.peer.on(kind, silent)
+        consumer = await desk.subscribe(ack_receipt_enabled=True)
+        desk.deliver_each(b"x")
+        (message,) = await take(consumer, 1)
+        acked = asyncio.ensure_future(consumer.acknowledge(message))
+        async with asyncio.timeout(3.5):  # twice the two seconds before
+            await consumer.close()
+        with pytest.raises(errors.Timeout):
+            await acked
+        assert desk.peer.count(events.CloseConsumer) == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.integration.client.producer.outcomes import BATCHED, answers, kinds
+from tests.support.scripted_peer import silent
 from tests.support.storing_peer import StoringPeer
 from vela import errors
 from vela.aio import Client
@@ -63,6 +64,18 @@ async def test_close_leaves_no_future_hanging(store: StoringPeer) -> None:
         assert kinds(await answers(futures)) == [errors.AlreadyClosed] * 3
         with pytest.raises(errors.AlreadyClosed):
             await flushing
+
+
+async def test_close_waits_once_for_a_broker_that_answers_nothing(store: StoringPeer) -> None:
+    store.on_send = store.ignore
+    store.peer.on(events.CloseProducer, silent)
+    async with Client(store.peer.url, operation_timeout_seconds=2) as client:
+        producer = await client.create_producer("t", send_timeout_millis=0)
+        future = producer.send_async(b"x")
+        async with asyncio.timeout(3.5):  # twice the two seconds before
+            await producer.close()
+        assert kinds(await answers([future])) == [errors.AlreadyClosed]
+    assert store.peer.count(events.CloseProducer) == 1
 
 
 async def test_closing_the_client_closes_its_producers(store: StoringPeer) -> None:
