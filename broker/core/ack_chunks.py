@@ -125,16 +125,16 @@ class AckChunks:
             for entry_id in [e for e in self.sets.get(key, ()) if base + low <= e <= base + high]:
                 self.forget_set(key, entry_id)
 
-    def union(self, other: AckChunks, after: Position, *, without: Position | None = None) -> None:
-        """Ack wholly what `other` has wholly acked beyond `after`, but for one entry; its ack sets are not taken."""
+    def union(self, other: AckChunks, after: Position, *, without: AckChunks | None = None) -> None:
+        """Ack wholly what `other` has wholly acked beyond `after` and `without` has not; ack sets are not taken."""
         for key, bits in other.bits.items():
             ledger_id, chunk = chunk_of(key)
             low, _ = _clip(ledger_id, chunk << CHUNK_SHIFT, after, LATEST)
             if low > CHUNK_MASK or ledger_id < after.ledger_id:
                 continue
             new = int.from_bytes(bits, "little") >> low << low
-            if without is not None and chunk_key(*without) == key:
-                new &= ~(1 << (without.entry_id & CHUNK_MASK))
+            if without is not None:
+                new &= ~int.from_bytes(without.bits.get(key, b""), "little")
             if not new:
                 continue
             self.bits[key] = bytearray(
@@ -203,6 +203,19 @@ class AckChunks:
     def forget(self, ledger_id: int, entry_id: int) -> None:
         """Forget the ack set of one entry, if it has one."""
         self.forget_set(chunk_key(ledger_id, entry_id), entry_id)
+
+    def forget_all(self, other: AckChunks) -> None:
+        """Forget each entry of which `other` holds anything, a bit or an ack set."""
+        for key in other.bits.keys() | other.sets.keys():
+            mask = int.from_bytes(other.bits.get(key, b""), "little")
+            for entry_id in other.sets.get(key, ()):
+                mask |= 1 << (entry_id & CHUNK_MASK)
+            if key in self.bits:
+                kept = int.from_bytes(self.bits[key], "little") & ~mask
+                self.bits[key] = bytearray(kept.to_bytes(_BYTES, "little"))
+                self.dirty_bits.add(key)
+            for entry_id in [e for e in self.sets.get(key, ()) if mask >> (e & CHUNK_MASK) & 1]:
+                self.forget_set(key, entry_id)
 
     def touches(self, key: int, after: Position, through: Position) -> bool:
         """Whether any entry of the chunk lies in (after, through]."""

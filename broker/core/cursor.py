@@ -18,7 +18,7 @@ from broker.core.cursor_count import (
     unacked_target,
 )
 from broker.core.cursor_state import AckOverlay, AckResult, CursorFlush, CursorState, SkipTarget, Totals
-from broker.core.cursor_undo import OverlayRecorder, merge_undo
+from broker.core.cursor_undo import OverlayRecorder, merge_undo, passed_by_act
 from broker.core.errors import InvalidAck
 from broker.core.ledger import LedgerMap
 from broker.core.message_index import IndexMissing, MessageIndex, Range, chunk_of
@@ -167,7 +167,7 @@ class Cursor:
         ledger = self._ledgers.get(ledger_id)
         if ledger is None or not 0 <= entry_id < ledger.entries:
             return self._ack_unstored(position)
-        if self._overlay is not None and position == self._overlay.passed_entry:
+        if self._overlay is not None and self._overlay.has_passed(position):
             self._overlay.ack(position, remaining, self._count_of(position))
         acked = self._acked
         if acked.bits and position <= self._highest_acked and acked.has(ledger_id, entry_id):
@@ -362,14 +362,15 @@ class Cursor:
         left = self._acked.remaining(*inside)
         return (inside, left) if left is not None else None
 
-    def start_undo_overlay(self, overlay: AckOverlay | None = None) -> None:
-        """From now on remember acks of what an act passed. Call right after the act.
-
-        `overlay` is what an earlier process had recorded, or of an act beyond mark-delete what it left of its entry.
-        """
-        self._overlay = OverlayRecorder(
-            overlay or AckOverlay(mark_delete=self._mark_delete, partial=self.act_inside())
+    def overlay_since(self, before: CursorState) -> AckOverlay:
+        """Right after an act: what its undo has to know, besides `before`, to tell acks that follow from the act."""
+        return AckOverlay(
+            mark_delete=self._mark_delete, passed=passed_by_act(before, self._mark_delete, self._acked)
         )
+
+    def start_undo_overlay(self, overlay: AckOverlay) -> None:
+        """From now on remember acks of what an act passed: `overlay_since`, or what an earlier process recorded."""
+        self._overlay = OverlayRecorder(overlay)
 
     def undo_overlay(self) -> AckOverlay | None:
         """What was recorded so far; None when nothing is being recorded."""
@@ -383,8 +384,8 @@ class Cursor:
     ) -> None:
         """Become `snapshot` plus everything acked since (design 9).
 
-        `act_mark_delete` is the mark-delete right after the act; `overlay` the acks recorded at or below it,
-        by default those recorded here. Recording stops. Raises IndexMissing.
+        `act_mark_delete` is the mark-delete right after the act; `overlay` what was recorded since, by default
+        here. Raises IndexMissing.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()
         merged = merge_undo(
@@ -395,7 +396,6 @@ class Cursor:
         self._mark_delete = merged.mark_delete
         self._messages, self._entries, self._bytes = merged.totals
         self._version += 1
-        self._overlay = None
         self._replace_dirty(old)
 
     def take_dirty(self) -> CursorFlush | None:

@@ -62,7 +62,9 @@ class AckOverlay:
     mark_delete: Position = LATEST  # right after the act: acks beyond it say nothing of what it passed
     through: Position = EARLIEST  # highest cumulative ack at or below the act's mark-delete
     chunks: tuple[AckChunk, ...] = ()
-    partial: tuple[Position, int] | None = None  # what the act left of the entry after it
+    passed: tuple[
+        AckChunk, ...
+    ] = ()  # what the act acked beyond mark-delete, and of parts of batches what it left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

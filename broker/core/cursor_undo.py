@@ -5,14 +5,14 @@ from __future__ import annotations
 from broker.core.ack_chunks import AckChunks
 from broker.core.ack_set import full
 from broker.core.cursor_count import AckedSet, acked_only_in, count_state, settle
-from broker.core.cursor_state import AckOverlay, CursorState, Totals
+from broker.core.cursor_state import AckChunk, AckOverlay, CursorState, Totals
 from broker.core.ledger import LedgerMap
 from broker.core.message_index import IndexMissing, MessageIndex
 from broker.core.position import EARLIEST, LATEST, Position
 
 
 class OverlayRecorder:
-    """Acks at or below mark-delete, which the cursor itself ignores, while an act can be undone.
+    """Acks of what an act acked, which the cursor itself ignores, while that act can be undone.
 
     A cumulative ack beyond mark-delete says nothing of what the act passed: the client never received that.
     """
@@ -21,17 +21,21 @@ class OverlayRecorder:
         self._mark_delete = overlay.mark_delete
         self._through = overlay.through
         self._acked = AckChunks(overlay.chunks)
-        self._partial = overlay.partial
-        # An entry that the act acked wholly, beyond mark-delete: nobody gets it any more, so whoever acks it has it. Of
-        # a batch of which members are left that cannot be told: its ack may come from one who got only those.
-        self.passed_entry = (
-            overlay.partial[0] if overlay.partial is not None and not overlay.partial[1] else None
-        )
+        self._stored_passed = overlay.passed
+        self._passed = AckChunks(overlay.passed)
         self.is_dirty = False  # holds what is not stored
+
+    def has_passed(self, position: Position) -> bool:
+        """Whether the act acked this entry wholly, beyond mark-delete: nobody gets it any more, so whoever acks it has
+        it.
+
+        Of a batch of which members are left that cannot be told: its ack may come from one who got only those.
+        """
+        return bool(self._passed.bits) and self._passed.has(*position)
 
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
         """`messages` of the entry are acked but for `remaining`; 0 messages: it is not stored any more."""
-        if position > self._mark_delete and position != self.passed_entry:
+        if position > self._mark_delete and not self.has_passed(position):
             return
         if not messages or position <= self._through or self._acked.has(*position):
             return
@@ -67,8 +71,22 @@ class OverlayRecorder:
             mark_delete=self._mark_delete,
             through=self._through,
             chunks=self._acked.freeze(),
-            partial=self._partial,
+            passed=self._stored_passed,
         )
+
+
+def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
+    """What an act that led from `before` to (mark_delete, acked) acked beyond mark-delete, an undo for example: entries
+    that are wholly acked now, ack sets of batches that it left otherwise than they were.
+    """
+    then = AckChunks(before.chunks)
+    floor = max(before.mark_delete, mark_delete)
+    passed = AckChunks()
+    passed.union(acked, floor, without=then)
+    for ledger_id, entry_id, left in acked.partials(floor, LATEST):
+        if not then.has(ledger_id, entry_id) and then.remaining(ledger_id, entry_id) != left:
+            passed.set_remaining(ledger_id, entry_id, left)
+    return passed.freeze()
 
 
 def merge_undo(
@@ -80,27 +98,27 @@ def merge_undo(
     mark_delete: Position,
     acked: AckChunks,
 ) -> AckedSet:
-    """Snapshot, overlay, and what (mark_delete, acked) hold beyond `act_mark_delete`, by whole chunks.
+    """Snapshot, overlay, and what (mark_delete, acked) hold beyond `act_mark_delete` that the act did not put there, by
+    whole chunks.
 
     Raises IndexMissing; changes none of its arguments.
     """
     before = AckChunks(snapshot.chunks)
     merged = AckChunks(snapshot.chunks)
-    inside = overlay.partial[0] if overlay.partial is not None else None
     floor = max(snapshot.mark_delete, overlay.through)
-    recorded = AckChunks(overlay.chunks)
-    merged.union(recorded, EARLIEST)
-    for ledger_id, entry_id, left in recorded.partials(EARLIEST, LATEST):
-        _merge_members(merged, ledger_id, entry_id, left)
-    if overlay.partial is not None:
-        _merge_inside(index, merged, overlay.partial, mark_delete, acked)
+    _merge(merged, AckChunks(overlay.chunks))
+    now = AckChunks()
     for ledger_id, first, last in ledgers.spans(max(floor, act_mark_delete), mark_delete):
-        _add_range(merged, ledger_id, first, last, without=inside)
+        now.add_range(ledger_id, first, last)
     beyond = max(mark_delete, act_mark_delete)
-    merged.union(acked, beyond, without=inside)
+    now.union(acked, beyond)
     for ledger_id, entry_id, left in acked.partials(beyond, LATEST):
-        if inside != Position(ledger_id, entry_id):
-            _merge_members(merged, ledger_id, entry_id, left)
+        now.set_remaining(ledger_id, entry_id, left)
+    passed = AckChunks(overlay.passed)
+    for ledger_id, entry_id, left_by_act in passed.partials(floor, LATEST):
+        _merge_inside(index, merged, Position(ledger_id, entry_id), left_by_act, now)
+    now.forget_all(passed)  # acks of what it passed wholly are in the overlay
+    _merge(merged, now)
     merged.drop_ledgers_before(ledgers.first_position().ledger_id)
     settled = settle(ledgers, merged, floor)
     stored = ledgers.get(settled.ledger_id)
@@ -124,14 +142,10 @@ def merge_undo(
     return AckedSet(settled, merged, totals)
 
 
-def _add_range(into: AckChunks, ledger_id: int, first: int, last: int, *, without: Position | None) -> None:
-    if without is not None and without.ledger_id == ledger_id and first <= without.entry_id <= last:
-        pieces = [(first, without.entry_id - 1), (without.entry_id + 1, last)]
-    else:
-        pieces = [(first, last)]
-    for low, high in pieces:
-        if low <= high:
-            into.add_range(ledger_id, low, high)
+def _merge(into: AckChunks, other: AckChunks) -> None:
+    into.union(other, EARLIEST)
+    for ledger_id, entry_id, left in other.partials(EARLIEST, LATEST):
+        _merge_members(into, ledger_id, entry_id, left)
 
 
 def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) -> None:
@@ -148,20 +162,12 @@ def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) ->
 
 
 def _merge_inside(
-    index: MessageIndex,
-    into: AckChunks,
-    partial: tuple[Position, int],
-    mark_delete: Position,
-    acked: AckChunks,
+    index: MessageIndex, into: AckChunks, position: Position, left_by_act: int, now: AckChunks
 ) -> None:
-    """The entry on which an act ended: only members acked since count, not those that it passed."""
-    position, left_by_act = partial
-    if not left_by_act:
-        return  # it passed the whole entry; acks of it are in the overlay
-    if position <= mark_delete or acked.has(*position):
-        left_now = 0
-    else:
-        known = acked.remaining(*position)
+    """A batch of which an act took a part: only members acked since count, not those that it passed."""
+    left_now = 0
+    if not now.has(*position):
+        known = now.remaining(*position)
         left_now = known if known is not None else left_by_act
     if left_now == left_by_act:
         return

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from broker.core.cursor_state import CursorState
+from broker.core.cursor_state import AckOverlay
 from broker.core.errors import BrokerError, PersistenceFailed, SubscriptionBusy, TopicFenced
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
@@ -124,8 +124,8 @@ class CursorMove:
         act_id: int,
         undo_window_s: int,
         result: Callable[[], Mapping[str, object]],
-    ) -> CursorState:
-        """Change the cursor and store change, snapshot and result together; returns the state before.
+    ) -> AckOverlay:
+        """Change the cursor and store change, snapshot and result together; returns what an undo has to record on.
 
         Call inside `moving`: no ack changes the cursor meanwhile. Raises TopicFenced when another broker has the topic
         by now, PersistenceFailed when the database refuses; the cursor is where it was then.
@@ -137,6 +137,7 @@ class CursorMove:
             await self.with_index(change)
             after = cursor.snapshot()
             outcome = json.dumps(dict(result()))
+            recorded = cursor.overlay_since(before)
 
             async def store_move(connection: Connection, owner_epoch: int) -> bool | None:
                 done = await store.apply_to_cursor(
@@ -149,6 +150,7 @@ class CursorMove:
                     act_id=act_id,
                     result=outcome,
                     undo_window_s=undo_window_s,
+                    passed=recorded,
                 )
                 return done or None
 
@@ -162,7 +164,7 @@ class CursorMove:
                 raise TopicFenced(_MOVED)
         subscription.stored_mark_delete = after.mark_delete
         subscription.after_move()
-        return before
+        return recorded
 
     async def delete(self, consumer: Consumer) -> None:
         """A client's unsubscribe: the subscription and its cursor go, an act is written."""

@@ -168,8 +168,12 @@ async def apply_to_cursor(
     act_id: int,
     result: str,
     undo_window_s: int,
+    passed: AckOverlay,
 ) -> bool:
-    """Store a cursor's whole new state with the act's result; False when the topic is fenced. Safe to repeat."""
+    """Store a cursor's whole new state with the act's result; False when the topic is fenced. Safe to repeat.
+
+    `passed` is what an undo has to know of what the act acked beyond its mark-delete.
+    """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),
         {
@@ -189,6 +193,7 @@ async def apply_to_cursor(
             "act_id": act_id,
             "result": result,
             "cursor_before": encode_snapshot(before),
+            "acked_since": encode_overlay(passed) if passed.passed and undo_window_s else None,
             "undo_window_s": undo_window_s,
         },
     )
@@ -279,15 +284,11 @@ def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None
 
 def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -> AckOverlay:
     """Acks of what an act passed, from its row."""
-    told = result or {}
-    inside, after = told.get("inside"), told.get("after")
-    return decode_overlay(
-        None if acked_since is None else bytes(acked_since),
-        mark_delete=LATEST if after is None else Position.parse(after),
-        partial=None
-        if inside is None
-        else (Position.parse(inside["position"]), int(inside["remaining"], 16)),
-    )
+    after = (result or {}).get("after")
+    mark_delete = LATEST if after is None else Position.parse(after)
+    if acked_since is None:
+        return AckOverlay(mark_delete=mark_delete)
+    return decode_overlay(bytes(acked_since), mark_delete=mark_delete)
 
 
 async def latest_move(connection: Connection, subscription_id: int) -> int | None:

@@ -82,24 +82,24 @@ def decode_snapshot(data: bytes) -> CursorState:
 
 
 def encode_overlay(overlay: AckOverlay) -> bytes:
-    """Acks of what an act passed; the entry that it ended inside of is in the act's result."""
+    """Acks of what an act passed, and what it passed beyond its mark-delete, which is in the act's result."""
     return json.dumps(
-        {"through": list(overlay.through), "chunks": [_chunk_to_json(chunk) for chunk in overlay.chunks]}
+        {
+            "through": list(overlay.through),
+            "chunks": [_chunk_to_json(chunk) for chunk in overlay.chunks],
+            "passed": [_chunk_to_json(chunk) for chunk in overlay.passed],
+        }
     ).encode()
 
 
-def decode_overlay(
-    data: bytes | None, *, mark_delete: Position, partial: tuple[Position, int] | None
-) -> AckOverlay:
-    """The reverse of `encode_overlay`, with what the act's result says; None = nothing was acked."""
-    if data is None:
-        return AckOverlay(mark_delete=mark_delete, partial=partial)
+def decode_overlay(data: bytes, *, mark_delete: Position) -> AckOverlay:
+    """The reverse of `encode_overlay`, with the mark-delete of the act's result."""
     raw = json.loads(data)
     return AckOverlay(
         mark_delete=mark_delete,
         through=Position(*raw["through"]),
         chunks=tuple(_chunk_from_json(chunk) for chunk in raw["chunks"]),
-        partial=partial,
+        passed=tuple(_chunk_from_json(chunk) for chunk in raw.get("passed", ())),
     )
 
 

@@ -349,10 +349,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
         parameters: dict[str, Any],
         *,
         undo_of: int | None = None,
-        entry: Position | None = None,
     ) -> None:
         self.planned = self.do(self.operator.plan(self.run, kind, change, parameters, undo_of=undo_of))
-        self.planned.entry = entry
         plan = self.storage.acts[self.planned.act_id].plan
         after = change(self.acked)
         assert plan is not None
@@ -414,7 +412,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             whole = data.draw(st.booleans(), label="the whole entry") or len(self.members_of(position)) == 1
             passed = self.members_of(position) if whole else {(position, index)}
             text = str(position) if whole else f"{position}:-1:{index}"
-            self.plan("skip_one", lambda acked: acked | passed, {"id": text}, entry=position)
+            self.plan("skip_one", lambda acked: acked | passed, {"id": text})
 
     @precondition(lambda self: self.undo is not None and self.can_act())
     @rule()
@@ -450,17 +448,14 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert act.result["replayed_messages"] == len(before - after)
         assert self.cursor.version > version or before == after
         self.durable = set(self.acked)
-        self.undo = None
-        if planned.kind != "undo":
-            one = planned.entry
-            self.undo = OpenUndo(
-                act_id=planned.act_id,
-                mark_delete=self.cursor.mark_delete,
-                restored=before,
-                durable=set(before),
-                passed=set(after),
-                passed_entry=one if one is not None and self.members_of(one) <= after else None,
-            )
+        self.undo = OpenUndo(
+            act_id=planned.act_id,
+            mark_delete=self.cursor.mark_delete,
+            restored=before,
+            durable=set(before),
+            passed=set(after),
+            passed_wholly={p for p in self.sizes() if self.members_of(p) <= after},
+        )
 
     def drop_held_below(self, after: set[Member]) -> None:
         """Skip and clear keep consumers; what these hold at or below the new mark-delete is theirs no more."""

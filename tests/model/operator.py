@@ -25,7 +25,6 @@ class PlannedAct:
     undo_of: int | None
     change: Change
     parameters: Mapping[str, Any]
-    entry: Position | None = None  # it acks this one, wherever it is
 
 
 class Operator:

@@ -19,12 +19,12 @@ class OpenUndo:
     restored: set[Member]  # what its undo brings back: what was acked before it, and since
     durable: set[Member]  # the part of it that a crash leaves
     passed: set[Member]  # acked right after it
-    passed_entry: Position | None  # acked wholly by it, beyond mark-delete
+    passed_wholly: set[Position]  # entries that were wholly acked right after it
 
     def ack(self, new: set[Member]) -> None:
-        """Of a batch that the act ended inside of, what it passed was not delivered, whatever is acked."""
+        """Of a batch of which the act took a part, what it passed was not delivered, whatever is acked."""
         self.restored |= {
-            m for m in new if m[0] <= self.mark_delete or m not in self.passed or m[0] == self.passed_entry
+            m for m in new if m[0] <= self.mark_delete or m not in self.passed or m[0] in self.passed_wholly
         }
 
     def ack_through(self, position: Position, new: set[Member], *, is_beyond: bool) -> None:

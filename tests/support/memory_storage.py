@@ -21,7 +21,7 @@ from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.service import writer as writer_module
 from broker.service.connections import ConnectionPool
-from broker.storage import acts, cursors, lifetime, log, sessions, topics
+from broker.storage import acts, chunk_codec, cursors, lifetime, log, sessions, topics
 
 __all__ = ["MemoryStorage", "StoredCursor"]
 
@@ -76,7 +76,7 @@ class _Act:
     plan: dict[str, Any] | None = None
     cursor_version: int | None = None
     error: str = ""
-    acked_since: AckOverlay | None = None
+    acked_since: bytes | None = None
 
 
 class _Connection:
@@ -421,11 +421,13 @@ class MemoryStorage:
         before: CursorState,
         act_id: int,
         result: str,
+        passed: AckOverlay,
         **__: object,
     ) -> bool:
         self.cursors[subscription_id][1].set(state)
         act = self.acts[act_id]
         act.state, act.before, act.result = "applied", before, json.loads(result)
+        act.acked_since = chunk_codec.encode_overlay(passed)
         return True
 
     async def _record_client_act(self, _: object, *, kind: str, subscription_id: int, **__: object) -> int:
@@ -443,7 +445,7 @@ class MemoryStorage:
             before=act.before,
             result=act.result,
             is_open=True,
-            acked_since=act.acked_since or acts.recorded_acks(None, act.result),
+            acked_since=acts.recorded_acks(act.acked_since, act.result),
         )
 
     async def _open_undos(self, _: object, topic_id: int) -> list[acts.OpenUndo]:
@@ -452,7 +454,7 @@ class MemoryStorage:
             act_id = await self._latest_move(_, subscription_id) if owner == topic_id else None
             if act_id is not None and self.acts[act_id].kind != "seek":
                 act = self.acts[act_id]
-                recorded = act.acked_since or acts.recorded_acks(None, act.result)
+                recorded = acts.recorded_acks(act.acked_since, act.result)
                 found.append(
                     acts.OpenUndo(
                         subscription_id=subscription_id, act_id=act_id, until_ms=2**62, acked_since=recorded
@@ -464,7 +466,7 @@ class MemoryStorage:
         self, _: object, *, epochs: Mapping[int, int], overlays: Sequence[tuple[int, int, AckOverlay]]
     ) -> None:
         for _topic_id, act_id, overlay in overlays:
-            self.acts[act_id].acked_since = overlay
+            self.acts[act_id].acked_since = chunk_codec.encode_overlay(overlay)
 
     async def _latest_move(self, _: object, subscription_id: int) -> int | None:
         mine = [

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from broker.core.cursor import Cursor
-from broker.core.cursor_state import AckOverlay
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
 from broker.service.act_kinds.base import ActConflict, ActContext, ActKind, Plan
@@ -155,7 +154,7 @@ class CursorKind(ActKind[P]):
                 closed = subscription.close_consumers(reason, standby=False)
             kept = len(subscription.consumers)
             undo_window_s = context.broker.settings.undo_window_s if self.can_undo else 0
-            await subscription.moves.commit(
+            recorded = await subscription.moves.commit(
                 lambda: change.run(subscription.cursor),
                 act_id=act.act_id,
                 undo_window_s=undo_window_s,
@@ -176,8 +175,9 @@ class CursorKind(ActKind[P]):
                 subscription.act_passed(*inside)
             if undo_window_s:
                 until_ms = subscription.topic.services.clock.now_ms() + 1000 * undo_window_s
-                recorded = AckOverlay(mark_delete=subscription.cursor.mark_delete, partial=inside)
                 subscription.record_for_undo(act.act_id, until_ms, recorded)
+            else:
+                subscription.cursor.stop_undo_overlay()
 
     async def _preview(self, subscription: Subscription, change: Change) -> PlannedMove:
         return await with_index(subscription.topic, partial(preview, subscription, change.run))

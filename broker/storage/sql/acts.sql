@@ -82,6 +82,7 @@ WITH o AS MATERIALIZED (
     ON CONFLICT (cursor_id, ledger_id, chunk) DO UPDATE SET bits = EXCLUDED.bits, ack_sets = EXCLUDED.ack_sets
 ), a AS (
     UPDATE vela_act SET state = 'applied', result = %(result)s, cursor_before = %(cursor_before)s,
+           acked_since = %(acked_since)s,
            undo_until = CASE WHEN %(undo_window_s)s > 0 THEN now() + make_interval(secs => %(undo_window_s)s) END,
            finished_at = now()
     FROM c WHERE vela_act.id = %(act_id)s

@@ -402,6 +402,35 @@ async def test_i3_an_undo_after_a_restart_knows_what_was_acked_since(broker_url:
         assert last.deliveries[3].remaining is None
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(
+    ("acked", "rest"), [([], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), ([4, 7], [0, 1, 2, 3, 5, 6, 8, 9])]
+)
+async def test_i4_an_undo_is_taken_back_with_the_holes_that_it_brought(
+    broker_url: str, restarts: bool, acked: list[int], rest: list[int]
+) -> None:
+    """All was acked but the fifth. What the undo of a reset acked beyond comes again, but for what a consumer acked."""
+    async with running(broker_url) as run:
+        positions = await ten(run, messages=2)
+        consumer = await rest_of(run)
+        assert await consumer.ack_durably(*positions[:4], *positions[5:]) is None
+        reset, _ = await done(run, "reset", {"to": "earliest"})
+        first, _ = await planned(run, "undo", undo_of=reset)
+        assert (await apply(run, first))[0] == "applied"
+        assert (await rest_of(run)).positions == [positions[4]]
+        if restarts:
+            await run.stop()
+            await run.proxy.start()
+    async with running(broker_url) as run:
+        consumer = await run.consumer()
+        if acked:
+            assert await consumer.ack_durably(*(positions[at] for at in acked)) is None
+        second, plan = await planned(run, "undo", undo_of=first)
+        assert plan["target"]["backlog_messages"] == 2 * len(rest)
+        assert (await apply(run, second))[0] == "applied"
+        assert (await rest_of(run)).positions == [positions[at] for at in rest]
+
+
 def _filled(value: Any, positions: list[Position]) -> Any:
     if not isinstance(value, str):
         return value

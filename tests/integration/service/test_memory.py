@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.core.cursor_state import AckOverlay
 from broker.core.message_index import CHUNK_ENTRIES
 from broker.core.position import LATEST
 from broker.service.entry_cache import ENTRY_OVERHEAD_BYTES
@@ -41,7 +42,7 @@ async def test_acks_are_recorded_for_an_undo_only_while_there_can_be_one(broker_
     async with running(broker_url, clock=clock) as run:
         await run.consumer()
         subscription = run.subscription()
-        subscription.cursor.start_undo_overlay()
+        subscription.cursor.start_undo_overlay(AckOverlay())
         subscription.undo_until_ms = clock.now_ms() + 1000
         clock.advance(1000)
         await eventually(

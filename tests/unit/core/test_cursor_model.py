@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from broker.core import ack_chunks, cursor_count, message_index
 from broker.core.ack_set import full
 from broker.core.cursor import Cursor
-from broker.core.cursor_state import AckChunk, AckOverlay, CursorFlush, CursorState
+from broker.core.cursor_state import AckChunk, CursorFlush, CursorState
 from broker.core.position import EARLIEST, LATEST, Position
 from tests.support.examples import model_settings
 from tests.unit.core.logs import ENTRY_BYTES, Log
@@ -82,10 +82,10 @@ class CursorMachine(RuleBasedStateMachine):
     def ack_in_model(self, messages: set[Message]) -> None:
         self.acked |= messages
         if self.undo is not None:
-            # Of the entry on which the act ended, what it passed was not delivered, whatever is acked.
+            # Of a batch of which the act took a part, what it passed was not delivered, whatever is acked.
             _, act_mark_delete, restored, passed = self.undo
             restored |= {
-                m for m in messages if m[0] <= act_mark_delete or m not in passed or m[0] == self.passed_whole
+                m for m in messages if m[0] <= act_mark_delete or m not in passed or m[0] in self.passed_whole
             }
 
     def pick(self, data: st.DataObject) -> Position:
@@ -203,8 +203,7 @@ class CursorMachine(RuleBasedStateMachine):
         self.begin_act(data)
         self.cursor.skip_one(position, part)
         self.acked |= {m for m in self.messages_of(position) if part is None or not part >> m[1] & 1}
-        left = self.cursor.remaining_of(position)
-        self.end_act((position, full(self.log.sizes[position]) if left is None else left))
+        self.end_act()
 
     @precondition(has_entries)
     @rule(data=st.data())
@@ -222,23 +221,24 @@ class CursorMachine(RuleBasedStateMachine):
     def begin_act(self, data: st.DataObject) -> None:
         self.before = (self.cursor.snapshot(), set(self.acked))
 
-    def end_act(self, inside: tuple[Position, int] | None = None) -> None:
+    def end_act(self) -> None:
         """The latest act can be undone: remember what an undo must bring back."""
-        self.cursor.start_undo_overlay(
-            AckOverlay(mark_delete=self.cursor.mark_delete, partial=inside) if inside is not None else None
-        )
-        self.passed_whole = inside[0] if inside is not None and not inside[1] else None
         snapshot, acked = self.before
+        self.cursor.start_undo_overlay(self.cursor.overlay_since(snapshot))
+        self.passed_whole = {p for p in self.log.sizes if self.whole(p)}
         self.undo = (snapshot, self.cursor.mark_delete, acked, set(self.acked))
 
     @precondition(lambda self: self.undo is not None)
-    @rule(restart=st.booleans())
-    def take_back(self, restart: bool) -> None:
+    @rule(data=st.data(), restart=st.booleans())
+    def take_back(self, data: st.DataObject, restart: bool) -> None:
+        """An undo is an act like the others: it can be taken back in its turn."""
         assert self.undo is not None
         snapshot, act_mark_delete, acked, _ = self.undo
-        self.cursor.undo(snapshot, act_mark_delete, self.cursor.undo_overlay() if restart else None)
+        overlay = self.cursor.undo_overlay() if restart else None
+        self.begin_act(data)
+        self.cursor.undo(snapshot, act_mark_delete, overlay)
         self.acked = acked
-        self.undo = None
+        self.end_act()
 
     @rule()
     def flush(self) -> None:

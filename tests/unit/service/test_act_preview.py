@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 
 from broker.core.ack_set import full
 from broker.core.cursor import Cursor
-from broker.core.cursor_state import AckOverlay
 from broker.core.position import EARLIEST, Position
 from broker.core.topic_name import TopicName
 from broker.service.act_kinds.cursor_kind import CursorKind, Target, preview
 from broker.service.act_kinds.parameters import ActInvalid
 from broker.service.act_kinds.registry import KINDS
-from broker.storage.acts import inside_to_json, recorded_acks
+from broker.storage.acts import recorded_acks
 from broker.storage.chunk_codec import encode_overlay
 from tests.unit.core.logs import Log
 
@@ -170,14 +169,12 @@ def test_i4_undo_restores_exactly_and_keeps_what_was_acked_since(
     change.run(cursor)
     inside = change.inside(cursor)
     act_mark_delete, passed = cursor.mark_delete, shop.acked_now()
-    cursor.start_undo_overlay(AckOverlay(mark_delete=act_mark_delete, partial=inside))
+    cursor.start_undo_overlay(cursor.overlay_since(snapshot))
     since = shop.ack_some(data) if shop.positions else set()
     overlay = cursor.undo_overlay()
     assert overlay is not None
     if restarts:  # only what the act's row keeps is left
-        overlay = recorded_acks(
-            encode_overlay(overlay), {"inside": inside_to_json(inside), "after": str(act_mark_delete)}
-        )
+        overlay = recorded_acks(encode_overlay(overlay), {"after": str(act_mark_delete)})
     # Of a batch that the act took a part of, an ack of that part cannot be told from one of the rest (cursor_undo.py).
     of_the_act = {m for m in passed if inside is not None and inside[1] and m[0] == inside[0]} - before
     preview_of_undo = preview(shop.subscription, lambda c: c.undo(snapshot, act_mark_delete, overlay))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
+import psycopg
+
+from broker.storage import acts as act_store
 from tests.model.operator import Operator
 from tests.support.memory_broker import memory_broker
 from tests.support.memory_storage import MemoryStorage
@@ -64,3 +69,23 @@ async def test_i8_an_entry_skipped_while_it_waits_to_be_delivered_again_does_not
         await settled(run)
         assert consumer.positions[2:] == [first]
         assert run.subscription().dispatcher.replay_entries == 0
+
+
+async def test_acks_after_an_undo_that_could_not_be_stored_count_for_the_next_one() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage) as run:
+        consumer = await run.consumer(permits=10)
+        positions = await (await run.producer()).publish(4)
+        await consumer.has(4)
+        operator = Operator("t", "s")
+        skip = await operator.plan(run, "skip", set, {"messages": 4})
+        assert await operator.apply(run, skip)
+        undo = await operator.plan(run, "undo", set, {}, undo_of=skip.act_id)
+        with patch.object(act_store, "apply_to_cursor", side_effect=psycopg.DataError("no")):
+            await operator._ask(run, undo, is_apply=True)
+        assert storage.acts[undo.act_id].state == "refused"
+        assert await (await run.consumer(name="again")).ack_durably(positions[1]) is None
+        undo = await operator.plan(run, "undo", set, {}, undo_of=skip.act_id)
+        assert await operator.apply(run, undo)
+        assert run.subscription().cursor.backlog_messages == 3
+        assert run.subscription().cursor.is_acked(positions[1])
