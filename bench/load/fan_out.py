@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from bench.load.binary_peer import BinaryPeer, PeerFailed
@@ -22,6 +22,7 @@ from bench.load.waiting import until
 from bench.load.websocket_peer import WebSocketPeer, text_frame
 from vela.wire.binary import commands
 from vela.wire.entry import OutgoingMessage, encode_batch
+from vela.wire.json.frames import MAX_ITEMS_PER_FRAME
 
 __all__ = ["BATCH_MESSAGES", "PAYLOAD_BYTES", "FanIn", "binary_batches", "fan_out_for", "json_singles"]
 
@@ -121,7 +122,7 @@ async def json_singles(port: int, topic: str) -> FanIn:
 
 
 class _Consumer:
-    """Takes the numbers in order and acks what came in one piece with one frame."""
+    """Takes the numbers in order and acks what came in one piece with one frame, or with as few as are allowed."""
 
     def __init__(self, peer: WebSocketPeer, on_received: Callable[[], None]) -> None:
         self.received = 0
@@ -147,8 +148,14 @@ class _Consumer:
                 raise PeerFailed(f"message {number} came where {received % _ROUND} was due")
             received += 1
         self.received = received
-        self._peer.write([acks_frame([message_id_of(frame) for frame in frames])])
+        ids = [message_id_of(frame) for frame in frames]
+        self._peer.write([acks_frame(part) for part in _parts(ids, MAX_ITEMS_PER_FRAME)])
         self._on_received()
+
+
+def _parts(ids: Sequence[bytes], size: int) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(ids), size):
+        yield ids[start : start + size]
 
 
 async def fan_out_for(
