@@ -8,11 +8,11 @@ The names and codes are Apache's Python client's, so that its `except` clauses g
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar, Final
 
+from vela.named_numbers import NamedNumber
 from vela.wire import errors as wire_errors
 from vela.wire.binary.enums import ServerError
 
@@ -73,8 +73,8 @@ __all__ = [
 ]
 
 
-class Result(enum.IntEnum):
-    """What became of a call, as a number: the first argument of the callback of `send_async`."""
+class Result(NamedNumber):
+    """What became of a call: the first argument of the callback of `send_async`."""
 
     Ok = 0
     UnknownError = 1
@@ -140,7 +140,7 @@ PulsarException = VelaError
 
 
 class UnknownError(VelaError):
-    """The broker failed and did not say why."""
+    """The broker failed and did not say why, or the client did; the text has the cause."""
 
     code = Result.UnknownError
     retriable = True
@@ -413,7 +413,7 @@ class TransactionNotFound(VelaError):
 
 
 class ProducerFenced(VelaError):
-    """Another producer took the topic exclusively. This one is dead for good; make another."""
+    """Another producer has the topic for itself. One that had it, or waited for it, is dead for good: make another."""
 
     code = Result.ProducerFenced
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import enum
 import logging
 import sys
 from typing import Final
+
+from vela.named_numbers import NamedNumber
 
 __all__ = ["ConsoleLogger", "FileLogger", "LoggerLevel", "logger_of"]
 
@@ -13,7 +14,7 @@ _NAME: Final = "vela"
 _FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
-class LoggerLevel(enum.IntEnum):
+class LoggerLevel(NamedNumber):
     """From which level on something is written."""
 
     Debug = 0

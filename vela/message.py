@@ -7,7 +7,7 @@ said (`body`) and at what all messages of its entry have in common (`entry`); ev
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from google.protobuf.message import DecodeError
 
@@ -82,7 +82,8 @@ class MessageId:
     """Where one message lies: ledger, entry, and its place in the batch when the entry is one.
 
     Ordered by ledger, entry, batch index, then partition; equal ids name the same message of one topic. Immutable and
-    hashable. Ids of different topics are not comparable in any useful way.
+    hashable; copied or pickled it is as one that was written down and read back. Ids of different topics are not
+    comparable in any useful way.
     """
 
     __slots__ = (
@@ -203,6 +204,32 @@ class MessageId:
     def __repr__(self) -> str:
         return f"MessageId{self}"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copied or pickled: without the consumer that it came to, which stays where it is."""
+        place = self._partition, self._ledger_id, self._entry_id, self._batch_index
+        return _again, (*place, self._batch_size, self._topic, self._first_chunk)
+
+
+def _again(
+    partition: int,
+    ledger_id: int,
+    entry_id: int,
+    batch_index: int,
+    batch_size: int,
+    topic: str,
+    first_chunk: MessageId | None,
+) -> MessageId:
+    """What pickles of ids name."""
+    return MessageId(
+        partition,
+        ledger_id,
+        entry_id,
+        batch_index,
+        batch_size=batch_size,
+        topic=topic,
+        first_chunk=first_chunk,
+    )
+
 
 _UINT64: Final = (1 << 64) - 1
 _INT64_MAX: Final = (1 << 63) - 1
@@ -230,6 +257,8 @@ MessageId.latest = MessageId(-1, _INT64_MAX, _INT64_MAX, -1)
 
 class Message:
     """One received message. Reading it costs nothing on the network and is allowed from any thread.
+
+    It cannot be pickled or copied deeply: that raises TypeError. Keep what it says, and its id.
 
     `body` and `entry` belong to the client itself; use the methods.
     """
@@ -259,8 +288,8 @@ class Message:
         return self.body.null_value
 
     def properties(self) -> dict[str, str]:
-        """The application's own names and values."""
-        return self.body.properties
+        """The application's own names and values; a copy, at each call."""
+        return dict(self.body.properties)
 
     def partition_key(self) -> str:
         """The key, "" when it has none. A binary key is given in base64."""
@@ -325,6 +354,15 @@ class Message:
     def encryption_context(self) -> EncryptionContext | None:
         """What it was encrypted with; None when it was not encrypted."""
         return self.entry.encryption
+
+    def __copy__(self) -> Message:
+        return Message(self.body, self.entry)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a message is not pickled or copied deeply, it belongs to its consumer: "
+            "keep its data(), properties() and message_id()"
+        )
 
     def __repr__(self) -> str:
         return f"<Message {self.message_id()} of {self.entry.topic}, {len(self.body.payload)} bytes>"

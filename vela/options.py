@@ -5,9 +5,9 @@ Names, members and numbers are Apache's Python client's. The numbers are the pro
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 
+from vela.named_numbers import NamedNumber
 from vela.wire.letters import DeadLetterRule
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 KEY_HASHES = 1 << 16  # the keys of a Key_Shared subscription are spread over 0 to 65,535
 
 
-class ConsumerType(enum.IntEnum):
+class ConsumerType(NamedNumber):
     """How the consumers of one subscription share its messages."""
 
     Exclusive = 0  # one consumer, in order
@@ -38,14 +38,14 @@ class ConsumerType(enum.IntEnum):
     KeyShared = 3  # any number, one key to one of them, in order
 
 
-class InitialPosition(enum.IntEnum):
+class InitialPosition(NamedNumber):
     """Where a subscription that is made by subscribing begins."""
 
     Latest = 0  # with what is published from now on
     Earliest = 1  # with the oldest message that the topic keeps
 
 
-class CompressionType(enum.IntEnum):
+class CompressionType(NamedNumber):
     """How a producer compresses payloads."""
 
     NONE = 0
@@ -55,14 +55,14 @@ class CompressionType(enum.IntEnum):
     SNAPPY = 4
 
 
-class BatchingType(enum.IntEnum):
+class BatchingType(NamedNumber):
     """Which messages go into one batch."""
 
     Default = 0  # neighbours
     KeyBased = 1  # those of one key, as Key_Shared subscriptions want it
 
 
-class PartitionsRoutingMode(enum.IntEnum):
+class PartitionsRoutingMode(NamedNumber):
     """Which partition a message without a key goes to."""
 
     UseSinglePartition = 0  # one, chosen at random when the producer is made
@@ -70,7 +70,7 @@ class PartitionsRoutingMode(enum.IntEnum):
     CustomPartition = 2  # what `message_router` says
 
 
-class HashingScheme(enum.IntEnum):
+class HashingScheme(NamedNumber):
     """How a key becomes the number that decides its partition. Names and numbers are Apache's C++ client's."""
 
     Murmur3_32Hash = 0
@@ -78,7 +78,7 @@ class HashingScheme(enum.IntEnum):
     JavaStringHash = 2  # what its Java and Go clients use
 
 
-class ProducerAccessMode(enum.IntEnum):
+class ProducerAccessMode(NamedNumber):
     """With whom a producer shares its topic."""
 
     Shared = 0
@@ -87,14 +87,14 @@ class ProducerAccessMode(enum.IntEnum):
     ExclusiveWithFencing = 3  # alone, the others are thrown out
 
 
-class KeySharedMode(enum.IntEnum):
+class KeySharedMode(NamedNumber):
     """Who decides which keys a Key_Shared consumer gets."""
 
     AutoSplit = 0  # the broker
     Sticky = 1  # the consumer
 
 
-class RegexSubscriptionMode(enum.IntEnum):
+class RegexSubscriptionMode(NamedNumber):
     """Which topics a pattern is held against."""
 
     PersistentOnly = 0
@@ -102,7 +102,7 @@ class RegexSubscriptionMode(enum.IntEnum):
     AllTopics = 2
 
 
-class ConsumerCryptoFailureAction(enum.IntEnum):
+class ConsumerCryptoFailureAction(NamedNumber):
     """What becomes of a message that the consumer cannot decrypt."""
 
     FAIL = 0  # kept, not handed over, not acknowledged

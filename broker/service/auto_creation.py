@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from broker.core.policies import Policies
     from broker.service.services import Services
 
-__all__ = ["make_topic", "partitions_of_new", "topic_not_found"]
+__all__ = ["make_topic", "makes_topics", "partitions_of_new", "topic_not_found"]
 
 
 def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
@@ -61,6 +61,11 @@ async def make_topic(services: Services, name: TopicName, partitions: int) -> No
         lambda c: store.create_topic(c, name, partitions=partitions, policies=policies),
         what="creating a topic",
     )
+
+
+async def makes_topics(services: Services, name: TopicName) -> bool:
+    """Whether a topic of this name's namespace is made by connecting to it."""
+    return (await _namespace_policies(services, name)).auto_create_topics
 
 
 async def _namespace_policies(services: Services, name: TopicName) -> Policies:

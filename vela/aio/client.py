@@ -127,7 +127,6 @@ class Client:
         max_uncompressed_bytes: of a compressed message or batch; one that says it is larger is thrown away, with the
         reason UncompressedSizeCorruption, without being unpacked. No Vela takes larger ones from producers.
         """
-        del io_threads, log_conf_file_path
         for name, time in {
             "operation_timeout_seconds": operation_timeout_seconds,
             "connection_timeout_ms": connection_timeout_ms,
@@ -138,6 +137,8 @@ class Client:
         }.items():
             require_number(name, time, least=None)
         require_number("stats_interval_in_seconds", stats_interval_in_seconds)
+        require_whole("io_threads", io_threads, least=1)
+        require_text("log_conf_file_path", log_conf_file_path)
         require_whole("message_listener_threads", message_listener_threads, least=1)
         require_whole("concurrent_lookup_requests", concurrent_lookup_requests, least=1)
         require_whole("max_uncompressed_bytes", max_uncompressed_bytes, least=1)
@@ -243,7 +244,8 @@ class Client:
         """A producer, connected and ready. Arguments up to `message_router` are those of Apache's Python client.
 
         producer_name: unique on its topic; None = the broker makes one. Deduplication goes by it.
-        initial_sequence_id: the first message gets the number after it; None = after the last one stored by this name.
+        initial_sequence_id: the first message gets the number after it; None or -1 = after the last one stored by this
+            name.
         send_timeout_millis: a message without a receipt for so long fails with Timeout; 0 = never.
         compression_type: of payloads, a batch as a whole.
         max_pending_messages: taken and not answered yet, 0 = no limit; a message in chunks counts once.
@@ -271,7 +273,7 @@ class Client:
             ProducerOptions(
                 producer_name=producer_name or None,
                 schema=schema or BytesSchema(),
-                initial_sequence_id=initial_sequence_id,
+                initial_sequence_id=None if initial_sequence_id == -1 else initial_sequence_id,
                 send_timeout_millis=send_timeout_millis,
                 compression_type=compression_type,
                 max_pending_messages=max_pending_messages,
@@ -386,8 +388,8 @@ class Client:
         refuses with: ConsumerBusy, TopicNotFound, AuthorizationError, IncompatibleSchema … Cancelled, it leaves no
         subscribed consumer behind. Mirrors semantics 3.1 and section 4.
         """
-        del broker_consumer_stats_cache_time_ms
         self.require_open()
+        require_whole("broker_consumer_stats_cache_time_ms", broker_consumer_stats_cache_time_ms)
         options = ConsumerOptions(
             subscription_name=subscription_name,
             consumer_type=consumer_type,

@@ -21,7 +21,14 @@ from vela.core.producer_options import ProducerOptions
 from vela.core.producer_statistics import ProducerCounters
 from vela.core.send_frames import PayloadTooLarge, ProducerIdentity, SendFrames
 from vela.core.topic_name import partition_index
-from vela.errors import CryptoError, MessageTooBig, ProducerQueueIsFull, Timeout, VelaError
+from vela.errors import (
+    InvalidConfiguration,
+    MessageTooBig,
+    ProducerQueueIsFull,
+    Timeout,
+    UnknownError,
+    VelaError,
+)
 from vela.options import BatchingType
 from vela.wire.compression import Compression
 
@@ -343,4 +350,7 @@ def _failure(error: Exception) -> VelaError:
         return error
     if isinstance(error, PayloadTooLarge | ChunkingImpossible):
         return MessageTooBig(str(error))
-    return CryptoError(f"the message could not be encrypted: {error!r}")
+    kind = InvalidConfiguration if isinstance(error, TypeError | ValueError) else UnknownError
+    failure = kind(f"the message could not be made an entry: {error!r}")
+    failure.__cause__ = error
+    return failure

@@ -70,7 +70,7 @@ class Producer(Facade[AioProducer]):
     def send_async(
         self,
         content: Any,
-        callback: SendCallback,
+        callback: SendCallback | None,
         properties: Mapping[str, str] | None = None,
         partition_key: str | None = None,
         ordering_key: str | bytes | None = None,
@@ -82,6 +82,7 @@ class Producer(Facade[AioProducer]):
         deliver_after: timedelta | None = None,
     ) -> None:
         """Publishes a message and has `callback(result, message_id)` called once it is stored, or has failed.
+        With None nobody is told; `flush` raises what went wrong with what was sent before it.
 
         Callbacks run on a thread of the client's, one at a time, and may wait for the client. They come in the order of
         the sends (of a partition; with key-based batches, of a key), but for what is refused before it is sent: that is
@@ -91,7 +92,7 @@ class Producer(Facade[AioProducer]):
         Raises AlreadyClosed for a closed client, InvalidConfiguration for a wrong argument or a callback that is none,
         and what the schema raises for content that it does not take. Arguments are those of `send`.
         """
-        if not callable(callback):
+        if callback is not None and not callable(callback):
             raise InvalidConfiguration(
                 f"callback is called with result and message id, {callback!r} cannot be"
             )
@@ -122,10 +123,12 @@ class Producer(Facade[AioProducer]):
             self._release()
             raise
 
-    def _answer(self, callback: SendCallback, future: asyncio.Future[MessageId]) -> None:
+    def _answer(self, callback: SendCallback | None, future: asyncio.Future[MessageId]) -> None:
         """On the loop: the receipts that come together are handed to the callbacks' thread together."""
         self._release()
         error = None if future.cancelled() else future.exception()
+        if callback is None:
+            return
         if future.cancelled() or error is not None:
             code = error.code if isinstance(error, VelaError) else Result.Interrupted
             answer: Callable[[], object] = lambda: callback(code, MessageId())  # noqa: E731

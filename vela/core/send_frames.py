@@ -9,6 +9,7 @@ from vela.core.batching import Batch
 from vela.core.chunks import ChunkedSend, split
 from vela.core.outgoing import Outgoing
 from vela.core.pending_sends import NEVER_MS, PendingSend
+from vela.errors import CryptoError, VelaError
 from vela.wire.binary import commands
 from vela.wire.binary.frames import FRAME_PADDING_BYTES
 from vela.wire.compression import Compression
@@ -57,13 +58,13 @@ class SendFrames(Generic[T]):
     ) -> None:
         self._producer_id = producer_id
         self._compression = compression
-        self._encrypt = encrypt
+        self._encrypt = None if encrypt is None else _told_apart(encrypt)
         self._chunking = chunking
         self._send_timeout_ms = send_timeout_ms  # 0 = wait for ever
         self.identity = identity  # replaced after a reconnect
 
     def batch(self, batch: Batch[T], *, publish_time_ms: int, now_ms: int) -> PendingSend[T]:
-        """A batch as one entry. Raises PayloadTooLarge, and what the encryption raises."""
+        """A batch as one entry. Raises PayloadTooLarge, and CryptoError for whatever the encryption raises."""
         metadata = self._metadata(batch.sequence_id, publish_time_ms)
         count = len(batch.tokens)
         metadata.num_messages_in_batch = count
@@ -220,6 +221,20 @@ class SendFrames(Generic[T]):
             deadline_ms=now_ms + timeout_ms if timeout_ms else NEVER_MS,
             chunked=chunked,
         )
+
+
+def _told_apart(encrypt: Encrypt) -> Encrypt:
+    """Whatever goes wrong in it is a CryptoError, or an error of the client's that it raises itself."""
+
+    def guarded(metadata: MessageMetadata, payload: bytes) -> bytes:
+        try:
+            return encrypt(metadata, payload)
+        except VelaError:
+            raise
+        except Exception as error:
+            raise CryptoError(f"the message could not be encrypted: {error!r}") from error
+
+    return guarded
 
 
 def _write_keys(metadata: MessageMetadata, message: Outgoing) -> None:

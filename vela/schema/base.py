@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from vela.named_numbers import NamedNumber
 from vela.wire.binary.events import Schema as WireSchema
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["Schema", "SchemaInfo", "SchemaType"]
 T = TypeVar("T")
 
 
-class SchemaType(enum.IntEnum):
+class SchemaType(NamedNumber):
     """The kinds of schemas, with the protocol's numbers. Below zero: never sent."""
 
     BYTES = -1

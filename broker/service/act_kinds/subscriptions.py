@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from broker.core.errors import BrokerError
 from broker.core.subscription import SubscriptionType, check_name
@@ -14,6 +14,9 @@ from broker.service.act_kinds.direct import DirectKind, Effect
 from broker.service.act_kinds.parameters import ActInvalid, Rule
 from broker.service.act_kinds.reset import Place, find_place
 from broker.service.counted import counted
+
+if TYPE_CHECKING:
+    from broker.service.topic import Topic
 
 __all__ = ["CreateSubscription", "DeleteSubscription", "Force", "NewSubscription"]
 
@@ -106,6 +109,7 @@ class DeleteSubscription(DirectKind[Force]):
         return Effect(
             words=(
                 f"{subscription.name} is removed with {counted(backlog, 'message', 'messages')} that it has not acked",
+                *_what_consumers_do(await context.topic(), connected),
             ),
             skipped_messages=backlog,
             consumers_closed=connected,
@@ -121,3 +125,18 @@ class DeleteSubscription(DirectKind[Force]):
     async def carry_out(self, context: ActContext, given: Force) -> None:
         subscription = await context.subscription()
         await subscription.moves.remove(f"an operator removed the subscription (act {context.act.act_id})")
+
+
+def _what_consumers_do(topic: Topic, connected: int) -> tuple[str, ...]:
+    """Those that are closed come again: what they then find, or make. Nothing where there are none."""
+    if not connected:
+        return ()
+    after = (
+        "make it anew, at their own initial position"
+        if topic.policies.auto_create_subscriptions
+        else "are refused"
+    )
+    return (
+        f"{counted(connected, 'consumer is', 'consumers are')} closed",
+        f"consumers that come again {after} (policy auto_create_subscriptions)",
+    )

@@ -12,6 +12,7 @@ from broker.service import topic_end
 from broker.service.act_kinds.base import ActConflict, ActContext, Scope
 from broker.service.act_kinds.direct import DirectKind, Effect
 from broker.service.act_kinds.parameters import NoParameters, Rule
+from broker.service.auto_creation import makes_topics
 from broker.service.connections import repeat_until_done
 from broker.service.counted import counted
 from broker.service.truncate import measure_truncate, truncate
@@ -43,6 +44,19 @@ async def _unread(broker: Broker, figures: topic_end.DeleteFigures) -> int:
         for subscription in topic.subscriptions.values()
         if subscription.is_durable
     )
+
+
+async def _what_clients_do(
+    broker: Broker, name: TopicName, figures: topic_end.DeleteFigures
+) -> tuple[str, ...]:
+    """Those that are closed come again: what they then find, or make. Nothing where there are none."""
+    if not figures.producers and not figures.consumers:
+        return ()
+    if not await makes_topics(broker.services, name):
+        return ("clients that come again are refused (policy auto_create_topics)",)
+    is_whole = figures.topics == (name.full,)
+    made = "it anew" if is_whole else "its partitions anew, each a topic of its own"
+    return (f"clients that come again make {made} (policy auto_create_topics)",)
 
 
 def _clients(producers: int, consumers: int) -> str:
@@ -180,12 +194,10 @@ class DeleteTopic(DirectKind[Delete]):
                 f"{topics} deleted, with {counted(figures.stored_bytes, 'byte', 'bytes')} stored",
                 f"{subscriptions} with {counted(unread, 'message', 'messages')} not acked",
                 f"{_clients(figures.producers, figures.consumers)} are closed",
+                *await _what_clients_do(broker, name, figures),
             ),
             skipped_messages=unread,
             consumers_closed=figures.consumers,
-            notes=(
-                "clients that connect again make the topic anew where the policy auto_create_topics allows it",
-            ),
             pinned={"topic_id": await self._topic_id(context)},
         )
 

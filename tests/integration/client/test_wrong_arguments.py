@@ -89,6 +89,7 @@ CLIENT: list[tuple[str, Arguments, Named, str]] = [
         )
     ),
     ("create_producer", (TOPIC,), {"initial_sequence_id": "x"}, "initial_sequence_id"),
+    ("create_producer", (TOPIC,), {"initial_sequence_id": -2}, "initial_sequence_id"),
     ("create_producer", (TOPIC,), {"max_pending_messages": 1.5}, "max_pending_messages is a whole number"),
     ("subscribe", (TOPIC, "s"), {"consumer_name": 5}, "consumer_name is a string"),
     ("subscribe", (TOPIC, "s"), {"unacked_messages_timeout_ms": "x"}, "unacked_messages_timeout_ms"),
@@ -97,6 +98,7 @@ CLIENT: list[tuple[str, Arguments, Named, str]] = [
         for wrong in NUMBERS
         for name in (
             "max_total_receiver_queue_size_across_partitions",
+            "broker_consumer_stats_cache_time_ms",
             "negative_ack_redelivery_delay_ms",
             "pattern_auto_discovery_period",
             "max_pending_chunked_message",
@@ -189,7 +191,16 @@ async def test_of_a_consumer(
 
 
 @pytest.mark.parametrize(
-    "options", [{"operation_timeout_seconds": "5"}, {"memory_limit_bytes": "1"}], ids=str
+    "options",
+    [
+        {"operation_timeout_seconds": "5"},
+        {"memory_limit_bytes": "1"},
+        {"stats_interval_in_seconds": -1},
+        {"io_threads": 0},
+        {"io_threads": "1"},
+        {"log_conf_file_path": 5},
+    ],
+    ids=str,
 )
 def test_of_a_clients_making(options: Named) -> None:
     (name,) = options

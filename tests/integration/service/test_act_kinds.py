@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.errors import BrokerError, SubscriptionBusy
+from broker.core.errors import BrokerError, SubscriptionBusy, SubscriptionNotFound
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription import SubscriptionType
 from tests.support.acting import apply, done, planned, refused
@@ -289,6 +289,35 @@ async def test_a_subscription_is_made_at_a_place_and_removed(run: BrokerRun) -> 
     assert (result["skipped_messages"], result["consumers_closed"]) == (9, 1)
     assert consumer.closed
     assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (1,)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_the_plan_of_a_forced_delete_says_what_the_consumers_will_do(
+    run: BrokerRun, allowed: bool
+) -> None:
+    await run.consumer()
+    policy = {"set": {"auto_create_subscriptions": str(allowed).lower()}}
+    await done(run, "set_topic_policies", policy, subscription=None)
+    _, plan = await planned(run, "delete_subscription", {"force": True})
+    _, result = await done(run, "delete_subscription", {"force": True})
+    assert plan["words"] == result["words"]
+    assert plan["words"][1:] == [
+        "1 consumer is closed",
+        "consumers that come again make it anew, at their own initial position (policy auto_create_subscriptions)"
+        if allowed
+        else "consumers that come again are refused (policy auto_create_subscriptions)",
+    ]
+    if allowed:
+        await run.consumer()
+    else:
+        with pytest.raises(SubscriptionNotFound):
+            await run.consumer()
+
+
+async def test_the_plan_of_a_delete_says_nothing_of_consumers_where_there_are_none(run: BrokerRun) -> None:
+    await ten(run)
+    _, plan = await planned(run, "delete_subscription", {"force": True})
+    assert plan["words"] == ["s is removed with 10 messages that it has not acked"]
 
 
 async def test_a_topics_deletion_counts_what_subscriptions_without_a_consumer_have_not_acked(

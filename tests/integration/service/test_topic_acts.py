@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.errors import TopicTerminated
+from broker.core.errors import TopicNotFound, TopicTerminated
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.service import acts
@@ -313,6 +313,48 @@ async def test_delete_without_clients_needs_leave_to_remove_subscriptions(run: B
     refused = await plan("delete_topic")
     assert "has 1 subscription:" in refused.error
     await done("delete_topic", subscriptions=True)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_the_plan_of_a_forced_delete_says_what_the_clients_will_do(
+    run: BrokerRun, allowed: bool
+) -> None:
+    """They come again, and make what the policy lets them make."""
+    await run.producer("n")
+    await run.producer()
+    await partitioned(run, 1)
+    await run.consumer("p-partition-0")
+    await done("set_namespace_policies", "public/default", set={"auto_create_topics": str(allowed).lower()})
+    words = {name: _words(await plan("delete_topic", name, force=True)) for name in (T, P)}
+    applied = await done("delete_topic", T, force=True)
+    assert applied.result is not None
+    assert list(applied.result["words"]) == words[T]
+    if allowed:
+        assert words[T][-1] == "clients that come again make it anew (policy auto_create_topics)"
+        assert words[P][-1] == (
+            "clients that come again make its partitions anew, each a topic of its own (policy auto_create_topics)"
+        )
+        await run.producer()
+    else:
+        assert words[T][-1] == words[P][-1]
+        assert words[T][-1] == "clients that come again are refused (policy auto_create_topics)"
+        with pytest.raises(TopicNotFound):
+            await run.producer()
+
+
+async def test_the_plan_of_a_delete_says_nothing_of_clients_where_there_are_none(run: BrokerRun) -> None:
+    producer = await run.producer()
+    assert producer.producer is not None
+    producer.producer.detach()
+    planned = await plan("delete_topic", force=True)
+    assert planned.plan is not None
+    said = [*planned.plan["words"], *planned.plan["notes"]]
+    assert not [sentence for sentence in said if "again" in sentence]
+
+
+def _words(planned: acts.ActView) -> list[str]:
+    assert planned.plan is not None, planned.error
+    return list(planned.plan["words"])
 
 
 async def test_a_plan_to_delete_is_not_for_the_topic_that_came_after(run: BrokerRun) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any
 
 import pulsar
 import pytest
@@ -63,6 +68,49 @@ def test_an_id_of_a_message_in_pieces_keeps_where_it_begins() -> None:
     again = MessageId.deserialize(MessageId(-1, 3, 9, first_chunk=first).serialize(), topic="t")
     assert again.first_chunk() == first
     assert again.topic_name() == "t"
+
+
+COPIES: list[Callable[[Any], Any]] = [
+    copy.copy,
+    copy.deepcopy,
+    *(lambda value, protocol=protocol: pickle.loads(pickle.dumps(value, protocol)) for protocol in range(6)),
+]
+
+
+@pytest.mark.parametrize("again", COPIES)
+def test_a_received_id_that_is_copied_or_pickled_is_as_one_that_was_written_down(
+    again: Callable[[Any], Any],
+) -> None:
+    entry = ReceivedEntry("persistent://public/default/t-partition-2", 11, 12, 2, 1, 10)
+    entry.receiver = threading.Lock()  # stands for a consumer: nothing that can be pickled
+    entry.chunks = (MessageId(2, 11, 5),)
+    received = Message(message().body, entry).message_id()
+    copied = again(received)
+    assert copied == received
+    assert hash(copied) == hash(received)
+    assert (str(copied), copied.batch_size(), copied.topic_name()) == (
+        "(11,12,2,3)",
+        10,
+        received.topic_name(),
+    )
+    assert copied.first_chunk() == MessageId(2, 11, 5)
+    assert copied.serialize() == received.serialize()
+    assert copied.received() is None
+    assert received.received() is entry
+
+
+def test_a_message_is_not_pickled_and_says_what_to_keep() -> None:
+    got = message()
+    for fails in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=r"keep its data\(\), properties\(\) and message_id\(\)"):
+            fails(got)
+    assert copy.copy(got).message_id().received() is got.entry
+
+
+def test_properties_are_the_applications_own_to_change() -> None:
+    got = message()
+    got.properties()["b"] = 2  # type: ignore[assignment]  # what an application did
+    assert got.properties() == {"a": "1"}
 
 
 @pytest.mark.parametrize("data", [b"", b"\x08\x01", b"\xff\xff", b"\x08"])

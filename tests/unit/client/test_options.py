@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+import json
 
 import _pulsar
 import pytest
 
-from vela import options
+from vela import errors, loggers, options
 from vela.options import (
     ConsumerBatchReceivePolicy,
     ConsumerDeadLetterPolicy,
@@ -30,6 +31,27 @@ def test_members_and_numbers_are_apaches(ours: type[enum.IntEnum]) -> None:
     assert {member.name: int(member) for member in ours} == {
         name: int(value) for name, value in theirs.items()
     }
+
+
+@pytest.mark.parametrize(
+    "ours", [*ENUMS, errors.Result, loggers.LoggerLevel, SchemaType], ids=lambda choice: choice.__name__
+)
+def test_their_text_is_apaches(ours: type[enum.IntEnum]) -> None:
+    for member in ours:
+        theirs = getattr(getattr(_pulsar, ours.__name__), member.name, None)
+        text = f"{ours.__name__}.{member.name}"
+        assert (str(member), f"{member}", "%s" % member) == (text,) * 3  # noqa: UP031 - each way has a method of its own
+        assert repr(member) == f"<{text}: {int(member)}>"
+        if theirs is not None:  # SchemaType has two that theirs hides
+            assert (str(theirs), f"{theirs}", repr(theirs)) == (text, text, repr(member))
+
+
+def test_they_are_numbers_all_the_same() -> None:
+    shared = options.ConsumerType.Shared
+    assert (f"{shared:d}", f"{shared:>20}", "%d" % shared) == ("1", " ConsumerType.Shared", "1")  # noqa: UP031
+    assert json.dumps([shared]) == "[1]"
+    assert shared == 1
+    assert str(options.HashingScheme.JavaStringHash) == "HashingScheme.JavaStringHash"
 
 
 def test_schema_types_have_apaches_numbers() -> None:

@@ -16,16 +16,19 @@ from hypothesis import strategies as st
 from tests.support.examples import model_settings
 from vela.aio.send_answers import SendFuture
 from vela.aio.send_queue import SendQueue
+from vela.core import send_frames
 from vela.core.outgoing import Outgoing
 from vela.core.producer_options import ProducerOptions
 from vela.core.send_frames import ProducerIdentity
 from vela.errors import (
     CryptoError,
+    InvalidConfiguration,
     MessageTooBig,
     NotAllowedError,
     ProducerBlockedQuotaExceededException,
     ProducerQueueIsFull,
     Timeout,
+    UnknownError,
     VelaError,
 )
 from vela.message import MessageId
@@ -310,6 +313,42 @@ async def test_a_batch_that_cannot_be_encrypted_lets_the_line_move_in_order() ->
     model.store(1)
     model.answer(1)
     assert isinstance(await model.futures[-1], MessageId)
+
+
+@pytest.mark.parametrize("batching", [False, True])
+async def test_what_fails_in_encrypting_alone_is_an_error_of_encrypting(batching: bool) -> None:
+    def encrypt(metadata: Any, payload: bytes) -> bytes:
+        raise KeyError("no such key")
+
+    model = Model(ProducerOptions(batching_enabled=batching, encrypt=encrypt))
+    model.link(True)
+    model.put("plain")
+    model.queue.seal()
+    with pytest.raises(CryptoError, match=r"could not be encrypted: KeyError.*no such key") as caught:
+        await model.futures[0]
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"), [(TypeError("bad field"), InvalidConfiguration), (MemoryError("full"), UnknownError)]
+)
+@pytest.mark.parametrize("batching", [False, True])
+async def test_another_failure_is_told_by_its_cause(
+    cause: Exception, kind: type[VelaError], batching: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: object) -> bytes:
+        raise cause
+
+    monkeypatch.setattr(send_frames, "compress_payload", fails)
+    model = Model(ProducerOptions(batching_enabled=batching))
+    model.link(True)
+    model.put("plain")
+    model.queue.seal()
+    with pytest.raises(kind, match=str(cause)) as caught:
+        await model.futures[0]
+    assert type(caught.value) is kind
+    assert caught.value.__cause__ is cause
+    assert "encrypt" not in str(caught.value)
 
 
 async def test_statistics_and_numbers_follow_the_answers() -> None:

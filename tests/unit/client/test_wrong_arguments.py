@@ -168,7 +168,7 @@ def test_what_is_no_message_cannot_be_acknowledged(wrong: Any) -> None:
 
 def test_a_callback_that_cannot_be_called() -> None:
     aio = Mock()
-    wrong: Any = None
+    wrong: Any = "print"
     with pytest.raises(vela.InvalidConfiguration, match="callback"):
         Producer(aio, Mock(), Mock(), room=None, client=None).send_async(b"x", wrong)
     aio.prepare.assert_not_called()

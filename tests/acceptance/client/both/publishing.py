@@ -162,6 +162,43 @@ def sequence_ids(api: Any, place: Place) -> Any:
     return before, ids, given
 
 
+@example(([b"0", b"1", b"2"], -1, 2, 5))
+def what_says_nothing(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topic = place.topic()
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(
+        topic, producer_name="p", initial_sequence_id=-1, max_pending_messages=1, block_if_queue_full=True
+    )
+    before = producer.last_sequence_id()
+    for number in range(3):
+        producer.send_async(b"%d" % number, None)  # nobody wants to know
+    producer.flush()
+    data = [message.data() for message in received(consumer, 3)]
+    after = producer.last_sequence_id()
+    producer.close()
+    again = client.create_producer(topic, producer_name="p", initial_sequence_id=4)
+    again.send(b"3")
+    given = again.last_sequence_id()
+    client.close()
+    return data, before, after, given
+
+
+@example(("Result.Ok", "Result.Ok", "ConsumerType.Shared", {"a": "1"}))
+def what_may_be_printed_and_changed(api: Any, place: Place) -> Any:
+    client = api.Client(place.url(api))
+    topic = place.topic()
+    consumer = client.subscribe(topic, "s")
+    producer = client.create_producer(topic)
+    results: list[Any] = []
+    producer.send_async(b"x", lambda result, message_id: results.append(result), properties={"a": "1"})
+    producer.flush()
+    message = received(consumer, 1)[0]
+    message.properties()["a"] = 2
+    client.close()
+    return str(results[0]), f"{results[0]}", "%s" % api.ConsumerType.Shared, message.properties()  # noqa: UP031
+
+
 @example(True)
 def delayed_delivery(api: Any, place: Place) -> Any:
     client = api.Client(place.url(api))

@@ -30,7 +30,7 @@ async def test_the_name_is_kept_over_reconnects_and_said_to_be_the_brokers(
     assert first.properties == second.properties == {"team": "x"}
 
 
-@pytest.mark.parametrize(("initial", "expected"), [(None, 8), (0, 1), (20, 21)])
+@pytest.mark.parametrize(("initial", "expected"), [(None, 8), (-1, 8), (0, 1), (20, 21)])
 async def test_numbers_go_on_after_the_last_stored_or_the_given_one(
     store: StoringPeer, client: Client, initial: int | None, expected: int
 ) -> None:
@@ -42,7 +42,7 @@ async def test_numbers_go_on_after_the_last_stored_or_the_given_one(
     )
     store.on_send = lambda link, event: store.peer.answer(link, event)
     producer = await client.create_producer("t", "named", initial_sequence_id=initial)
-    assert producer.last_sequence_id() == (7 if initial is None else initial)
+    assert producer.last_sequence_id() == expected - 1
     await producer.send(b"x")
     assert [event.sequence_id for event in store.peer.of(events.Send)] == [expected]
     assert producer.last_sequence_id() == expected

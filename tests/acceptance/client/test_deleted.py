@@ -1,0 +1,95 @@
+"""What a forced delete does to those who are connected: by the policies they make it anew, or they end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from uuid import uuid4
+
+import pytest
+
+from tests.support.vela import ADMIN_PASSWORD, VelaProcess
+from tests.support.waiting import until
+from vela.aio.client import Client
+from vela.core.consumer_state import ConsumerState
+from vela.errors import NotConnected, TopicNotFound, VelaError
+from vela.options import InitialPosition
+
+WHAT = pytest.mark.parametrize("what", ["topics", "subscriptions"])
+
+
+@pytest.fixture
+def topic() -> str:
+    """In a namespace of its own, whose policies may change."""
+    return f"persistent://public/{uuid4().hex[:8]}/t"
+
+
+async def vela(process: VelaProcess, *arguments: str) -> str:
+    """Run one command line; what it printed."""
+
+    def run() -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "vela.cli", *arguments],
+            env={
+                **os.environ,
+                "VELA_CONSOLE_URL": process.console_url,
+                "VELA_USER": "admin",
+                "VELA_PASSWORD": ADMIN_PASSWORD,
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    return await asyncio.to_thread(run)
+
+
+async def deleted(process: VelaProcess, what: str, topic: str) -> str:
+    name = [topic] if what == "topics" else [topic, "s"]
+    return await vela(process, what, "delete", *name, "--force", "--yes")
+
+
+@WHAT
+async def test_it_is_made_anew_by_those_who_come_again(
+    what: str, shared_vela: VelaProcess, tcp_client: Client, topic: str
+) -> None:
+    consumer = await tcp_client.subscribe(
+        topic, "s", initial_position=InitialPosition.Earliest, ack_receipt_enabled=True
+    )
+    producer = await tcp_client.create_producer(topic)
+    first = await producer.send(b"before")
+    await consumer.acknowledge(await consumer.receive(20_000))
+    assert "that come again make it anew" in await deleted(shared_vela, what, topic)
+    second = await producer.send(b"after")
+    expected = [b"after"] if what == "topics" else [b"before", b"after"]
+    assert [(await consumer.receive(20_000)).data() for _ in expected] == expected
+    assert (second.ledger_id() == first.ledger_id()) == (what == "subscriptions")
+
+
+@WHAT
+async def test_who_may_not_make_it_ends(
+    what: str, shared_vela: VelaProcess, tcp_client: Client, topic: str
+) -> None:
+    consumer = await tcp_client.subscribe(topic, "s")
+    producer = await tcp_client.create_producer(topic)
+    await producer.send(b"before")
+    namespace = topic.removeprefix("persistent://").rpartition("/")[0]
+    policies = ("auto_create_topics=false", "auto_create_subscriptions=false")
+    await vela(shared_vela, "policies", "set", namespace, *policies, "--yes")
+    assert "that come again are refused" in await deleted(shared_vela, what, topic)
+    await until(lambda: consumer.state is ConsumerState.FAILED, "the consumer's end")
+    with pytest.raises(NotConnected, match="has failed: make another"):
+        await consumer.receive()
+    if what == "topics":
+        with pytest.raises(TopicNotFound):
+            await asyncio.wait_for(producer.send(b"after"), 20)
+    else:
+        await producer.send(b"after")
+    with pytest.raises(VelaError, match="connecting makes none") as caught:
+        await tcp_client.subscribe(topic, "s")
+    assert type(caught.value).__name__ == ("TopicNotFound" if what == "topics" else "SubscriptionNotFound")
