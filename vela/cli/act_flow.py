@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from vela.cli.act_progress import named_partition, said_how_far
 from vela.cli.act_words import effect_words, headline, plan_facts, receipt_words
 from vela.cli.console import Answer, ConsoleApi, console_api
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
@@ -74,12 +75,18 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
 def carry_out(asked: Sequence[Asked], consent: Consent) -> None:
     """Plan them all, show that, and apply them one after the other unless the answer is no. Raises CliError."""
     with console_api() as api:
-        settle(api, [partial(_plan, api, each, consent) for each in asked], consent)
+        plans = [partial(_plan, api, each, consent) for each in asked]
+        settle(api, plans, consent, topics=[each.topic for each in asked])
 
 
-def settle(api: ConsoleApi, plans: Sequence[Callable[[], Answer]], consent: Consent) -> None:
+def settle(
+    api: ConsoleApi, plans: Sequence[Callable[[], Answer]], consent: Consent, *, topics: Sequence[str] = ("",)
+) -> None:
     """The same with plans that are made in some other way: an undo, or one that was made before."""
-    planned = [api.settled(plan(), wait_s=consent.wait_s) for plan in plans]
+    planned: list[Act] = []
+    for plan, topic in zip(plans, topics, strict=True):
+        with named_partition(topic if len(plans) > 1 else ""):
+            planned.append(api.settled(plan(), wait_s=consent.wait_s))
     as_json = as_json_is_asked()
     if not as_json:
         show_plans(planned)
@@ -93,9 +100,10 @@ def settle(api: ConsoleApi, plans: Sequence[Callable[[], Answer]], consent: Cons
         return
     if not consent.yes:
         _require_agreement(planned)
-    for act in planned:
-        answer = api.post(f"acts/{act['id']}/apply", {"reason": consent.reason} if consent.reason else {})
-        applied = api.settled(answer, wait_s=consent.wait_s)
+    for at, act in enumerate(planned):
+        with said_how_far(planned, at):
+            answer = api.post(f"acts/{act['id']}/apply", {"reason": consent.reason} if consent.reason else {})
+            applied = api.settled(answer, wait_s=consent.wait_s)
         if as_json:
             emit(applied)
         else:

@@ -17,7 +17,7 @@ class Exit(IntEnum):
     """Exit codes, documented in docs/reference/command-line.md."""
 
     OK = 0
-    FAILED = 1  # a server is away, or something broke
+    FAILED = 1  # a server is away, something broke, or only a part was done
     USAGE = 2  # the command line makes no sense
     NOTHING = 3  # there is no such thing, or nothing came in time
     REFUSED = 4  # an act was refused or not agreed to: nothing was changed
@@ -42,6 +42,16 @@ class CliError(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # click declares it of the class; each error has its own
         self._body = {"error": text, "code": code or exit_code.name.title().replace("_", ""), **more}
         self._as_json = as_json_is_asked() if as_json is None else as_json
+
+    def worded(self, text: str, exit_code: Exit, *, code: str, **more: Any) -> CliError:
+        """The same in other words, with what it knows and more."""
+        known = {name: value for name, value in self._body.items() if name not in ("error", "code")}
+        return CliError(text, exit_code, code=code, as_json=self._as_json, **(known | more))
+
+    @property
+    def code(self) -> str:
+        """For programs."""
+        return str(self._body["code"])
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Called by click before it exits."""

@@ -104,6 +104,39 @@ def test_what_was_not_acknowledged_comes_again_and_a_seek_goes_anywhere(vela: Ru
     assert (nothing.returncode, nothing.stdout, nothing.stderr) == (3, "", "vela: 0 messages came\n")
 
 
+def test_a_seek_to_a_message_that_is_not_there_moves_nothing(vela: Run, topic: str) -> None:
+    ids = vela("produce", topic, "a", "b", "c", "--no-batching", "--ids").stdout.split()
+    (batched,) = {each.rsplit(":", 2)[0] for each in vela("produce", topic, "d", "e", "--ids").stdout.split()}
+    (elsewhere,) = vela("produce", f"{topic}-other", "x", "--no-batching", "--ids").stdout.split()
+    ledger = ids[0].partition(":")[0]
+    made = vela("subscriptions", "create", topic, "s", "--id", ids[1], "--yes")
+    assert made.returncode == 0, made.stderr
+    for wrong, says in (
+        ("999999:1", "nothing is stored from there on"),
+        (f"{ledger}:999", "nothing is stored from there on"),
+        ("0:1", f"the next one stored is {ids[0]}"),
+        (elsewhere, "nothing was moved"),
+        (f"{ids[1]}:4:0", f"the next one stored is {ids[1]}"),
+        (f"{batched}:7", "nothing is stored from there on"),
+    ):
+        refused = vela("consume", topic, "s", "--seek", wrong, "-n", "1")
+        assert (refused.returncode, f"there is no message {wrong.replace(':7', ':-1:7')} in " in refused.stderr,
+                says in refused.stderr) == (3, True, True), (wrong, refused.stderr)  # fmt: skip
+    assert vela("consume", f"{topic}-typo", "s", "--seek", ids[0], "-n", "1").returncode == 3
+    assert vela("topics", "show", f"{topic}-typo").returncode == 3
+    assert vela("consume", topic, "s", "-n", "4").stdout == "b\nc\nd\ne\n"
+    last = vela("consume", topic, "s", "--seek", f"{batched}:1", "-n", "1")
+    assert (last.stdout, last.returncode) == ("e\n", 0)
+
+
+def test_on_a_partitioned_topic_a_seek_names_the_partition(vela: Run, topic: str) -> None:
+    assert vela("topics", "create", topic, "--partitions", "2", "--yes").returncode == 0
+    (there,) = vela("produce", f"{topic}-partition-1", "a", "--no-batching", "--ids").stdout.split()
+    assert vela("consume", topic, "s", "--seek", f"{there}:1:0", "-n", "1").stdout == "a\n"
+    for wrong, exit_code in ((there, 2), (f"{there}:0:0", 3), (f"{there}:2:0", 3)):
+        assert vela("consume", topic, "s", "--seek", wrong, "-n", "1").returncode == exit_code, wrong
+
+
 def test_a_topic_is_read_from_any_place_without_a_trace(vela: Run, topic: str) -> None:
     ids = vela("produce", topic, "a", "b", "c", "--no-batching", "--ids").stdout.split()
     assert vela("read", topic).stdout == "a\nb\nc\n"

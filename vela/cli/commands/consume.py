@@ -14,6 +14,7 @@ from vela.cli.names import SUBSCRIPTION, TOPIC
 from vela.cli.numerals import messages as messages_word
 from vela.cli.options import json_option
 from vela.cli.printing import PIECE, Printing
+from vela.cli.seek_check import require_message
 from vela.cli.start import SEEK_TO, Start
 from vela.cli.times import LENGTH
 
@@ -74,13 +75,16 @@ def consume(topic: str, subscription: str, kind: str, start: str, seek: Start | 
     """Consume a subscription's messages and print them.
 
     The subscription, and the topic, is made when it is not there. A message is acknowledged once it is written. Ends
-    with exit code 3 when --timeout passes before --count messages, or before any, came.
+    with exit code 3 when --timeout passes before --count messages, or before any, came; and when --seek names a
+    message that is not stored, where nothing is moved.
     """
     printing = Printing(form="json" if as_json_is_asked() else given["form"], most=given["count"])
 
     async def follow(client: Client) -> None:
         from vela.options import ConsumerType, InitialPosition
 
+        if seek is not None:
+            await require_message(client, topic, seek)
         async with await client.subscribe(
             topic,
             subscription,

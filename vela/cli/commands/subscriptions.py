@@ -14,7 +14,7 @@ from vela.cli.names import SUBSCRIPTION, TOPIC, subscription_path, topic_path
 from vela.cli.numerals import UNKNOWN, ago, count, length, rate, size
 from vela.cli.options import json_option
 from vela.cli.output import emit, facts, print_rich, table, toned
-from vela.cli.partition_acts import on_every_partition
+from vela.cli.partition_acts import on_partitions_without_it
 from vela.cli.place import place_options
 from vela.cli.subscription_act import Act, subscription_act
 from vela.cli.times import moment
@@ -222,7 +222,7 @@ def create(
     asked = [Asked(kind="create_subscription", topic=topic, parameters=parameters)]
     if all_partitions:
         with console_api() as api:
-            asked = on_every_partition(api, asked[0])
+            asked = on_partitions_without_it(api, asked[0])
     carry_out(asked, consent)
 
 

@@ -215,43 +215,6 @@ def test_a_partitioned_topic_says_what_to_name_instead(vela: Vela, console: Fake
     assert "name orders-partition-0 to orders-partition-2, or add --all-partitions" in done.stderr
 
 
-def test_all_partitions_are_planned_before_any_is_applied(vela: Vela, console: FakeConsole) -> None:
-    base = "persistent://public/default/orders-partition-"
-    names = ["billing", "mail", "billing", "billing"]
-    rows = [
-        {"name": name, "topic": f"{base}{number}"} for name, number in zip(names, [10, 1, 9, 0], strict=True)
-    ]
-    console.answers["GET topics/persistent/public/default/orders/subscriptions"] = {
-        "subscriptions": rows, "next_after": None,
-    }  # fmt: skip
-    done = vela(f"{RESET} --all-partitions", typed="y\n")
-    assert (done.exit_code, "apply these 3?" in done.stderr) == (0, True)
-    assert console.paths("POST") == ["acts"] * 3 + ["acts/7/apply"] * 3
-    assert [each.body["topic"] for each in console.asked[1:4]] == [f"{base}{number}" for number in (0, 9, 10)]
-    nowhere = vela("reset orders nope --earliest --all-partitions")
-    assert (nowhere.exit_code, "no subscription nope" in nowhere.stderr) == (3, True)
-
-
-def test_a_subscription_is_made_on_each_partition_once_all_are_planned(
-    vela: Vela, console: FakeConsole
-) -> None:
-    orders = "topics/persistent/public/default/orders"
-    console.answers[f"GET {orders}"] = {"partitions": 2}
-    done = vela("subscriptions create orders billing --earliest --all-partitions", typed="y\n")
-    assert (done.exit_code, "apply these 2?" in done.stderr) == (0, True)
-    assert console.paths("POST") == ["acts"] * 2 + ["acts/7/apply"] * 2
-    assert [(each.body["topic"], each.body["parameters"]) for each in console.asked[1:3]] == [
-        (
-            f"persistent://public/default/orders-partition-{index}",
-            {"name": "billing", "type": "Shared", "to": "earliest"},
-        )
-        for index in range(2)
-    ]
-    console.answers[f"GET {orders}"] = {"partitions": 0}
-    refused = vela("subscriptions create orders billing --all-partitions --yes")
-    assert (refused.exit_code, "orders is not partitioned: leave" in refused.stderr) == (2, True)
-
-
 def test_undo_plans_an_act_of_its_own(vela: Vela, console: FakeConsole) -> None:
     done = vela("acts undo 5", typed="y\n")
     assert (done.exit_code, console.paths("POST")) == (0, ["acts/5/undo", "acts/7/apply"])
