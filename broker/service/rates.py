@@ -64,30 +64,40 @@ class Rates:
         self._looks = 0
 
     def of_topic(self, topic: Topic, messages: int, size_bytes: int, now_ms: int) -> tuple[float, float]:
-        """Messages and bytes per second since the last call, smoothed; 0 at the first."""
+        """Messages and bytes per second since the last call, smoothed; 0 at first, and once closed."""
+        if not topic.is_open:
+            return 0.0, 0.0
         pair = self._topics.setdefault(topic, _Pair(messages, size_bytes, now_ms))
         rates = pair.update(messages, size_bytes, now_ms)
         (self._moving.topics.add if pair.is_moving() else self._moving.topics.discard)(topic)
         return rates
 
     def of_subscription(self, each: Subscription, out: int, acked: int, now_ms: int) -> tuple[float, float]:
-        """Messages delivered and acked per second since the last call, smoothed; 0 at the first."""
+        """Messages delivered and acked per second since the last call, smoothed; 0 at first, and once closed."""
+        if _is_gone(each):
+            return 0.0, 0.0
         pair = self._subscriptions.setdefault(each, _Pair(out, acked, now_ms))
         rates = pair.update(out, acked, now_ms)
         (self._moving.subscriptions.add if pair.is_moving() else self._moving.subscriptions.discard)(each)
         return rates
 
     def still_moving(self) -> Moving:
-        """Whoever must be reported again although nothing changed; who is gone is forgotten now and then."""
+        """Whoever must be reported again although nothing changed; who is gone, a last time: its rate is 0.
+
+        Who is gone is forgotten now and then.
+        """
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:
             self._topics = {topic: pair for topic, pair in self._topics.items() if topic.is_open}
             self._subscriptions = {
                 each: pair for each, pair in self._subscriptions.items() if not _is_gone(each)
             }
-        self._moving.topics = {topic for topic in self._moving.topics if topic.is_open}
-        self._moving.subscriptions = {each for each in self._moving.subscriptions if not _is_gone(each)}
-        return Moving(set(self._moving.topics), set(self._moving.subscriptions))
+        found = self._moving
+        self._moving = Moving(
+            {topic for topic in found.topics if topic.is_open},
+            {each for each in found.subscriptions if not _is_gone(each)},
+        )
+        return found
 
 
 def _is_gone(subscription: Subscription) -> bool:

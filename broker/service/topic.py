@@ -156,7 +156,7 @@ class Topic:
         self.last_used_ms = self.services.clock.now_ms()
         self.services.reporter.producer_gone(self, producer)
 
-    def close_producers(self, error: BrokerError) -> None:
+    def close_producers(self, error: BrokerError | None) -> None:
         """Let every producer go; each opens again by itself and is told why not."""
         for producer in self.access.close(error):
             self.remove_producer(producer)
@@ -528,7 +528,7 @@ class Topic:
             self.publish_limit.release()
         if self.deduplication is not None:
             self.deduplication.close()
-        self.access.close(error)
+        self.close_producers(error)
         for subscription in list(self.subscriptions.values()):
             subscription.close_consumers("the broker lets the topic go")
             subscription.stop_reading()
