@@ -7,6 +7,7 @@ entry, the permits it had cost come back exactly once: one by one as its message
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from vela.core.chunk_assembly import Chunk, ChunkAssembler, ChunkOutcome
@@ -253,7 +254,7 @@ class Intake:
             metadata.chunk_id,
             metadata.num_chunks_from_msg,
             metadata.total_chunk_msg_size,
-            metadata.publish_time,
+            int(time.time() * 1000) - metadata.publish_time,
         )
         message_id = MessageId(reply.partition, reply.ledger_id, reply.entry_id, topic=self._topic)
         outcome = self._chunks.add(chunk, message_id, piece, self._timers.now_ms())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from vela.cli.errors import CliError, Exit
+from vela.cli.errors import CliError, Exit, say
 from vela.cli.names import short_name
 
 __all__ = ["named_partition", "said_how_far"]
@@ -28,10 +28,18 @@ def named_partition(topic: str) -> Iterator[None]:
 def said_how_far(planned: Sequence[Mapping[str, Any]], at: int) -> Iterator[None]:
     """Around the apply of one of `planned`, those before it being applied: an error tells what became of each.
 
-    The exit code says that it failed once something is applied; else it stays what it is.
+    The exit code says that it failed once something is applied; else it stays what it is. Ctrl-C tells of that one and
+    of those after it: an act that was asked for cannot be called back.
     """
     try:
         yield
+    except KeyboardInterrupt:
+        number, left = planned[at]["id"], planned[at + 1 :]
+        say(
+            f"\nact {number} was asked for and may still be applied; look with `vela acts show {number}`"
+            + (f"; not tried: {_names(left)}" if left else "")
+        )
+        raise
     except CliError as error:
         if len(planned) == 1:
             raise

@@ -110,9 +110,10 @@ class ConsoleApi:
         act, until = answer.body, time.monotonic() + wait_s
         while act["is_waiting"] or act["state"] == "applying":
             if act["is_waiting"] and time.monotonic() > until:
+                then = "still applies it" if act["state"] == "apply_requested" else "makes its plan"
                 raise CliError(
-                    f"act {act['id']} waits: no broker answered within {wait_s:g} s; start one, then look with"
-                    f" `vela acts show {act['id']}`",
+                    f"act {act['id']} waits: no broker answered within {wait_s:g} s. One that starts in time"
+                    f" (VELA_ACT_EXPIRY_S, 600 s) {then}; look with `vela acts show {act['id']}`",
                     Exit.NOTHING,
                     code="ActWaiting",
                     act=act["id"],

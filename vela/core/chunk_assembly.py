@@ -22,7 +22,7 @@ class Chunk(NamedTuple):
     chunk_id: int  # from 0
     chunks: int  # of the message
     total_bytes: int  # of the message, as it was cut: compressed, if it was
-    publish_time_ms: int
+    age_ms: int  # since it was published, as far as the two computers' clocks agree
 
 
 class ChunkOutcome(NamedTuple, Generic[I]):
@@ -91,7 +91,7 @@ class ChunkAssembler(Generic[I]):
             waiting = self._begin(chunk, now_ms, acknowledge, redeliver)
         if waiting is None or not _continues(waiting, chunk, payload):
             lost = [*self._forget(chunk.uuid), message_id]
-            (acknowledge if self._is_old(chunk, now_ms) else redeliver).extend(lost)
+            (acknowledge if self._is_old(chunk) else redeliver).extend(lost)
             return ChunkOutcome(acknowledge=tuple(acknowledge), redeliver=tuple(redeliver))
         waiting.ids.append(message_id)
         waiting.pieces.append(payload)
@@ -135,8 +135,8 @@ class ChunkAssembler(Generic[I]):
         waiting = self._incomplete.pop(uuid, None)
         return [] if waiting is None else waiting.ids
 
-    def _is_old(self, chunk: Chunk, now_ms: int) -> bool:
-        return self._expiry_ms > 0 and chunk.publish_time_ms + self._expiry_ms <= now_ms
+    def _is_old(self, chunk: Chunk) -> bool:
+        return 0 < self._expiry_ms <= chunk.age_ms
 
 
 def _continues(waiting: _Incomplete[I], chunk: Chunk, payload: bytes) -> bool:

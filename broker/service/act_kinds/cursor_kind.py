@@ -16,6 +16,7 @@ from broker.core.cursor import Cursor
 from broker.core.message_index import IndexMissing
 from broker.core.position import Position
 from broker.service.act_kinds.base import ActConflict, ActContext, ActKind, Plan
+from broker.service.act_kinds.chunked import notes_on_chunks
 from broker.service.counted import counted
 from broker.storage import acts as store
 
@@ -67,6 +68,7 @@ class Target:
             pinned=self.to_json(),
             notes=self.notes,
             one=self.position if self.how == "one" else None,
+            is_whole=self.how == "one" and self.remaining is None,
         )
 
     def change(self, cursor: Cursor) -> None:
@@ -87,6 +89,7 @@ class Change:
     pinned: Mapping[str, object] | None = None  # absolute target; None: found again when it is applied
     notes: tuple[str, ...] = ()
     one: Position | None = None  # it acks this entry beyond mark-delete
+    is_whole: bool = False  # all of it
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
         """Right after it: the entry of which it acked, or passed, a part, and what is left of that."""
@@ -161,7 +164,9 @@ class CursorKind(ActKind[P]):
                 result=lambda: {
                     "before": str(move.mark_delete_before),
                     "after": str(subscription.cursor.mark_delete),
-                    "inside": store.inside_to_json(change.inside(subscription.cursor)),
+                    "inside": None
+                    if change.is_whole
+                    else store.inside_to_json(change.inside(subscription.cursor)),
                     "replayed_messages": move.replayed,
                     "skipped_messages": move.skipped,
                     "acked_meanwhile_messages": max(0, planned["skipped_messages"] - move.skipped),
@@ -206,8 +211,13 @@ class CursorKind(ActKind[P]):
             "consumers_closed": closed,
             "consumers_kept": len(subscription.consumers) - closed,
             "partly_acked_forgotten": move.partly_acked_forgotten,
-            "notes": list(change.notes),
+            "notes": [*change.notes, *await self._notes(subscription, move, change)],
         }
+
+    async def _notes(self, subscription: Subscription, move: PlannedMove, change: Change) -> tuple[str, ...]:
+        if change.one is not None or move.mark_delete_after == move.mark_delete_before:
+            return ()
+        return await notes_on_chunks(subscription.topic, move.mark_delete_after)
 
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:

@@ -92,5 +92,6 @@ async def _require_own(topic: Topic, text: str, ledger_id: int) -> None:
     if owner is not None and owner != topic.name.full:
         raise NothingToActOn(f"message id {text!r} is of {owner}, not of {topic.name}")
     first = next(iter(topic.log.ledgers), None)
-    if first is None or ledger_id > first.ledger_id:
+    # The ledgers of deleted topics are remembered nowhere. Of a topic that still has its first entry none is gone.
+    if first is None or ledger_id > first.ledger_id or not first.entries_before:
         raise NothingToActOn(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from broker.core.errors import BrokerError, InvalidTopicName
+from broker.core.errors import BrokerError, InvalidTopicName, TopicNotFound
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.service.act_kinds.base import ActContext, ActKind, Plan
-from broker.service.act_kinds.parameters import ActInvalid, Rule
+from broker.service.act_kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.service.act_kinds.redrive_scan import REDRIVES, Found, Selection, Tally, scan
 from broker.service.counted import counted
 from broker.service.internal_ack import ack_for_broker
@@ -73,12 +73,21 @@ class Redrive(ActKind[RedriveWhat]):
 
     async def plan(self, context: ActContext, given: RedriveWhat) -> Plan:
         subscription = await context.subscription()
+        if given.to_topic is not None and not await _exists(context, given.to_topic):
+            raise NothingToActOn(
+                f"{given.to_topic} does not exist, and a redrive makes no topic: create it first"
+            )
         through = subscription.topic.log.ledgers.last_position()
         tally = Tally()
         async for _ in scan(subscription, _selection(given, context), through, tally, entries=_PLAN_ENTRIES):
             if tally.matched >= given.most:
                 break
         notes = ["it cannot be undone: consumers of the topics they go to see them as new messages"]
+        notes += [
+            f"{target} does not exist, and a redrive makes no topic: it ends where it comes to a message of there"
+            for target in sorted(tally.targets)
+            if not await _exists(context, target)
+        ]
         if tally.entries >= _PLAN_ENTRIES:
             notes.append(f"only the first {_PLAN_ENTRIES} entries were looked at; it goes on through all")
         return Plan(
@@ -201,6 +210,14 @@ class _Work:
             publish_time_ms=now_ms,
             key_hash=found.key_hash,
         )
+
+
+async def _exists(context: ActContext, topic: str) -> bool:
+    try:
+        await context.broker.partition_count(TopicName.parse(topic), create=False)
+    except TopicNotFound:
+        return False
+    return True
 
 
 def _selection(given: RedriveWhat, context: ActContext) -> Selection:

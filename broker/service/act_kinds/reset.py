@@ -11,7 +11,7 @@ from broker.service.act_kinds.cursor_kind import Change, CursorKind, Target, wit
 from broker.service.act_kinds.message_place import find_message
 from broker.service.act_kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.service.connections import repeat_until_done
-from broker.service.counted import counted
+from broker.service.counted import counted, lasting
 from broker.storage import bookmarks as bookmark_store
 
 if TYPE_CHECKING:
@@ -109,9 +109,7 @@ async def _at_time(topic: Topic, asked_ms: int) -> Target:
     first = next((info.first_append_ms for info in topic.log.ledgers.infos() if info.entries), 0)
     notes: tuple[str, ...] = ()
     if first and asked_ms < first:
-        notes = (
-            f"the oldest message kept is {(first - asked_ms) / 1000:.0f} s younger than the time asked for",
-        )
+        notes = (f"the oldest message kept is {lasting(first - asked_ms)} younger than the time asked for",)
     return Target(how="reset", position=position, notes=notes)
 
 
@@ -173,5 +171,17 @@ async def _shifted(topic: Topic, messages: int, cursor: Cursor | None) -> Target
         notes = (f"only {there} after the mark-delete position: this goes to the end",)
     elif -messages > before:
         there = counted(before, "message is", "messages are")
-        notes = (f"only {there} kept before the mark-delete position: this goes to the first of them",)
+        notes = (
+            (f"only {there} kept before the mark-delete position: this goes to the first of them",)
+            if before
+            else ("no message is kept before the mark-delete position: this goes to the first that is kept",)
+        )
+    at = cursor.read_from()
+    if cursor.remaining_of(at) is not None:
+        notes += (
+            (
+                f"it counts from the mark-delete position, {cursor.mark_delete}: what is acknowledged of the batch"
+                f" {at}, which follows it, counts too"
+            ),
+        )
     return Target(how="reset", position=position, remaining=remaining, notes=notes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from broker.service.act_kinds.base import ActContext
+from broker.service.act_kinds.chunked import chunk_at, end_of_message
 from broker.service.act_kinds.cursor_kind import Change, CursorKind, Target, with_index
 from broker.service.act_kinds.message_place import find_message
 from broker.service.act_kinds.parameters import ActInvalid, NoParameters, NothingToActOn, Rule
@@ -25,7 +26,7 @@ class SkipMessages:
 
 
 class Skip(CursorKind[SkipMessages]):
-    """The next N unacked messages; consumers stay."""
+    """The next N unacked messages, and of a message in chunks all of them; consumers stay."""
 
     name = "skip"
     summary = "Pass over the next messages: they count as acked and are not delivered."
@@ -38,9 +39,16 @@ class Skip(CursorKind[SkipMessages]):
         notes: tuple[str, ...] = ()
         if found.messages != given.messages:
             notes = (f"only {counted(found.messages, 'message is', 'messages are')} left to skip",)
-        return Target(
-            how="move", position=found.mark_delete, remaining=found.remaining, notes=notes
-        ).as_change()
+        position = found.mark_delete
+        last = None if found.remaining is not None else await chunk_at(subscription.topic, position)
+        if last is not None and not last.is_last:
+            end = await end_of_message(subscription.topic, last)
+            if end is not None:
+                position = end
+                notes += (
+                    f"{last}: it goes on to the last of them, {end}, as the rest would reach no application",
+                )
+        return Target(how="move", position=position, remaining=found.remaining, notes=notes).as_change()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +77,13 @@ class SkipOne(CursorKind[TheMessage]):
         left = cursor.remaining_of(place.position)
         if left == 0 or (left is not None and place.index is not None and not left >> place.index & 1):
             raise ActInvalid(f"{given.id} is acknowledged already")
-        return Target(how="one", position=place.position, remaining=remaining).as_change()
+        chunk = await chunk_at(subscription.topic, place.position)
+        notes = (
+            ()
+            if chunk is None
+            else (f"{chunk}: without it the others reach no application, so skip them too",)
+        )
+        return Target(how="one", position=place.position, remaining=remaining, notes=notes).as_change()
 
 
 class Clear(CursorKind[NoParameters]):

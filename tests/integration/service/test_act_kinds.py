@@ -10,6 +10,7 @@ import pytest
 from broker.core.errors import BrokerError, SubscriptionBusy, SubscriptionNotFound
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription import SubscriptionType
+from tests.support import entries
 from tests.support.acting import apply, done, planned, refused
 from tests.support.broker_harness import (
     BrokerRun,
@@ -88,6 +89,40 @@ async def test_a_shift_beyond_the_log_says_so_in_its_plan(
     assert plan["notes"] == notes
     await apply(run, act_id)
     assert (await rest_of(run)).positions == (positions[10:] if messages > 0 else positions)
+
+
+async def test_a_shift_from_before_a_batch_of_which_some_is_acked_says_what_counts(run: BrokerRun) -> None:
+    positions = await ten(run, messages=4)
+    await done(run, "skip", {"messages": 2})
+    counts_from = (
+        f"it counts from the mark-delete position, {positions[0].ledger_id}:-1: what is acknowledged of the batch"
+        f" {positions[0]}, which follows it, counts too"
+    )
+    _, plan = await planned(run, "reset", {"to": "shift", "messages": 2})
+    assert (plan["replayed_messages"], plan["skipped_messages"], plan["notes"]) == (0, 0, [counts_from])
+    _, plan = await planned(run, "reset", {"to": "shift", "messages": -2})
+    assert plan["replayed_messages"] == 2
+    assert plan["notes"] == [
+        "no message is kept before the mark-delete position: this goes to the first that is kept",
+        counts_from,
+    ]
+
+
+async def test_a_message_of_a_deleted_topic_is_no_trimmed_one_of_a_topic_that_has_its_first(
+    run: BrokerRun,
+) -> None:
+    (gone,) = await (await run.producer("gone")).publish(1)
+    await ten(run)
+    assert "gone" in await refused(run, "reset", {"to": "id", "id": str(gone)})
+    await done(run, "delete_topic", {"force": True}, topic="gone", subscription=None)
+    assert f"has no ledger {gone.ledger_id}" in await refused(run, "reset", {"to": "id", "id": str(gone)})
+
+
+async def test_a_receipt_names_no_batch_where_a_whole_entry_was_skipped(run: BrokerRun) -> None:
+    positions = await ten(run)
+    _, result = await done(run, "skip_one", {"id": str(positions[4])})
+    assert result["inside"] is None
+    assert result["skipped_messages"] == 1
 
 
 async def test_a_reset_goes_inside_a_batch(run: BrokerRun) -> None:
@@ -400,6 +435,61 @@ async def test_i18_a_plan_loses_against_a_seek_that_comes_first(run: BrokerRun) 
     assert one_row(run.database_url, "SELECT error_code FROM vela_act WHERE id = %s", act_id) == (
         "ActConflict",
     )
+
+
+# -- messages in chunks
+
+
+async def chunked(run: BrokerRun, *of: str) -> list[Position]:
+    """A subscription without a consumer and an entry for each word: a chunk like u0 of the message u, or another."""
+    consumer = await run.consumer()
+    assert consumer.consumer is not None
+    consumer.consumer.detach()
+    producer = await run.producer()
+    for at, word in enumerate(of):
+        if word == "-":
+            producer.send()
+        else:
+            producer.send_entry(entries.chunk("p", 100 + at, int(word[1:]), 3, uuid=word[0]))
+    await producer.has_receipts(len(of))
+    return [Position(each.ledger_id, each.entry_id) for each in producer.receipts]
+
+
+async def test_a_skip_does_not_end_inside_a_message_in_chunks(run: BrokerRun) -> None:
+    positions = await chunked(run, "-", "u0", "u1", "u2", "-")
+    act_id, plan = await planned(run, "skip", {"messages": 2})
+    assert plan["skipped_messages"] == 4
+    assert plan["notes"] == [
+        (
+            f"{positions[1]} is chunk 1 of the 3 of one message: it goes on to the last of them, {positions[3]},"
+            " as the rest would reach no application"
+        )
+    ]
+    assert (await apply(run, act_id))[0] == "applied"
+    assert (await rest_of(run)).positions == positions[4:]
+
+
+@pytest.mark.parametrize(
+    ("log", "kind", "parameters", "says"),
+    [
+        (["u0", "u1", "u2"], "reset", {"to": "shift", "messages": 1}, "{1} is chunk 2 of the 3 of one message, whose"),
+        (["u0", "u1", "u2"], "expire", {"to": "id", "id": "{0}"}, "{1} is chunk 2 of the 3 of one message, whose"),
+        (["u0", "u1", "u2"], "skip_one", {"id": "{1}"}, "{1} is chunk 2 of the 3 of one message: without it"),
+        (["u0", "-", "u1", "u2"], "skip", {"messages": 1}, "{0} is chunk 1 of the 3 of one message, and the others"),
+        (["u0", "v0", "u1", "u2"], "skip", {"messages": 2}, "{2} is chunk 2 of the 3 of one message, whose"),
+        (["u0", "u1"], "skip", {"messages": 1}, "{1} is chunk 2 of the 3 of one message, whose"),
+        (["u0", "u1", "u2", "-"], "skip", {"messages": 3}, ""),
+        (["u0", "u1", "u2", "-"], "reset", {"to": "earliest"}, ""),
+    ],
+)  # fmt: skip
+async def test_a_plan_says_where_it_parts_a_message_in_chunks(
+    run: BrokerRun, log: list[str], kind: str, parameters: dict[str, Any], says: str
+) -> None:
+    positions = await chunked(run, *log)
+    parameters = {name: _filled(value, positions) for name, value in parameters.items()}
+    _, plan = await planned(run, kind, parameters)
+    assert len(plan["notes"]) == bool(says)
+    assert not says or plan["notes"][0].startswith(_filled(says, positions))
 
 
 # -- undo after a restart

@@ -159,6 +159,18 @@ async def test_a_topic_that_is_not_there_stops_it_and_says_how_far_it_was(run: B
     assert left(run) == 51
 
 
+async def test_a_plan_says_of_which_topics_there_are_none(run: BrokerRun) -> None:
+    await dead(run, letter(0), letter(1, origin="nowhere"))
+    assert "nowhere does not exist" in await refused(run, "redrive", {"to_topic": "nowhere"}, **HERE)
+    _, plan = await planned(run, "redrive", **HERE)
+    assert [note for note in plan["notes"] if "does not exist" in note] == [
+        (
+            "persistent://public/default/nowhere does not exist, and a redrive makes no topic: it ends where it comes"
+            " to a message of there"
+        )
+    ]
+
+
 async def test_i16_a_broker_that_starts_goes_on_with_it(
     broker_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

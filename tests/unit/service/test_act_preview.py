@@ -44,7 +44,7 @@ class Shop:
         self.topic: Any = SimpleNamespace(
             log=self.log,
             name=TopicName.parse("t"),
-            reader=SimpleNamespace(position_at_time=self.position_at_time),
+            reader=SimpleNamespace(position_at_time=self.position_at_time, read_chosen=self.read_chosen),
             services=SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: NOW_MS)),
             subscriptions={"other": SimpleNamespace(cursor=other)},
         )
@@ -81,6 +81,10 @@ class Shop:
             if NOW_MS - 1000 * (len(self.positions) - at) >= time_ms:
                 return position
         return self.log.ledgers.end()
+
+    async def read_chosen(self, positions: list[Position]) -> list[object]:
+        """None of them is a chunk."""
+        return []
 
 
 def parameters(data: st.DataObject, kind: str, shop: Shop) -> dict[str, Any]:

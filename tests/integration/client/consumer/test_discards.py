@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 import pytest
 
@@ -182,6 +183,21 @@ async def test_s4_14_a_duplicate_of_what_was_acked_here_is_dropped_with_its_perm
     desk.deliver_each(b"second")
     assert await payloads(consumer, 1) == [b"second"]
     await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+async def test_a_chunk_whose_beginning_is_gone_is_acked_once_it_is_old(desk: Desk, is_old: bool) -> None:
+    """Old by the clock on the wall, which its producer went by too."""
+    consumer = await desk.subscribe(ack_group_time_ms=0)
+    published_ms = int(time.time() * 1000) - (60_000 if is_old else 0)
+    head = metadata(
+        uuid="u", chunk_id=1, num_chunks_from_msg=3, total_chunk_msg_size=3, publish_time=published_ms
+    )
+    at = desk.deliver(compose(head, b"x"))
+    desk.deliver_each(b"after")
+    assert await payloads(consumer, 1) == [b"after"]
+    await desk.fence(consumer)
+    assert desk.acks() == ([(LEDGER_ID, at)] if is_old else [])
 
 
 async def test_s0_28_an_entry_counts_with_its_messages(desk: Desk) -> None:

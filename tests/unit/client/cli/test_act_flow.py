@@ -176,13 +176,31 @@ def test_an_act_that_waits_is_followed_to_its_end(vela: Vela, console: FakeConso
     assert "applied act 7" in done.stdout
 
 
-def test_an_act_that_nobody_answers_is_left_and_named(vela: Vela, console: FakeConsole) -> None:
-    waiting = an_act(state="plan_requested", is_waiting=True)
-    console.answers["POST acts"] = httpx.Response(202, json=waiting)
+@pytest.mark.parametrize(
+    ("asked", "state", "then"),
+    [("acts", "plan_requested", "makes its plan"), ("acts/7/apply", "apply_requested", "still applies it")],
+)
+def test_an_act_that_nobody_answers_is_left_and_named(
+    asked: str, state: str, then: str, vela: Vela, console: FakeConsole
+) -> None:
+    waiting = an_act(state=state, is_waiting=True)
+    console.answers[f"POST {asked}"] = httpx.Response(202, json=waiting)
     console.answers["GET acts/7"] = waiting
     done = vela(f"{RESET} --yes --wait 0")
     assert done.exit_code == 3
-    assert "act 7 waits: no broker answered within 0 s" in done.stderr
+    assert "act 7 waits: no broker answered within 0 s. One that starts in time" in done.stderr
+    assert then in done.stderr
+
+
+def test_ctrl_c_while_an_act_is_applied_says_that_it_may_be(vela: Vela, console: FakeConsole) -> None:
+    def interrupted(request: httpx.Request) -> None:
+        if request.url.path.endswith("/apply"):
+            raise KeyboardInterrupt
+
+    console.fails = interrupted
+    done = vela(f"{RESET} --yes")
+    assert done.exit_code == 130
+    assert "act 7 was asked for and may still be applied; look with `vela acts show 7`" in done.stderr
 
 
 @pytest.mark.parametrize(
