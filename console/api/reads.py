@@ -35,6 +35,13 @@ def examined(request: HttpRequest, rights: Rights, topic: str) -> HttpResponseBa
     origin = choice(request, "from", ("earliest", "latest"))
     position = number(request, "position", default=1, least=1, most=10**15)
     found = examine(head.id, position=position, from_end=origin == "latest")
+    if found is None and head.partitions:
+        raise Problem(
+            404,
+            "MessageNotFound",
+            f"{topic} is partitioned, and each partition has messages of its own: name {topic}-partition-0,"
+            " or another one",
+        )
     if found is None:
         raise Problem(404, "MessageNotFound", f"{topic} keeps fewer than {position} messages")
     return JsonResponse(asdict(found) | {"id": found.message_id})

@@ -13,7 +13,7 @@ from console.queries.database import fetch_entries
 from console.queries.log import Log, Place, by_place, log_of
 from console.queries.subscription import SubscriptionHead
 from vela.wire.entry import decode_messages, parse_header
-from vela.wire.errors import EntryCorrupt
+from vela.wire.errors import EntryCorrupt, EntryIsChunk, UncompressedSizeExceeded
 
 __all__ = ["ANALYSED_ENTRIES", "ANALYSED_S", "BacklogAnalysis", "KeyCount", "analyse"]
 
@@ -95,6 +95,11 @@ class _Tally:
                 counts["encrypted"] += 1
                 return
             messages = decode_messages(data, max_message_bytes=8 * _MOST_BYTES)
+        except UncompressedSizeExceeded:
+            counts["too_large"] += 1
+            return
+        except EntryIsChunk:  # not damaged, and nothing is in it by itself
+            return
         except EntryCorrupt:
             counts["corrupt"] += 1
             return

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from console.numerals import size
 from console.queries.database import fetch_entries
 from console.queries.log import Log, Place, by_place
 from vela.wire.entry import decode_messages, parse_header
-from vela.wire.errors import EntryCorrupt
+from vela.wire.errors import EntryCorrupt, EntryIsChunk, UncompressedSizeExceeded
 
 __all__ = ["PEEK_BYTES", "PEEK_MESSAGES", "PeekedMessage", "peek", "preview_of"]
 
@@ -79,10 +80,15 @@ def _taken_apart(entry: _Entry, unacked: int | None) -> list[PeekedMessage]:
     try:
         header = parse_header(data)
         if entry.size_bytes > PEEK_BYTES:
-            return [_whole(entry, header.publish_time_ms, header.producer_name, "too large to show here")]
+            return [_whole(entry, header.publish_time_ms, header.producer_name, "too large to look into")]
         if header.encrypted:
             return [_whole(entry, header.publish_time_ms, header.producer_name, "encrypted by its producer")]
         decoded = decode_messages(data, max_message_bytes=8 * PEEK_BYTES)
+    except UncompressedSizeExceeded:
+        unpacked = f"too large to look into: {size(header.uncompressed_size)} when unpacked"
+        return [_whole(entry, header.publish_time_ms, header.producer_name, unpacked)]
+    except EntryIsChunk as error:
+        return [_whole(entry, header.publish_time_ms, header.producer_name, f"a piece of a message: {error}")]
     except EntryCorrupt as error:
         return [_whole(entry, 0, "", f"cannot be decoded: {error}")]
     peeked = []

@@ -16,7 +16,7 @@ from vela.cli.console import Answer, ConsoleApi, console_api
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
 from vela.cli.names import short_name, topic_path
 from vela.cli.options import FiniteRange, json_option
-from vela.cli.output import emit, print_rich, printable, table
+from vela.cli.output import emit, one_line, print_rich, table
 from vela.cli.times import moment_of
 
 __all__ = ["Asked", "Consent", "act_options", "carry_out", "settle"]
@@ -144,20 +144,20 @@ def show_plans(planned: Sequence[Act]) -> None:
     """What they would do, in words and as a table."""
     for act in planned:
         plan = act["plan"] or {}
-        click.echo(printable(f"plan of {headline(act)}"))
+        click.echo(one_line(f"plan of {headline(act)}"))
         for sentence in effect_words(plan):
-            click.echo(printable(f"  {sentence}"))
+            click.echo(one_line(f"  {sentence}"))
         for note in plan.get("notes", ()):
-            click.echo(printable(f"  note: {note}"))
+            click.echo(one_line(f"  note: {note}"))
         if rows := plan_facts(act):
             print_rich(table(("", "now", "after it"), rows))
 
 
 def show_receipt(act: Act, *, is_new: bool = True) -> None:
     """What it did, and how to take it back when it was done just now."""
-    click.echo(printable(f"applied {headline(act)}"))
+    click.echo(one_line(f"applied {headline(act)}"))
     for sentence in receipt_words(act):
-        click.echo(printable(f"  {sentence}"))
+        click.echo(one_line(f"  {sentence}"))
     if is_new and act["undo_until"]:
         click.echo(f"  `vela acts undo {act['id']}` takes it back, until {moment_of(act['undo_until'])}")
 
@@ -178,7 +178,7 @@ def _require_agreement(planned: Sequence[Act]) -> None:
 def _answer(question: str) -> str:
     """A line of standard input. The question is no output: it goes to standard error."""
     sys.stdout.flush()
-    sys.stderr.write(question)
+    sys.stderr.write(one_line(question))
     sys.stderr.flush()
     line = sys.stdin.readline() if sys.stdin is not None else ""
     if not line:

@@ -100,4 +100,12 @@ def _quiet() -> None:
     """What the client warns of goes to standard error as sentences, without a level or a time."""
     import logging
 
-    logging.basicConfig(format="vela: %(message)s", level=logging.WARNING)
+    from vela.cli.output import one_line
+
+    class Sentence(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return one_line(f"vela: {record.getMessage()}")
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(Sentence())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)

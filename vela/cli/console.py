@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from vela.cli.errors import CliError, Exit
 from vela.cli.settings import Settings, settings
@@ -50,16 +50,7 @@ class ConsoleApi:
     def __init__(self, asked: Settings, *, timeout_s: float | None = None) -> None:
         import httpx
 
-        address = urlsplit(asked.console_url)
-        if address.scheme not in ("http", "https") or not address.hostname:
-            raise CliError(
-                f"the console's address is {asked.console_url!r}: set VELA_CONSOLE_URL or --console-url to"
-                " http://host:port",
-                Exit.USAGE,
-            )
-        self._shown_url = f"{address.scheme}://{address.hostname}" + (
-            f":{address.port}" if address.port else ""
-        )
+        address, self._shown_url = _address(asked.console_url)
         self._user = asked.user
         self._client = httpx.Client(
             base_url=f"{asked.console_url.rstrip('/')}/api/v1/",
@@ -122,9 +113,11 @@ class ConsoleApi:
             time.sleep(_POLL_S)
             act = self.get(f"acts/{act['id']}")
         if act["error"]:
+            exit_code = _exit_of(act)
+            why = _with_what_is_not_kept(act["error"], exit_code is Exit.NOTHING)
             raise CliError(
-                f"act {act['id']} {act['state']}: {act['error']}",
-                _exit_of(act),
+                f"act {act['id']} {act['state']}: {why}",
+                exit_code,
                 code=act["error_code"],
                 act=act["id"],
             )
@@ -138,7 +131,13 @@ class ConsoleApi:
         except httpx.ConnectError as error:
             raise CliError(
                 f"no console answers at {self._shown_url} ({_reason(error)}): start it, or set VELA_CONSOLE_URL or"
-                " --console-url",
+                f" --console-url{self._about_tls()}",
+                code="ConsoleAway",
+            ) from error
+        except httpx.ConnectTimeout as error:
+            raise CliError(
+                f"no console answered at {self._shown_url} within {_CONNECT_S:g} s: set VELA_CONSOLE_URL or"
+                f" --console-url{self._about_tls()}",
                 code="ConsoleAway",
             ) from error
         except httpx.TimeoutException as error:
@@ -149,9 +148,16 @@ class ConsoleApi:
             ) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise CliError(
-                f"the console at {self._shown_url} could not be asked: {_reason(error)}", code="ConsoleAway"
+                f"the console at {self._shown_url} could not be asked: {_reason(error)}{self._about_tls()}",
+                code="ConsoleAway",
             ) from error
         return self._read(response)
+
+    def _about_tls(self) -> str:
+        """The end of an error that a wrong scheme may be the cause of."""
+        if self._shown_url.startswith("https:"):
+            return "; where it speaks no TLS the address begins with http://"
+        return "; where it speaks TLS the address begins with https://"
 
     def _read(self, response: httpx.Response) -> Answer:
         etag = response.headers.get("ETag", "")
@@ -170,7 +176,7 @@ class ConsoleApi:
         return Answer(response.status_code, body, etag)
 
     def _problem(self, status: int, body: JsonObject) -> CliError:
-        text = str(body.get("detail", "the console gave no reason"))
+        text = _with_what_is_not_kept(str(body.get("detail", "the console gave no reason")), status == 404)
         if status == 401:
             who = f"user {self._user!r} was refused: " if self._user else ""
             text = f"{who}set VELA_USER and VELA_PASSWORD to a user of the console at {self._shown_url}"
@@ -185,7 +191,14 @@ class ConsoleApi:
 def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
     """For the command that runs; asks for the password on a terminal when only the user is known."""
     asked = settings()
-    if asked.user and not asked.password and sys.stdin is not None and sys.stdin.isatty():
+    if asked.user and not asked.password:
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise CliError(
+                f"the password of user {asked.user!r} is missing, and there is no terminal to ask for it: set"
+                " VELA_PASSWORD",
+                Exit.NOT_ALLOWED,
+                code="NoPassword",
+            )
         typed = _typed_password(asked)
         asked = Settings(url=asked.url, console_url=asked.console_url, user=asked.user, password=typed)
     return ConsoleApi(asked, timeout_s=timeout_s)
@@ -207,6 +220,28 @@ def _typed_password(asked: Settings) -> str:
             Exit.NOT_ALLOWED,
             code="NoPassword",
         ) from error
+
+
+def _with_what_is_not_kept(text: str, is_missing: bool) -> str:
+    """An error about a topic that is not there; of a non-persistent one that says little."""
+    if not is_missing or "non-persistent://" not in text:
+        return text
+    return f"{text}; non-persistent topics are not kept, and so neither shown nor acted on"
+
+
+def _address(url: str) -> tuple[SplitResult, str]:
+    """Of the console, and as it is shown: without a password in it. Raises CliError for what is none."""
+    try:
+        address = urlsplit(url)
+        port = address.port
+    except ValueError:  # a port that is none, a bracket that is not closed
+        address, port = SplitResult("", "", "", "", ""), None
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise CliError(
+            f"the console's address is {url!r}: set VELA_CONSOLE_URL or --console-url to http://host:port",
+            Exit.USAGE,
+        )
+    return address, f"{address.scheme}://{address.hostname}" + (f":{port}" if port else "")
 
 
 def _exit_of(act: JsonObject) -> Exit:

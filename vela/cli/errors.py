@@ -58,7 +58,9 @@ class CliError(click.ClickException):
         if self._as_json:
             click.echo(json.dumps({**self._body, "exit_code": int(self.exit_code)}), err=True, file=file)
         else:
-            click.echo(f"vela: {self.message}", err=True, file=file)
+            from vela.cli.output import one_line
+
+            click.echo(f"vela: {one_line(self.message)}", err=True, file=file)
 
 
 def as_json_is_asked() -> bool:
@@ -75,4 +77,6 @@ def remember_json(context: click.Context, _parameter: click.Parameter, value: bo
 def say(text: str) -> None:
     """For people, beside the output: on standard error, and not with `--json`."""
     if not as_json_is_asked():
-        click.echo(text, err=True)
+        from vela.cli.output import one_line
+
+        click.echo(one_line(text), err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 __all__ = [
+    "BOOKMARK",
+    "CONSUMER",
+    "NEW_SUBSCRIPTION",
+    "PRODUCER",
     "SUBSCRIPTION",
     "TOPIC",
     "full_name",
@@ -92,8 +97,23 @@ class _Topic(click.ParamType[str]):
         return topics_like(ctx, incomplete)
 
 
-class _Subscription(click.ParamType[str]):
-    name = "subscription"
+class _Name(click.ParamType[str]):
+    """What the broker takes for a name; other rules of it are the broker's to say."""
+
+    def __init__(self, what: str) -> None:
+        self.name = what
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        name = str(value)
+        if not name or name != name.strip():
+            self.fail(f"{name!r} is no {self.name} name: give one without blanks around it", param, ctx)
+        if any(unicodedata.category(character) == "Cc" for character in name):
+            self.fail(f"the {self.name} name {name!r} holds a control character: leave it out", param, ctx)
+        return name
+
+
+class _Subscription(_Name):
+    """With completion: of those that are there."""
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -104,4 +124,8 @@ class _Subscription(click.ParamType[str]):
 
 
 TOPIC = _Topic()
-SUBSCRIPTION = _Subscription()
+SUBSCRIPTION = _Subscription("subscription")
+NEW_SUBSCRIPTION = _Name("subscription")
+BOOKMARK = _Name("bookmark")
+CONSUMER = _Name("consumer")
+PRODUCER = _Name("producer")

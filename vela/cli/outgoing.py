@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from vela.cli.errors import CliError, Exit
-from vela.cli.pipes import lines_of, read_pieces
+from vela.cli.pipes import TooMuch, lines_of, read_whole
 
 __all__ = ["Outgoing", "Source", "messages_of"]
 
@@ -20,6 +20,7 @@ __all__ = ["Outgoing", "Source", "messages_of"]
 _TAKEN: Final = frozenset(
     ("payload", "payload_base64", "key", "ordering_key", "properties", "event_ms", "deliver_at_ms")
 )
+MOST_BYTES: Final = 512 * 1024 * 1024  # of one; so much a consumer joins of a message in chunks
 _MOST_MS: Final = 2**63 - 1  # of an event or a delivery, on the wire
 _PASSED_OVER: Final = frozenset(
     ("id", "topic", "publish_ms", "producer", "sequence_id", "redelivery_count", "size_bytes")
@@ -80,18 +81,25 @@ async def _of_file(name: str, how: str) -> AsyncIterator[Outgoing]:
         descriptor = 0 if name == "-" else os.open(Path(name), os.O_RDONLY)
     except OSError as error:
         raise CliError(f"{shown} cannot be read: {error.strerror}", Exit.USAGE) from error
+    number = 0
     try:
         if how == "whole":
-            data = b"".join([piece async for piece in read_pieces(descriptor)])
+            data = await read_whole(descriptor, most_bytes=MOST_BYTES)
             yield Outgoing(payload=data, read_bytes=len(data))
             return
-        number = 0
-        async for line in lines_of(descriptor):
+        async for line in lines_of(descriptor, most_bytes=MOST_BYTES):
             number += 1
             if how == "lines":
                 yield Outgoing(payload=line, read_bytes=len(line) + 1)
             elif line.strip():
                 yield _from_json(line, f"{shown}, line {number},")
+    except TooMuch as error:
+        what = shown if how == "whole" else f"{shown}, line {number + 1},"
+        raise CliError(
+            f"{what} is larger than {MOST_BYTES >> 20} MiB, and no message is: cut it",
+            Exit.USAGE,
+            code="MessageTooBig",
+        ) from error
     except IsADirectoryError as error:
         raise CliError(f"{shown} is a folder: name files", Exit.USAGE) from error
     finally:

@@ -16,11 +16,26 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["emit", "facts", "print_rich", "printable", "rich_console", "table", "toned"]
+__all__ = [
+    "emit",
+    "facts",
+    "lines_of",
+    "one_line",
+    "print_rich",
+    "printable",
+    "rich_console",
+    "table",
+    "toned",
+]
 
 _TONES: Final = {"good": "green", "calm": "", "warn": "yellow", "bad": "red"}
 _GAP: Final = 2  # blanks between columns
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_LEAST: Final = 12  # the first column has names, and is not squeezed below it, if it needs as much
+_MOST_FACT: Final = 30  # of a name beside a value, on a terminal
+# What moves the cursor, and what turns the order of letters or ends a line though it is no control character.
+_CONTROL: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 def emit(document: Any) -> None:
@@ -30,14 +45,31 @@ def emit(document: Any) -> None:
 
 def printable(text: str) -> str:
     """Without what a terminal would obey: control characters are written as escapes, but for line ends and tabs."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(_escape, text)
+
+
+def one_line(text: str) -> str:
+    """The same on a line of its own: what others wrote can forge no row of a table and no sentence."""
+    return printable(text).replace("\n", "⏎").replace("\t", "\\x09")
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def toned(words: str, tone: str) -> Text:
     """In the colour of a tone: good, calm, warn or bad."""
     from rich.text import Text
 
-    return Text(printable(words), style=_TONES.get(tone, ""))
+    return Text(one_line(words), style=_TONES.get(tone, ""))
+
+
+def lines_of(text: str) -> Text:
+    """A text of several lines for `facts`, shown and not obeyed."""
+    from rich.text import Text
+
+    return Text(printable(text))
 
 
 def rich_console() -> Console:
@@ -68,45 +100,58 @@ def table(
 ) -> Table:
     """A plain table; columns named in `right` hold numbers. A cell is text, or rich's Text.
 
-    On a terminal that is too narrow the columns named in `spare` are left out, the first one first.
+    On a terminal that is too narrow the columns named in `spare` are left out, the first one first; then numbers from
+    the right, where text would stand in a column of few letters.
     """
     from rich.table import Table
     from rich.text import Text
 
-    texts = [[cell if isinstance(cell, Text) else Text(printable(str(cell))) for cell in row] for row in rows]
+    texts = [[cell if isinstance(cell, Text) else Text(one_line(str(cell))) for cell in row] for row in rows]
     widths = [max([len(name), *(row[at].cell_len for row in texts)]) for at, name in enumerate(columns)]
-    shown = _fitting(columns, widths, spare)
+    shown = _fitting(columns, widths, right, spare)
     made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for at in shown:
         is_number = columns[at] in right
         made.add_column(
-            columns[at], justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
+            columns[at],
+            justify="right" if is_number else "left",
+            no_wrap=is_number,
+            overflow="fold",
+            min_width=min(widths[at], _LEAST) if at == 0 else None,
         )
     for row in texts:
         made.add_row(*(row[at] for at in shown))
     return made
 
 
-def _fitting(columns: Sequence[str], widths: Sequence[int], spare: Sequence[str]) -> list[int]:
+def _fitting(
+    columns: Sequence[str], widths: Sequence[int], right: Sequence[str], spare: Sequence[str]
+) -> list[int]:
     """Which columns have room, in order."""
     shown = list(range(len(columns)))
-    if sys.stdout.isatty():
-        room = shutil.get_terminal_size().columns
-        for name in (each for each in spare if each in columns):
-            if sum(widths[at] + _GAP for at in shown) - _GAP <= room:
-                break
-            shown.remove(columns.index(name))
+    if not sys.stdout.isatty():
+        return shown
+    room = shutil.get_terminal_size().columns + _GAP
+    for name in (each for each in spare if each in columns):
+        if sum(widths[at] + _GAP for at in shown) <= room:
+            return shown
+        shown.remove(columns.index(name))
+    least = [width if columns[at] in right else min(width, _LEAST) for at, width in enumerate(widths)]
+    for at in [at for at in reversed(shown) if columns[at] in right][:-1]:
+        if sum(least[each] + _GAP for each in shown) <= room:
+            break
+        shown.remove(at)
     return shown
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Names and values, one pair a line."""
+    """Names and values, one pair a line. A value that may have several lines is rich's Text."""
     from rich.table import Table
     from rich.text import Text
 
     made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=False)
-    made.add_column(style="dim", no_wrap=True)
+    made.add_column(style="dim", overflow="fold", max_width=_MOST_FACT if sys.stdout.isatty() else None)
     made.add_column(overflow="fold")
     for name, value in pairs:
-        made.add_row(name, value if isinstance(value, Text) else Text(printable(str(value))))
+        made.add_row(Text(one_line(name)), value if isinstance(value, Text) else Text(one_line(str(value))))
     return made

@@ -9,7 +9,6 @@ from vela.cli.act_flow import Asked
 from vela.cli.console import ConsoleApi
 from vela.cli.errors import CliError, Exit, say
 from vela.cli.names import short_name, topic_path
-from vela.cli.output import printable
 from vela.core.topic_name import partition_name
 
 __all__ = ["on_partitions_with_it", "on_partitions_without_it"]
@@ -62,5 +61,5 @@ def _without(topics: list[str], already: Collection[str], how: str) -> list[str]
     if not left:
         return topics
     if skipped := [short_name(topic) for topic in topics if topic in already]:
-        say(printable(f"{how} already on {', '.join(skipped)}"))
+        say(f"{how} already on {', '.join(skipped)}")
     return left

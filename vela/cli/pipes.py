@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-__all__ = ["lines_of", "read_pieces", "write_all"]
+__all__ = ["TooMuch", "lines_of", "read_pieces", "read_whole", "write_all"]
 
 _READ_BYTES: Final = 256 * 1024
 _WRITE_BYTES: Final = 4096  # a pipe that is ready takes so much without blocking (PIPE_BUF)
@@ -28,18 +28,39 @@ async def read_pieces(descriptor: int) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def lines_of(descriptor: int) -> AsyncIterator[bytes]:
-    """Lines without their ends, the last one also where nothing ends it."""
+class TooMuch(Exception):
+    """What is read does not end where it must."""
+
+
+async def read_whole(descriptor: int, *, most_bytes: int) -> bytes:
+    """All that comes. Raises TooMuch above `most_bytes`."""
+    pieces: list[bytes] = []
+    left = most_bytes
+    async for piece in read_pieces(descriptor):
+        left -= len(piece)
+        if left < 0:
+            raise TooMuch
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def lines_of(descriptor: int, *, most_bytes: int) -> AsyncIterator[bytes]:
+    """Lines without their ends, the last one also where nothing ends it. Raises TooMuch for one above `most_bytes`."""
     rest: list[bytes] = []
+    left = most_bytes
     async for piece in read_pieces(descriptor):
         first, *others = piece.split(b"\n")
         rest.append(first)
+        left -= len(first)
+        if left < 0:
+            raise TooMuch
         if others:
             yield b"".join(rest)
             *whole, last = others
             for line in whole:
                 yield line
             rest = [last]
+            left = most_bytes - len(last)
     if any(rest):
         yield b"".join(rest)
 

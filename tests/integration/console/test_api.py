@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from broker.models import Topic
 from broker.service import acts
 from broker.service.acts import KINDS
 from console.api.urls import urlpatterns
@@ -197,6 +198,15 @@ def test_peek_examine_and_analysis(operator: Client, shop: Shop) -> None:
     assert whole["messages"] >= whole["entries"]
     part = operator.get(f"{READS}/subscriptions/billing/backlog?entries=1").json()
     assert (part["entries"], part["is_whole"], part["stopped_by"]) == (1, False, "entries")
+
+
+def test_a_partitioned_topic_says_where_its_messages_are(operator: Client, shop: Shop) -> None:
+    parted = "persistent://public/default/parted"
+    Topic.objects.create(namespace=shop.topic.namespace, name=parted, partitions=2)
+    answer = operator.get("/api/v1/topics/persistent/public/default/parted/examine")
+    name = f"{parted}-partition-0"
+    assert (answer.status_code, f"is partitioned, and each partition has messages of its own: name {name}"
+            in answer.json()["detail"]) == (404, True)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from django.test import Client
 from broker.models import ConsumerSession, Cursor, Ledger, SubscriptionSummary
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
+from vela.wire.entry import Compression, encode_single, with_checksum
+from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 
 BILLING = "/t/persistent/public/default/orders/s/billing"
 
@@ -97,14 +99,31 @@ def test_a_viewer_sees_no_payload_and_no_act(looker: Client, shop: Shop) -> None
     assert "/act/rewind" not in html
 
 
+def entry(payload: bytes, compression: Compression = Compression.NONE) -> bytes:
+    return encode_single(
+        producer_name="p", sequence_id=1, publish_time_ms=1, payload=payload, compression=compression
+    )
+
+
+def a_chunk() -> bytes:
+    metadata = MessageMetadata(
+        producer_name="p", sequence_id=1, publish_time=1, chunk_id=1, num_chunks_from_msg=3
+    ).SerializeToString()
+    return with_checksum(len(metadata).to_bytes(4, "big") + metadata + b"piece")
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
         (b"\x0e\x01garbage", "cannot be decoded"),
         (b"", "cannot be decoded"),
+        (entry(b"a" * 3_000_000, Compression.ZSTD), "too large to look into: 3.0 MB when unpacked"),
+        (a_chunk(), "a piece of a message: chunk 1 of 3"),
     ],
 )
-def test_a_corrupt_entry_is_shown_as_one(data: bytes, words: str, operator: Client, shop: Shop) -> None:
+def test_an_entry_that_is_not_taken_apart_says_why(
+    data: bytes, words: str, operator: Client, shop: Shop
+) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             f"UPDATE vela_entry_{shop.sealed.segment_id} SET data = %s WHERE ledger_id = %s AND entry_id = 6",
@@ -113,13 +132,18 @@ def test_a_corrupt_entry_is_shown_as_one(data: bytes, words: str, operator: Clie
     shown = part(operator, "next")
     assert f"{shop.sealed.pk}:6 ▲ {words}" in shown
     assert f"{shop.sealed.pk}:8 {{" in shown
+    counts = operator.get(
+        "/api/v1/topics/persistent/public/default/orders/subscriptions/billing/backlog"
+    ).json()
+    is_damaged, is_large = "decoded" in words, "too large" in words
+    assert (counts["corrupt"], counts["too_large"]) == (int(is_damaged), int(is_large))
 
 
 def test_a_large_entry_is_not_read_whole(
     operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("console.queries.peek.PEEK_BYTES", 90)
-    assert "too large to show here" in part(operator, "next")
+    assert "too large to look into" in part(operator, "next")
 
 
 def test_without_a_report_the_unknown_is_a_dash(operator: Client, shop: Shop) -> None:

@@ -15,7 +15,7 @@ from vela.cli.errors import CliError, Exit, as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
 from vela.cli.names import full_name, is_namespace, short_name
 from vela.cli.options import json_option
-from vela.cli.output import emit, facts, print_rich, table
+from vela.cli.output import emit, facts, one_line, print_rich, table
 from vela.cli.times import moment_of
 
 __all__ = ["acts"]
@@ -116,7 +116,7 @@ def show(act_id: int) -> None:
     elif act["plan"]:
         show_plans([act])
     else:
-        click.echo(headline(act))
+        click.echo(one_line(headline(act)))
 
 
 @acts.command()

@@ -11,7 +11,7 @@ from vela.cli.commands.topics import bookmark_table
 from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
-from vela.cli.names import TOPIC, topic_path
+from vela.cli.names import BOOKMARK, TOPIC, topic_path
 from vela.cli.options import json_option
 from vela.cli.output import emit, print_rich
 from vela.cli.place import place_options
@@ -43,9 +43,11 @@ def list_bookmarks(topic: str) -> None:
 
 @bookmarks.command()
 @click.argument("topic", type=TOPIC)
-@click.argument("name")
+@click.argument("name", type=BOOKMARK)
 @place_options(default="latest", bookmark=False)
-@click.option("--keep", type=LENGTH, metavar="LENGTH", help="So long what follows it is kept; else 7d.")
+@click.option(
+    "--keep", type=LENGTH, metavar="LENGTH", help="So long what follows it is kept, longer than 0; else 7d."
+)
 @click.option("--keep-until-deleted", is_flag=True, help="Until it is deleted.")
 @act_options
 def create(
@@ -54,6 +56,8 @@ def create(
     """Name a place of a topic, to reset cursors to it later. What follows it is kept until then."""
     if keep is not None and keep_until_deleted:
         raise click.UsageError("--keep and --keep-until-deleted exclude each other.")
+    if keep == 0:
+        raise click.UsageError("--keep 0 keeps nothing. Kept until it is deleted is --keep-until-deleted.")
     parameters = {"name": name, **place}
     if keep is not None or keep_until_deleted:
         parameters["keep_ms"] = keep or 0

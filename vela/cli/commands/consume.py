@@ -10,7 +10,7 @@ from vela.cli.client import run_with_client
 from vela.cli.commands.subscriptions import TYPES
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.message_format import FORMATS
-from vela.cli.names import SUBSCRIPTION, TOPIC
+from vela.cli.names import CONSUMER, SUBSCRIPTION, TOPIC
 from vela.cli.numerals import messages as messages_word
 from vela.cli.options import json_option
 from vela.cli.printing import PIECE, Printing
@@ -69,7 +69,7 @@ _QUEUE: Final = 1000
     help="What is printed of a message.",
 )
 @click.option("--no-ack", is_flag=True, help="Acknowledge nothing: all of it comes again.")
-@click.option("--consumer-name", metavar="NAME", help="Shown by the console.")
+@click.option("--consumer-name", type=CONSUMER, metavar="NAME", help="Shown by the console.")
 @json_option
 def consume(topic: str, subscription: str, kind: str, start: str, seek: Start | None, **given: Any) -> None:
     """Consume a subscription's messages and print them.

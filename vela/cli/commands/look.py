@@ -11,7 +11,7 @@ from vela.cli.errors import as_json_is_asked, say
 from vela.cli.names import SUBSCRIPTION, TOPIC, subscription_path, topic_path
 from vela.cli.numerals import UNKNOWN, count, messages, plural, size
 from vela.cli.options import json_option
-from vela.cli.output import emit, facts, print_rich, table
+from vela.cli.output import emit, facts, lines_of, print_rich, table
 from vela.cli.times import moment
 
 __all__ = ["backlog", "examine", "peek"]
@@ -44,7 +44,7 @@ def peek(topic: str, subscription: str, limit: int) -> None:
                         moment(message["append_ms"]),
                         UNKNOWN if message["key"] is None else message["key"],
                         size(message["size_bytes"]),
-                        message["trouble"] or message["preview"].replace("\n", "⏎"),
+                        message["trouble"] or message["preview"],
                     )
                     for message in found
                 ],
@@ -94,7 +94,7 @@ def examine(topic: str, position: int, origin: str) -> None:
                 ("size", size(message["size_bytes"])),
                 *_delivery(message),
                 *((f"property {name}", value) for name, value in message["properties"]),
-                ("payload", message["trouble"] or message["preview"]),
+                ("payload", lines_of(message["trouble"] or message["preview"])),
             ]
         )
     )

@@ -13,7 +13,7 @@ import click
 
 from vela.cli.client import run_with_client
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
-from vela.cli.names import TOPIC
+from vela.cli.names import PRODUCER, TOPIC
 from vela.cli.numerals import messages as messages_word
 from vela.cli.numerals import rate as rate_word
 from vela.cli.options import FiniteRange, json_option
@@ -86,7 +86,9 @@ _FLUSH_S: Final = 10.0  # for what is under way when it is interrupted
     metavar="N",
     help="So many messages a second; else as fast as it goes.",
 )
-@click.option("--producer-name", metavar="NAME", help="Unique on the topic; deduplication goes by it.")
+@click.option(
+    "--producer-name", type=PRODUCER, metavar="NAME", help="Unique on the topic; deduplication goes by it."
+)
 @click.option("--ids", is_flag=True, help="Print the id of each message once it is stored.")
 @json_option
 def produce(topic: str, messages: tuple[str, ...], files: tuple[str, ...], how: str, **given: Any) -> None:

@@ -10,7 +10,7 @@ from vela.cli.act_flow import Asked, Consent, act_options, carry_out
 from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
-from vela.cli.names import SUBSCRIPTION, TOPIC, subscription_path, topic_path
+from vela.cli.names import NEW_SUBSCRIPTION, SUBSCRIPTION, TOPIC, subscription_path, topic_path
 from vela.cli.numerals import UNKNOWN, ago, count, length, rate, size
 from vela.cli.options import json_option
 from vela.cli.output import emit, facts, print_rich, table, toned
@@ -187,7 +187,7 @@ def _range(row: dict[str, Any]) -> str:
 
 @subscriptions.command()
 @click.argument("topic", type=TOPIC)
-@click.argument("name")
+@click.argument("name", type=NEW_SUBSCRIPTION)
 @place_options(default="latest")
 @click.option(
     "--type",

@@ -18,6 +18,7 @@ from vela.cli.times import moment_of
 
 __all__ = ["ORDERS", "topics"]
 
+_MOST_PARTITIONS = 10_000  # as acts.md has it
 ORDERS = ("name", "backlog", "rate", "last")
 _COLUMNS = (
     "topic",
@@ -192,7 +193,11 @@ _TABLES = {"partition_topics": _partitions, "producing": _producers, "bookmarks"
 @topics.command()
 @click.argument("topic", type=TOPIC)
 @click.option(
-    "--partitions", type=click.IntRange(min=0), default=0, show_default=True, help="0: not partitioned."
+    "--partitions",
+    type=click.IntRange(0, _MOST_PARTITIONS),
+    default=0,
+    show_default=True,
+    help="0: not partitioned.",
 )
 @act_options
 def create(topic: str, partitions: int, consent: Consent) -> None:
@@ -207,7 +212,7 @@ def create(topic: str, partitions: int, consent: Consent) -> None:
 
 @topics.command()
 @click.argument("topic", type=TOPIC)
-@click.argument("partitions", type=click.IntRange(min=1))
+@click.argument("partitions", type=click.IntRange(1, _MOST_PARTITIONS))
 @act_options
 def grow(topic: str, partitions: int, consent: Consent) -> None:
     """Give a partitioned topic more partitions: PARTITIONS in all."""

@@ -146,6 +146,9 @@ def test_every_kind_has_a_command() -> None:
         ("redeliver orders billing clerk --key 3", "by CONSUMER or by --key"),
         ("bookmarks create orders b --bookmark c", "No such option"),
         ("bookmarks create orders b --keep 1d --keep-until-deleted", "exclude each other"),
+        ("bookmarks create orders b --keep 0s", "Kept until it is deleted is --keep-until-deleted"),
+        ("topics create orders --partitions 10001", "10001 is not in the range 0<=x<=10000"),
+        ("topics grow orders 10001", "10001 is not in the range 1<=x<=10000"),
         ("subscriptions create orders s --property x", "write it as NAME=VALUE"),
         ("policies set orders", "Name a policy to set or to unset"),
         ("policies set orders a", "write it as POLICY=VALUE"),
@@ -167,3 +170,25 @@ def test_a_command_line_that_makes_no_sense_asks_nobody(
     assert done.exit_code == 2
     assert says in " ".join(done.stderr.split())
     assert (done.stdout, console.asked) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["consume", "orders", "s\x01"], "the subscription name 's\\x01' holds a control character"),
+        (["peek", "orders", "s\n"], "'s\\n' is no subscription name: give one without blanks"),
+        (["subscriptions", "create", "orders", "a\x01b"], "holds a control character: leave it out"),
+        (["subscriptions", "create", "orders", ""], "'' is no subscription name"),
+        (
+            ["bookmarks", "create", "orders", "a\x7fb"],
+            "the bookmark name 'a\\x7fb' holds a control character",
+        ),
+        (["consume", "orders", "s", "--consumer-name", "a\x01b"], "the consumer name"),
+        (["produce", "orders", "m", "--producer-name", "a\x01b"], "the producer name"),
+    ],
+)
+def test_a_name_that_no_broker_takes_is_a_usage_error(
+    words: list[str], says: str, console: FakeConsole
+) -> None:
+    done = CliRunner().invoke(cli, words, prog_name="vela")
+    assert (done.exit_code, says in done.stderr, console.asked) == (2, True, []), done.stderr

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.unit.client.cli.conftest import Vela
-from tests.unit.client.cli.fake_console import FakeConsole, problem
+from tests.unit.client.cli.fake_console import FakeConsole, an_act, problem
 from vela.cli.client import as_cli_error
 from vela.cli.settings import Settings
 from vela.errors import ConnectError, HandshakeError, ReadError
@@ -42,6 +42,11 @@ def raising(error: type[httpx.TransportError]) -> Callable[[httpx.Request], None
             "no console answers at http://127.0.0.1:8000 ([Errno 111] Connection refused): start it, or",
         ),
         (httpx.ReadTimeout, 3, "did not answer in time"),
+        (
+            httpx.ConnectTimeout,
+            1,
+            "no console answered at http://127.0.0.1:8000 within 5 s: set VELA_CONSOLE_URL",
+        ),
         (httpx.RemoteProtocolError, 1, "could not be asked"),
     ],
 )
@@ -201,7 +206,49 @@ def test_only_a_broker_that_is_away_is_to_be_started(cause: OSError | None, is_a
     assert (lost.message, lost.exit_code) == ("the connection was lost", 1)
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ws://127.0.0.1:8080", "http://", "ftp://x"])
+def test_a_scheme_that_may_be_wrong_is_named(vela: Vela, console: FakeConsole) -> None:
+    console.fails = raising(httpx.ConnectTimeout)
+    for scheme, other in (("http", "where it speaks TLS the address begins with https://"),
+                          ("https", "where it speaks no TLS the address begins with http://")):  # fmt: skip
+        done = vela(f"--console-url {scheme}://127.0.0.1:8000 {LIST}")
+        assert (done.exit_code, done.stderr.endswith(f"; {other}\n")) == (1, True), done.stderr
+
+
+def test_without_a_terminal_a_missing_password_is_said(
+    vela: Vela, console: FakeConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VELA_PASSWORD")
+    done = vela(f"{LIST} --json")
+    error = json.loads(done.stderr)
+    assert (done.exit_code, error["code"], console.asked) == (5, "NoPassword", [])
+    assert error["error"].endswith("is missing, and there is no terminal to ask for it: set VELA_PASSWORD")
+
+
+def test_what_is_not_kept_is_said_to_be_so(vela: Vela, console: FakeConsole) -> None:
+    topic = "non-persistent://public/default/t"
+    gone = f"there is no topic {topic}"
+    says = "non-persistent topics are not kept, and so neither shown nor acted on"
+    path = "topics/non-persistent/public/default/t"
+    console.answers[f"GET {path}"] = problem(404, "TopicNotFound", gone)
+    console.answers[f"GET {path}/subscriptions/s/peek"] = problem(404, "TopicNotFound", gone)
+    console.answers["POST acts"] = httpx.Response(202, json=an_act(state="plan_requested", is_waiting=True))
+    console.answers["GET acts/7"] = an_act(state="refused", error=gone, error_code="NothingToActOn")
+    for line in (f"topics show {topic}", f"peek {topic} s", f"clear {topic} s --yes"):
+        done = vela(line)
+        assert (done.exit_code, says in done.stderr) == (3, True), done.stderr
+    console.answers["GET topics/persistent/public/default/t"] = problem(404, "TopicNotFound", "no t")
+    assert says not in vela("topics show t").stderr
+
+
+def test_an_error_of_what_others_wrote_is_one_line(vela: Vela, console: FakeConsole) -> None:
+    console.answers[HERE] = problem(404, "NothingToActOn", "no consumer a\x1b[2J\nvela: done")
+    assert vela(LIST).stderr == "vela: no consumer a\\x1b[2J⏎vela: done\n"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:99999", "http://[::1", "127.0.0.1:8000", "ws://127.0.0.1:8080", "http://", "ftp://x"],
+)
 def test_an_address_that_is_none(url: str, vela: Vela, console: FakeConsole) -> None:
     done = vela(f"--console-url {url} {LIST}")
     assert (done.exit_code, "set VELA_CONSOLE_URL or --console-url to http://host:port" in done.stderr) == (

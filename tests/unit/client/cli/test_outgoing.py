@@ -74,12 +74,29 @@ def test_lines_of_a_pipe_do_not_depend_on_how_they_come(lines: list[bytes], piec
 
         task = asyncio.create_task(write())
         try:
-            return [line async for line in lines_of(reading)]
+            return [line async for line in lines_of(reading, most_bytes=20)]
         finally:
             await task
             os.close(reading)
 
     assert asyncio.run(through()) == lines
+
+
+@pytest.mark.parametrize("how", ["lines", "json", "whole"])
+def test_what_never_ends_is_not_read_to_the_end(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vela.cli.outgoing.MOST_BYTES", 3 << 20)
+    with pytest.raises(CliError, match=r"/dev/zero.* is larger than 3 MiB, and no message is") as caught:
+        of(files=("/dev/zero",), how=how)
+    assert caught.value.exit_code == 2
+
+
+def test_as_much_as_a_message_may_have_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vela.cli.outgoing.MOST_BYTES", 4)
+    path = tmp_path / "file"
+    path.write_bytes(b"abcd\nefgh\nijkl")
+    assert [each.payload for each in of(files=(str(path),))] == [b"abcd", b"efgh", b"ijkl"]
+    path.write_bytes(b"abcd")
+    assert [each.payload for each in of(files=(str(path),), how="whole")] == [b"abcd"]
 
 
 def test_a_full_pipe_holds_up_the_writer_and_nothing_else() -> None:

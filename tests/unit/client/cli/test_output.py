@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from vela.cli.output import printable, table
+from vela.cli.output import one_line, print_rich, printable, table
 
 COLUMNS = ("topic", "backlog", "stored", "last")
 ROWS = [("orders", "1", "2 kB", "3 s"), ("a-longer-name", "1,000", "2 kB", "30 min")]
@@ -39,5 +39,18 @@ def test_spare_columns_go_first(
     assert shown(monkeypatch, width) == columns
 
 
+def test_numbers_make_room_for_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "30")
+    columns = ("subscription", "backlog", "consumers", "unacked")
+    made = table(columns, [("a-name-of-20-letters", 1, 2, 3)], right=columns[1:])
+    assert [str(each.header) for each in made.columns] == ["subscription", "backlog"]
+    print_rich(made)
+    assert "a-name-of-20" in capsys.readouterr().out
+
+
 def test_control_characters_are_written_and_not_obeyed() -> None:
     assert printable("a\x1b[31m\tb\r\n\x9b") == "a\\x1b[31m\tb\\x0d\n\\x9b"
+    assert one_line("a\x1b\tb\n\u2028\u202ec") == "a\\x1b\\x09b⏎\\u2028\\u202ec"

@@ -150,15 +150,19 @@ def test_stats_of_a_topic(vela: Vela, console: FakeConsole) -> None:
 def test_what_is_in_a_message_cannot_command_the_terminal(vela: Vela, console: FakeConsole) -> None:
     message = {
         "id": "1:0", "ledger_id": 1, "entry_id": 0, "batch_index": -1, "batch_size": 1, "append_ms": 1, "publish_ms": 1,
-        "deliver_at_ms": 5, "size_bytes": 3, "key": "k\x1b]0;x", "properties": [["a", "\x07"]], "producer": "",
+        "deliver_at_ms": 5, "size_bytes": 3, "key": "k\x1b]0;x\nid  9:9",
+        "properties": [["a\x1b[31m\x07\nid  9:9", "\x07"]], "producer": "",
         "preview": "one\ntwo [bold]three[/bold]", "is_text": True, "trouble": "",
     }  # fmt: skip
     console.answers[f"GET {TOPIC}/subscriptions/billing/peek"] = {"messages": [message]}
     console.answers[f"GET {TOPIC}/examine"] = message
     peeked, examined = vela("peek orders billing").stdout, vela("examine orders").stdout
-    assert "\x1b" not in peeked + examined
+    assert {"\x1b", "\x07"} & set(peeked + examined) == set()
+    assert (len(peeked.splitlines()), sum("9:9" in line for line in examined.splitlines())) == (2, 2)
+    assert [line.split()[0] for line in examined.splitlines() if "9:9" in line] == ["key", "property"]
     assert "one⏎two [bold]three[/bold]" in peeked
-    assert "property a" in examined
+    assert "property a\\x1b[31m" in examined
+    assert [each.strip() for each in examined.splitlines() if "two" in each] == ["two [bold]three[/bold]"]
     assert json.loads(vela("peek orders billing --json").stdout) == message
 
 

@@ -88,7 +88,7 @@ def test_a_time_out_of_range_is_a_usage_error(vela: Vela, console: FakeConsole) 
         ("produce t --file -", 2, "standard input is closed: name messages, or a file with --file"),
         ("produce t m", 1, "set VELA_URL or --url"),
         ("clear orders billing", 1, "no console answers at"),
-        ("--user ada topics list", 1, "no console answers at"),
+        ("--user ada topics list", 5, "the password of user 'ada' is missing"),
     ],
 )
 def test_a_closed_standard_input_is_no_fault(line: str, exit_code: int, says: str) -> None:
