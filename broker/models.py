@@ -421,8 +421,9 @@ class SubscriptionSummary(models.Model):
     """A subscription's numbers for lists, with their age; written like TopicSummary."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
-    backlog_messages = models.BigIntegerField(db_index=True)
-    backlog_bytes = models.BigIntegerField()
+    # Cumulative. Of the same moment as a messages_in and bytes_in of the topic: the backlog is what these grew beyond.
+    acked_messages = models.BigIntegerField(db_default=0)
+    acked_bytes = models.BigIntegerField(db_default=0)
     read_ledger = models.BigIntegerField()
     read_entry = models.BigIntegerField()
     consumers = models.IntegerField()
@@ -441,7 +442,7 @@ class SubscriptionSummary(models.Model):
         db_table = "vela_subscription_summary"
 
     def __str__(self) -> str:
-        return f"{self.subscription_id}: {self.backlog_messages}"
+        return f"{self.subscription_id}: {self.acked_messages}"
 
 
 class Act(models.Model):

@@ -76,11 +76,12 @@ def _topic_row(topic: Topic, rates: Rates, now_ms: int) -> store.TopicSummaryRow
 
 
 def _subscription_row(each: Subscription, rates: Rates, now_ms: int) -> store.SubscriptionSummaryRow:
+    acked = each.cursor.totals
     rate_out, rate_acked = rates.of_subscription(each, each.messages_out, each.messages_acked, now_ms)
     return store.SubscriptionSummaryRow(
         subscription_id=each.subscription_id,
-        backlog_messages=each.cursor.backlog_messages,
-        backlog_bytes=each.cursor.backlog_bytes,
+        acked_messages=acked.messages,
+        acked_bytes=acked.size_bytes,
         read_ledger=each.read_position.ledger_id,
         read_entry=each.read_position.entry_id,
         consumers=len(each.consumers),

@@ -183,8 +183,9 @@ class Reporter:
                 consumer_keys=[row.key for row in consumers] + gone_consumers,
                 rows=[row for each in reports for row in each.pending],
             )
-            await store.upsert_subscription_summaries(connection, subscriptions)
+            # First what was published: whoever reads in between must not find more acked than that.
             await store.upsert_topic_summaries(connection, [each.row for each in reports])
+            await store.upsert_subscription_summaries(connection, subscriptions)
             keys = [f"topic:{each.row.topic_id}" for each in reports]
             keys += [f"sub:{row.subscription_id}" for row in subscriptions]
             await store.notify_pages(

@@ -90,8 +90,8 @@ class SubscriptionSummaryRow(NamedTuple):
     """Columns of vela_subscription_summary, in their order."""
 
     subscription_id: int
-    backlog_messages: int
-    backlog_bytes: int
+    acked_messages: int  # cumulative, as the topic's row of the same report counts
+    acked_bytes: int
     read_ledger: int
     read_entry: int
     consumers: int

@@ -160,17 +160,17 @@ SCHEMAS: Final[dict[str, Any]] = {
     "SubscriptionStats": row_schema(
         SubscriptionSums,
         oldest_unacked_ms=_NUMBER_OR_NULL,
-        standing={"anyOf": [row_schema(Standing), {"type": "null"}]},
+        standing=row_schema(Standing),
     ),
     "OneSubscription": row_schema(
         SubscriptionHead,
         without=(
             "id", "topic_id", "mark_delete_ledger", "mark_delete_entry", "read_ledger", "read_entry",
-            "summary_backlog_messages",
         ),
         mark_delete={"type": "string"},
         read_position={"type": ["string", "null"]},
         backlog_messages={"type": "integer"},
+        backlog_bytes={"type": "integer"},
         oldest_unacked_ms=_NUMBER_OR_NULL,
         standing=row_schema(Standing),
         connected=array(row_schema(ConsumerRow)),

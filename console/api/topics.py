@@ -18,7 +18,7 @@ from console.api.problems import Problem
 from console.api.query import choice, flag, number, text
 from console.queries import numbers as queries
 from console.queries.chrome import chrome
-from console.queries.log import log_of
+from console.queries.log import ends_of, log_of
 from console.queries.subscription import PENDING_SHOWN, consumers, pending
 from console.queries.topic import partitions, producers
 from console.queries.topics import ORDERS, PAGE_ROWS, TopicRow, TopicsAsked, topic_rows
@@ -70,19 +70,16 @@ def subscriptions(request: HttpRequest, rights: Rights, topic: str) -> HttpRespo
     """A page of its cursors; a partitioned topic has one a partition. Six queries."""
     facts, limit = found_topic(topic), _limit(request)
     after, after_partition = read_token(request, "", -2)
-    rows = queries.cursors(facts.id, after=after, after_partition=after_partition, limit=limit + 1)
+    rows = queries.cursors(
+        facts.id, ends_of(facts.id), after=after, after_partition=after_partition, limit=limit + 1
+    )
     shown = rows[:limit]
     oldest = queries.oldest_unacked_ms(facts.id, {row.name for row in shown})
-    total = None if facts.partitions else log_of(facts.id).total_messages
     return conditional(
         request,
         {
             "subscriptions": [
-                _without_id(row)
-                | {
-                    "backlog_messages": _backlog(total, row.acked_messages, row.backlog_messages),
-                    "oldest_unacked_ms": oldest.get((row.name, row.partition)),
-                }
+                _without_id(row) | {"oldest_unacked_ms": oldest.get((row.name, row.partition))}
                 for row in shown
             ],
             "next_after": next_token(shown[-1].name, shown[-1].partition) if len(rows) > limit else None,
@@ -94,11 +91,11 @@ def subscriptions(request: HttpRequest, rights: Rights, topic: str) -> HttpRespo
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponseBase:
     """One cursor with its consumers and first pending acks. Eight queries."""
     head = found_subscription(topic, name)
-    backlog = log_of(head.topic_id).total_messages - head.acked_messages
+    log = log_of(head.topic_id)
+    backlog = log.total_messages - head.acked_messages
     shown = asdict(head)
     for field in ("id", "topic_id", "mark_delete_ledger", "mark_delete_entry", "read_ledger", "read_entry"):
         del shown[field]
-    del shown["summary_backlog_messages"]
     read = None if head.read_ledger is None else f"{head.read_ledger}:{head.read_entry}"
     return conditional(
         request,
@@ -107,6 +104,7 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
             "mark_delete": f"{head.mark_delete_ledger}:{head.mark_delete_entry}",
             "read_position": read,
             "backlog_messages": backlog,
+            "backlog_bytes": log.total_bytes - head.acked_bytes,
             "oldest_unacked_ms": queries.oldest_unacked_ms(head.topic_id, [name]).get((name, head.partition)),
             "standing": asdict(
                 standing(
@@ -130,15 +128,14 @@ def topic_stats(request: HttpRequest, rights: Rights, topic: str) -> HttpRespons
     facts, limit = found_topic(topic), _limit(request)
     (after,) = read_token(request, "")
     row = _row(facts)
-    rows = queries.subscription_sums(facts.id, after=after, limit=limit + 1)
+    rows = queries.subscription_sums(facts.id, ends_of(facts.id), after=after, limit=limit + 1)
     shown = rows[:limit]
     oldest = _oldest_by_name(facts.id, {each.name for each in shown})
-    total = None if facts.partitions else log_of(facts.id).total_messages
     return conditional(
         request,
         {
             "topic": _without_id(row),
-            "subscriptions": [_sums(each, row, total, oldest.get(each.name)) for each in shown],
+            "subscriptions": [_sums(each, row, oldest.get(each.name)) for each in shown],
             "next_after": next_token(shown[-1].name) if len(rows) > limit else None,
         },
     )
@@ -163,30 +160,16 @@ def stats(request: HttpRequest, rights: Rights) -> HttpResponseBase:
     )
 
 
-def _sums(
-    sums: queries.SubscriptionSums, topic: TopicRow, total: int | None, oldest_ms: int | None
-) -> dict[str, Any]:
-    backlog = _backlog(total, sums.acked_messages, sums.backlog_messages)
-    words = None
-    if backlog is not None:
-        words = standing(
-            paused=sums.paused,
-            backlog_messages=backlog,
-            consumers=sums.consumers,
-            rate_in=topic.message_rate_in,
-            rate_acked=sums.message_rate_acked,
-            unacked_messages=sums.unacked_messages,
-        )
-    return asdict(sums) | {
-        "backlog_messages": backlog,
-        "oldest_unacked_ms": oldest_ms,
-        "standing": None if words is None else asdict(words),
-    }
-
-
-def _backlog(total: int | None, acked: int, reported: int | None) -> int | None:
-    """Exact where the topic holds its messages itself, as on the pages; else what the owners said last."""
-    return reported if total is None else total - acked
+def _sums(sums: queries.SubscriptionSums, topic: TopicRow, oldest_ms: int | None) -> dict[str, Any]:
+    words = standing(
+        paused=sums.paused,
+        backlog_messages=sums.backlog_messages,
+        consumers=sums.consumers,
+        rate_in=topic.message_rate_in,
+        rate_acked=sums.message_rate_acked,
+        unacked_messages=sums.unacked_messages,
+    )
+    return asdict(sums) | {"oldest_unacked_ms": oldest_ms, "standing": asdict(words)}
 
 
 def _oldest_by_name(topic_id: int, names: Collection[str]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from console.queries.database import fetch, fetch_entries
 
-__all__ = ["EntryAt", "LedgerRow", "Log", "Place", "by_place", "entries_at", "log_of"]
+__all__ = ["Ends", "EntryAt", "LedgerRow", "Log", "Place", "by_place", "ends_of", "entries_at", "log_of"]
 
 Place = tuple[int, int]  # ledger id, entry id
 
@@ -62,6 +62,12 @@ class Log:
         """Ever appended, trimmed ones included."""
         last = self.ledgers[-1] if self.ledgers else None
         return last.messages_before + last.messages if last else 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Ever appended, trimmed ones included."""
+        last = self.ledgers[-1] if self.ledgers else None
+        return last.bytes_before + last.size_bytes if last else 0
 
     @property
     def begin(self) -> int:
@@ -132,6 +138,53 @@ def _with_its_end(ledger: LedgerRow, segment_id: int) -> LedgerRow:
         size_bytes=end.cumulative_bytes - ledger.bytes_before,
         first_append_ms=end.first_append_ms,
         last_append_ms=end.last_append_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Where the logs of some topics end, as parameters of a query: what was ever appended to each."""
+
+    topics: list[int]
+    messages: list[int]
+    bytes: list[int]
+
+    @classmethod
+    def of(cls, topic_id: int, log: Log) -> Ends:
+        """Of one log that was read already."""
+        return cls(topics=[topic_id], messages=[log.total_messages], bytes=[log.total_bytes])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LastLedger:
+    topic_id: int
+    ledger_id: int | None  # None = the topic has none
+    is_open: bool | None
+    segment_id: int | None
+    messages: int  # since the topic began; of an open one, only what came before it
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenEnd:
+    ledger_id: int
+    cumulative_messages: int
+    cumulative_bytes: int
+
+
+def ends_of(topic_id: int) -> Ends:
+    """Of the topic, or of each partition of a partitioned one. Two queries."""
+    last = fetch(_LastLedger, "log", "last_ledgers", {"topic_id": topic_id})
+    written = [row for row in last if row.is_open and row.segment_id is not None]
+    segments = {row.segment_id for row in written if row.segment_id is not None}
+    found = fetch_entries(_OpenEnd, "ends_of_open", segments, {"ledgers": [row.ledger_id for row in written]})
+    ends: dict[int | None, _OpenEnd] = {end.ledger_id: end for end in found}
+    return Ends(
+        topics=[row.topic_id for row in last],
+        messages=[
+            end.cumulative_messages if (end := ends.get(row.ledger_id)) else row.messages for row in last
+        ],
+        bytes=[end.cumulative_bytes if (end := ends.get(row.ledger_id)) else row.size_bytes for row in last],
     )
 
 

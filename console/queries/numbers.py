@@ -1,14 +1,17 @@
-"""Numbers of topics and subscriptions for programs. They are the owners' last word, None where one never spoke."""
+"""Numbers of topics and subscriptions for programs.
+
+A subscription's backlog is counted from log and cursor; the rest is the owners' last word, None where one never spoke.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from console.queries.database import fetch, fetch_entries, fetch_one
-from console.queries.log import EntryAt, by_place
+from console.queries.log import Ends, EntryAt, by_place
 
 __all__ = [
     "BookmarkRow",
@@ -67,8 +70,8 @@ class CursorRow:
     mark_delete: str  # ledger:entry
     acked_messages: int  # cumulative over the topic
     version: int  # counts acts
-    backlog_messages: int | None
-    backlog_bytes: int | None
+    backlog_messages: int  # exact: the log's end less what the stored cursor has acked
+    backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
     permits: int | None  # None = no consumer
@@ -88,8 +91,8 @@ class SubscriptionSums:
     paused: bool  # on at least one partition
     cursors: int  # one, or as many as partitions have it
     acked_messages: int
-    backlog_messages: int | None
-    backlog_bytes: int | None
+    backlog_messages: int  # exact: the log's end less what the stored cursor has acked
+    backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
     permits: int | None
@@ -135,23 +138,29 @@ def bookmarks(topic_id: int) -> list[BookmarkRow]:
     return fetch(BookmarkRow, "numbers", "bookmarks", {"topic_id": topic_id, "limit": BOOKMARKS})
 
 
-def cursors(topic_id: int, *, after: str, after_partition: int, limit: int) -> list[CursorRow]:
+def cursors(topic_id: int, ends: Ends, *, after: str, after_partition: int, limit: int) -> list[CursorRow]:
     """A page, by name and partition. One query."""
     return fetch(
         CursorRow,
         "numbers",
         "cursors",
-        {"topic_id": topic_id, "after": after, "after_partition": after_partition, "limit": limit},
+        {
+            "topic_id": topic_id,
+            **asdict(ends),
+            "after": after,
+            "after_partition": after_partition,
+            "limit": limit,
+        },
     )
 
 
-def subscription_sums(topic_id: int, *, after: str, limit: int) -> list[SubscriptionSums]:
+def subscription_sums(topic_id: int, ends: Ends, *, after: str, limit: int) -> list[SubscriptionSums]:
     """A page, by name. One query."""
     return fetch(
         SubscriptionSums,
         "numbers",
         "subscriptions",
-        {"topic_id": topic_id, "after": after, "limit": limit},
+        {"topic_id": topic_id, **asdict(ends), "after": after, "limit": limit},
     )
 
 

@@ -39,9 +39,8 @@ class SubscriptionHead:
     mark_delete_entry: int
     acked_messages: int  # cumulative over the topic
     acked_entries: int
+    acked_bytes: int
     version: int  # counts acts
-    summary_backlog_messages: int | None
-    backlog_bytes: int | None
     read_ledger: int | None
     read_entry: int | None
     consumers: int | None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from console.queries.database import fetch, fetch_one
+from console.queries.log import Ends
 
 __all__ = [
     "PartitionRow",
@@ -69,11 +70,10 @@ class SubscriptionRow:
     type: str
     topic_name: str
     partition: int
-    mark_delete_ledger: int | None
-    mark_delete_entry: int | None
-    acked_messages: int | None
-    backlog_messages: int | None
-    backlog_bytes: int | None
+    mark_delete_ledger: int
+    mark_delete_entry: int
+    acked_messages: int
+    backlog_messages: int  # exact: the log's end less what the stored cursor has acked
     consumers: int | None
     unacked_messages: int | None
     message_rate_out: float | None
@@ -110,9 +110,11 @@ def partitions(topic_id: int) -> list[PartitionRow]:
     return fetch(PartitionRow, "topic", "partitions", {"topic_id": topic_id})
 
 
-def subscriptions(topic_id: int) -> list[SubscriptionRow]:
+def subscriptions(topic_id: int, ends: Ends) -> list[SubscriptionRow]:
     """At most 500, by name and partition. One query."""
-    return fetch(SubscriptionRow, "topic", "subscriptions", {"topic_id": topic_id, "limit": ROWS})
+    return fetch(
+        SubscriptionRow, "topic", "subscriptions", {"topic_id": topic_id, **asdict(ends), "limit": ROWS}
+    )
 
 
 def producers(topic_id: int) -> list[ProducerRow]:

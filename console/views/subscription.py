@@ -104,6 +104,7 @@ class _Reading:
         return {
             "head": head,
             "backlog_messages": self.backlog_messages,
+            "backlog_bytes": self.log.total_bytes - head.acked_bytes,
             "oldest": first,
             "standing": standing(
                 paused=head.paused,

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from console.access import Rights, viewer
 from console.blocks import Source, answer
 from console.queries import topic as queries
-from console.queries.log import Log, log_of
+from console.queries.log import Ends, Log, ends_of, log_of
 
 __all__ = ["topic"]
 
@@ -51,16 +51,9 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
 def _rows(tab: str, head: queries.TopicHead, log: Log) -> Mapping[str, Any]:
     match tab:
         case "subscriptions":
-            rows = queries.subscriptions(head.id)
-            if head.partitions:
-                return {"rows": [(row, row.backlog_messages) for row in rows]}
-            # The log and the stored cursor count exactly, even when no broker runs.
-            total = log.total_messages
-            return {
-                "rows": [
-                    (row, None if row.acked_messages is None else total - row.acked_messages) for row in rows
-                ]
-            }
+            # The logs and the stored cursors count exactly, even when no broker runs.
+            ends = ends_of(head.id) if head.partitions else Ends.of(head.id, log)
+            return {"rows": queries.subscriptions(head.id, ends)}
         case "producers":
             return {"rows": queries.producers(head.id)}
         case "partitions":

@@ -18,8 +18,8 @@ WITH d AS (
 )
 SELECT v.id, v.name FROM v LEFT JOIN vela_topic_summary y ON y.topic_id = v.id
 WHERE (v.is_deleted AND coalesce(y.last_used_ms, 0) < %(now_ms)s - v.inactive_ms AND NOT EXISTS (
-        SELECT FROM vela_subscription s LEFT JOIN vela_subscription_summary z ON z.subscription_id = s.id
-        WHERE s.topic_id = v.id AND (v.mode = %(mode)s OR z.backlog_messages > 0)))
+        SELECT FROM vela_subscription s
+        WHERE s.topic_id = v.id AND (v.mode = %(mode)s OR y.max_backlog_messages > 0)))
    OR (v.expiry_ms > 0 AND EXISTS (
         SELECT FROM vela_subscription s LEFT JOIN vela_subscription_summary z ON z.subscription_id = s.id
         WHERE s.topic_id = v.id AND coalesce(z.last_used_ms, 0) < %(now_ms)s - v.expiry_ms))

@@ -135,8 +135,7 @@ WHERE t.id IN (
     SELECT p.id FROM vela_topic p JOIN vela_namespace n ON n.id = p.namespace_id LEFT JOIN vela_topic parent
         ON parent.id = p.parent_id
     WHERE coalesce(coalesce(parent.policies, p.policies) -> 'message_ttl_ms', n.policies -> 'message_ttl_ms', '0') <> '0'
-      AND EXISTS (SELECT FROM vela_subscription u JOIN vela_subscription_summary y ON y.subscription_id = u.id
-                  WHERE u.topic_id = p.id AND y.backlog_messages > 0)
+      AND EXISTS (SELECT FROM vela_topic_summary y WHERE y.topic_id = p.id AND y.max_backlog_messages > 0)
 ) AND NOT EXISTS (SELECT FROM unnest(%(known)s::bigint[]) AS k(id) WHERE k.id = t.id)
 LIMIT %(limit)s
 

@@ -43,9 +43,11 @@ LEFT JOIN vela_topic_summary y ON y.topic_id = t.id
 WHERE p.name = %s AND t.partitions = 0 ORDER BY t.partition
 
 -- name: subscription_statistics
-SELECT t.name, s.name, s.type, coalesce(y.consumers, 0), coalesce(y.backlog_messages, 0), coalesce(y.backlog_bytes, 0),
+SELECT t.name, s.name, s.type, coalesce(y.consumers, 0), greatest(n.messages_in - y.acked_messages, 0),
+       greatest(n.bytes_in - y.acked_bytes, 0),
        coalesce(y.unacked_messages, 0), coalesce(y.message_rate_out, 0), coalesce(y.message_rate_acked, 0),
        coalesce(y.messages_redelivered, 0)
 FROM vela_topic p JOIN vela_topic t ON t.id = p.id OR t.parent_id = p.id
 JOIN vela_subscription s ON s.topic_id = t.id LEFT JOIN vela_subscription_summary y ON y.subscription_id = s.id
+LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
 WHERE p.name = %s AND t.partitions = 0 ORDER BY s.name, t.partition

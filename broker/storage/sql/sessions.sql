@@ -54,14 +54,14 @@ ON CONFLICT (topic_id) DO UPDATE SET messages_in = EXCLUDED.messages_in, bytes_i
     updated_ms = EXCLUDED.updated_ms
 
 -- name: upsert_subscription_summaries
-INSERT INTO vela_subscription_summary (subscription_id, backlog_messages, backlog_bytes, read_ledger, read_entry,
+INSERT INTO vela_subscription_summary (subscription_id, acked_messages, acked_bytes, read_ledger, read_entry,
     consumers, unacked_messages, replay_entries, message_rate_out, message_rate_acked, messages_redelivered, last_used_ms,
     updated_ms, problems)
 SELECT u.* FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::bigint[],
     %b::bigint[], %b::float8[], %b::float8[], %b::bigint[], %b::bigint[], %b::bigint[], %t::jsonb[])
     AS u(subscription_id, a, b, c, d, e, f, g, h, i, j, k, l, m) JOIN vela_subscription s ON s.id = u.subscription_id
-ON CONFLICT (subscription_id) DO UPDATE SET backlog_messages = EXCLUDED.backlog_messages,
-    backlog_bytes = EXCLUDED.backlog_bytes, read_ledger = EXCLUDED.read_ledger, read_entry = EXCLUDED.read_entry,
+ON CONFLICT (subscription_id) DO UPDATE SET acked_messages = EXCLUDED.acked_messages,
+    acked_bytes = EXCLUDED.acked_bytes, read_ledger = EXCLUDED.read_ledger, read_entry = EXCLUDED.read_entry,
     consumers = EXCLUDED.consumers, unacked_messages = EXCLUDED.unacked_messages,
     replay_entries = EXCLUDED.replay_entries, message_rate_out = EXCLUDED.message_rate_out,
     message_rate_acked = EXCLUDED.message_rate_acked, messages_redelivered = EXCLUDED.messages_redelivered,

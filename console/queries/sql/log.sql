@@ -5,6 +5,15 @@ SELECT id AS ledger_id, state, segment_id, opened_ms, entries_before, messages_b
        size_bytes, first_append_ms, last_append_ms
 FROM vela_ledger WHERE topic_id = %(topic_id)s ORDER BY id
 
+-- name: last_ledgers
+-- Of a topic, or of each partition of a partitioned one. One that nobody ever opened has no ledger, and maybe subscriptions.
+SELECT t.id AS topic_id, l.id AS ledger_id, l.state = 'open' AS is_open, l.segment_id,
+       coalesce(l.messages_before + l.messages, 0) AS messages, coalesce(l.bytes_before + l.size_bytes, 0) AS size_bytes
+FROM vela_topic t
+LEFT JOIN LATERAL (SELECT max(m.id) AS id FROM vela_ledger m WHERE m.topic_id = t.id) last ON true
+LEFT JOIN vela_ledger l ON l.id = last.id
+WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
+
 -- What follows names one segment's table ({entries}, {segment}) and is repeated for each segment concerned: the view over
 -- all of them cannot use a key's order, and with 64 segments costs 30 ms to plan (136 ms for the end of a ledger of 50,000
 -- entries, against 0.2 ms). The join passes over a copy that is not yet, or no longer, the ledger's.
@@ -16,6 +25,16 @@ SELECT z.ledger_id, z.entry_id, z.cumulative_messages, z.cumulative_bytes, z.app
 FROM (
     SELECT e.ledger_id, e.entry_id, e.cumulative_messages, e.cumulative_bytes, e.append_ms
     FROM {entries} e WHERE e.ledger_id = %(ledger_id)s ORDER BY e.entry_id DESC LIMIT 1
+) z
+
+-- name: ends_of_open
+-- The same of several.
+SELECT p.ledger_id, z.cumulative_messages, z.cumulative_bytes
+FROM unnest(%(ledgers)s::bigint[]) AS p(ledger_id)
+JOIN vela_ledger l ON l.id = p.ledger_id AND l.segment_id = {segment}
+CROSS JOIN LATERAL (
+    SELECT e.cumulative_messages, e.cumulative_bytes
+    FROM {entries} e WHERE e.ledger_id = p.ledger_id ORDER BY e.entry_id DESC LIMIT 1
 ) z
 
 -- name: at

@@ -13,11 +13,14 @@ SELECT name, ledger_id || ':' || entry_id AS id, until, who, created_at
 FROM vela_bookmark WHERE topic_id = %(topic_id)s ORDER BY name LIMIT %(limit)s
 
 -- name: cursors
--- One row a cursor: a subscription of the topic, or of one of its partitions.
+-- One row a cursor: a subscription of the topic, or of one of its partitions. The parameters `topics`, `messages` and
+-- `bytes` are where their logs end; they were read before, so that a cursor may be ahead of them.
 SELECT s.id, s.name, t.name AS topic, t.partition, s.type, s.paused, c.mark_delete_ledger || ':' || c.mark_delete_entry AS
-       mark_delete, c.acked_messages, c.version, u.backlog_messages, u.backlog_bytes, u.consumers, u.unacked_messages,
-       p.permits, u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms
+       mark_delete, c.acked_messages, c.version, greatest(e.messages - c.acked_messages, 0) AS backlog_messages,
+       greatest(e.bytes - c.acked_bytes, 0) AS backlog_bytes, u.consumers, u.unacked_messages, p.permits, u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms
 FROM vela_topic t
+JOIN unnest(%(topics)s::bigint[], %(messages)s::bigint[], %(bytes)s::bigint[]) AS e(topic_id, messages, bytes)
+    ON e.topic_id = t.id
 JOIN vela_subscription s ON s.topic_id = t.id
 JOIN vela_cursor c ON c.subscription_id = s.id
 LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id
@@ -30,13 +33,15 @@ ORDER BY s.name, t.partition LIMIT %(limit)s
 -- name: subscriptions
 -- The same summed over partitions, one row a name. A sum over rows of which the owner reported none stays unknown.
 SELECT s.name, max(s.type) AS type, bool_or(s.paused) AS paused, count(*) AS cursors,
-       sum(c.acked_messages)::bigint AS acked_messages, sum(u.backlog_messages)::bigint AS backlog_messages,
-       sum(u.backlog_bytes)::bigint AS backlog_bytes, sum(u.consumers)::bigint AS consumers,
+       sum(c.acked_messages)::bigint AS acked_messages, sum(greatest(e.messages - c.acked_messages, 0))::bigint AS
+       backlog_messages, sum(greatest(e.bytes - c.acked_bytes, 0))::bigint AS backlog_bytes, sum(u.consumers)::bigint AS consumers,
        sum(u.unacked_messages)::bigint AS unacked_messages, sum(p.permits)::bigint AS permits,
        sum(u.replay_entries)::bigint AS replay_entries, sum(u.message_rate_out) AS message_rate_out,
        sum(u.message_rate_acked) AS message_rate_acked, sum(u.messages_redelivered)::bigint AS messages_redelivered,
        max(u.updated_ms) AS updated_ms
 FROM vela_topic t
+JOIN unnest(%(topics)s::bigint[], %(messages)s::bigint[], %(bytes)s::bigint[]) AS e(topic_id, messages, bytes)
+    ON e.topic_id = t.id
 JOIN vela_subscription s ON s.topic_id = t.id
 JOIN vela_cursor c ON c.subscription_id = s.id
 LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id
@@ -65,6 +70,7 @@ WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND s.name = ANY(%(nam
 LIMIT %(limit)s
 
 -- name: totals
+-- What waits is what was published less what is acked, each as its owner said last.
 SELECT (SELECT count(*) FROM vela_topic WHERE parent_id IS NULL) AS topics, t.producers, t.message_rate_in, t.byte_rate_in,
        t.stored_bytes, s.consumers, s.backlog_messages, s.unacked_messages, s.message_rate_out, s.message_rate_acked
 FROM (
@@ -73,9 +79,12 @@ FROM (
     FROM vela_topic_summary
 ) t
 CROSS JOIN (
-    SELECT coalesce(sum(consumers), 0)::bigint AS consumers, coalesce(sum(backlog_messages), 0)::bigint AS backlog_messages,
-           coalesce(sum(unacked_messages), 0)::bigint AS unacked_messages,
-           coalesce(sum(message_rate_out), 0) AS message_rate_out,
-           coalesce(sum(message_rate_acked), 0) AS message_rate_acked
-    FROM vela_subscription_summary
+    SELECT coalesce(sum(u.consumers), 0)::bigint AS consumers,
+           coalesce(sum(greatest(n.messages_in - u.acked_messages, 0)), 0)::bigint AS backlog_messages,
+           coalesce(sum(u.unacked_messages), 0)::bigint AS unacked_messages,
+           coalesce(sum(u.message_rate_out), 0) AS message_rate_out,
+           coalesce(sum(u.message_rate_acked), 0) AS message_rate_acked
+    FROM vela_subscription_summary u
+    JOIN vela_subscription s ON s.id = u.subscription_id
+    JOIN vela_topic_summary n ON n.topic_id = s.topic_id
 ) s

@@ -2,8 +2,8 @@
 
 -- name: head
 SELECT s.id, s.name, s.type, s.paused, s.created_at, t.id AS topic_id, t.name AS topic_name, t.partition,
-       c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries, c.version,
-       u.backlog_messages AS summary_backlog_messages, u.backlog_bytes, u.read_ledger, u.read_entry, u.consumers,
+       c.mark_delete_ledger, c.mark_delete_entry, c.acked_messages, c.acked_entries, c.acked_bytes,
+       c.version, u.read_ledger, u.read_entry, u.consumers,
        u.unacked_messages, u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered,
        u.updated_ms, u.problems, n.message_rate_in
 FROM vela_subscription s

@@ -18,13 +18,15 @@ FROM vela_topic t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
 WHERE t.parent_id = %(topic_id)s ORDER BY t.partition
 
 -- name: subscriptions
--- Of the topic, or of every partition of a partitioned one.
+-- Of the topic, or of every partition of a partitioned one. `topics`, `messages`, `bytes`: where their logs end, read before.
 SELECT s.id, s.name, s.type, t.name AS topic_name, t.partition, c.mark_delete_ledger, c.mark_delete_entry,
-       c.acked_messages, u.backlog_messages, u.backlog_bytes, u.consumers, u.unacked_messages, u.message_rate_out,
+       c.acked_messages, greatest(e.messages - c.acked_messages, 0) AS backlog_messages, u.consumers, u.unacked_messages, u.message_rate_out,
        u.message_rate_acked, u.messages_redelivered, u.updated_ms
 FROM vela_topic t
+JOIN unnest(%(topics)s::bigint[], %(messages)s::bigint[], %(bytes)s::bigint[]) AS e(topic_id, messages, bytes)
+    ON e.topic_id = t.id
 JOIN vela_subscription s ON s.topic_id = t.id
-LEFT JOIN vela_cursor c ON c.subscription_id = s.id
+JOIN vela_cursor c ON c.subscription_id = s.id
 LEFT JOIN vela_subscription_summary u ON u.subscription_id = s.id
 WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
 ORDER BY s.name, t.partition LIMIT %(limit)s

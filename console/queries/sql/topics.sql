@@ -85,8 +85,9 @@ LEFT JOIN LATERAL (
 ) s ON true
 LEFT JOIN LATERAL (
     SELECT s.name FROM vela_topic l JOIN vela_subscription s ON s.topic_id = l.id
-    JOIN vela_subscription_summary u ON u.subscription_id = s.id AND u.backlog_messages > 0
-    WHERE l.id = t.id OR l.parent_id = t.id GROUP BY s.name ORDER BY sum(u.backlog_messages) DESC LIMIT 1
+    JOIN vela_topic_summary n ON n.topic_id = l.id
+    JOIN vela_subscription_summary u ON u.subscription_id = s.id AND u.acked_messages < n.messages_in
+    WHERE l.id = t.id OR l.parent_id = t.id GROUP BY s.name ORDER BY sum(n.messages_in - u.acked_messages) DESC LIMIT 1
 ) w ON true
 WHERE t.id = ANY(%(ids)s)
 

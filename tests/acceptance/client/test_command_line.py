@@ -91,6 +91,20 @@ def test_a_file_goes_in_and_comes_out_and_its_subscription_goes_back(
     assert all(each["payload_base64"] is None and each["key"] == "k" for each in rest)
 
 
+def test_what_waits_in_a_partition_is_seen_although_nobody_consumes(vela: Run, topic: str) -> None:
+    assert vela("topics", "create", topic, "--partitions", "2", "--yes").returncode == 0
+    made = vela("subscriptions", "create", topic, "s", "--earliest", "--all-partitions", "--yes")
+    assert made.returncode == 0, made.stderr
+    assert vela("produce", f"{topic}-partition-0", "a", "b", "c").returncode == 0
+    (stats,) = documents(vela("stats", topic, "--json", "--once"))
+    (row,) = stats["subscriptions"]
+    assert row["backlog_messages"] == 3
+    assert row["standing"]["badge"] != "idle"
+    assert row["backlog_bytes"] > 0
+    listed = documents(vela("subscriptions", "list", topic, "--json"))
+    assert [(each["partition"], each["backlog_messages"]) for each in listed] == [(0, 3), (1, 0)]
+
+
 def test_what_was_not_acknowledged_comes_again_and_a_seek_goes_anywhere(vela: Run, topic: str) -> None:
     ids = vela("produce", topic, "a", "b", "c", "--no-batching", "--ids").stdout.split()
     first = vela("consume", topic, "s", "--start", "earliest", "--count", "2", "--no-ack", "--format", "hex")

@@ -169,8 +169,8 @@ def _billing(topic: Topic, sealed: Ledger, opened: Ledger, now_ms: int) -> Subsc
     )
     SubscriptionSummary.objects.create(
         subscription=billing,
-        backlog_messages=12,
-        backlog_bytes=1200,
+        acked_messages=88,  # of the 100 that were published when its owner spoke last
+        acked_bytes=8,
         read_ledger=sealed.pk,
         read_entry=6,
         consumers=1,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from broker.models import Bookmark, Cursor, Subscription, SubscriptionSummary, Topic
+from broker.models import Bookmark, Cursor, Ledger, Subscription, SubscriptionSummary, Topic, TopicSummary
+from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop, make_topic
 
 TOPICS = "/api/v1/topics"
@@ -28,8 +29,7 @@ def subscribe(topic: Topic, name: str, *, backlog: int | None = None, acked: int
     if backlog is not None:
         SubscriptionSummary.objects.create(
             subscription=made,
-            backlog_messages=backlog,
-            backlog_bytes=backlog * 10,
+            acked_messages=100 - backlog,
             read_ledger=1,
             read_entry=0,
             consumers=1,
@@ -43,9 +43,25 @@ def subscribe(topic: Topic, name: str, *, backlog: int | None = None, acked: int
     return made
 
 
+def log_of_104(topic: Topic) -> None:
+    """Four messages more than its owner has reported; a sealed ledger that is trimmed keeps the counts."""
+    Ledger.objects.create(
+        topic=topic,
+        state=Ledger.State.SEALED,
+        messages_before=100,
+        bytes_before=1000,
+        entries=4,
+        messages=4,
+        size_bytes=40,
+        opened_ms=1,
+        first_append_ms=1,
+        last_append_ms=1,
+    )
+
+
 @pytest.fixture
 def partitioned(db: None) -> Topic:
-    """`dates` with two partitions; `slow` on both, `new` on one of them and never reported."""
+    """`dates` with two partitions and 104 messages each; `slow` on both, `new` on one of them and never reported."""
     parent = make_topic("persistent://shop/eu/dates")
     parent.partitions = 2
     parent.save()
@@ -53,7 +69,8 @@ def partitioned(db: None) -> Topic:
         child = make_topic(f"{parent.name}-partition-{number}", backlog=4, rate=2.0, parent=parent)
         child.partition = number
         child.save()
-        subscribe(child, "slow", backlog=4 + number)
+        log_of_104(child)
+        subscribe(child, "slow", backlog=4 + number, acked=96 - number)
     subscribe(child, "new")
     return parent
 
@@ -149,13 +166,49 @@ def test_stats_of_a_topic(looker: Client, shop: Shop) -> None:
 def test_stats_of_a_partitioned_topic_are_sums(looker: Client, partitioned: Topic) -> None:
     body = looker.get(f"{TOPICS}/persistent/shop/eu/dates/stats").json()
     new, slow = body["subscriptions"]
-    assert (slow["backlog_messages"], slow["consumers"], slow["cursors"], slow["message_rate_out"]) == (
-        9,
-        2,
-        2,
-        3.0,
+    assert (slow["consumers"], slow["cursors"], slow["message_rate_out"]) == (2, 2, 3.0)
+    # Counted from logs and cursors, whatever their owners said last, or never.
+    assert (slow["backlog_messages"], slow["backlog_bytes"], slow["standing"]["badge"]) == (
+        17,
+        2080,
+        "keeping up",
     )
-    assert (new["backlog_messages"], new["consumers"], new["standing"]) == (None, None, None)
+    assert (new["backlog_messages"], new["consumers"], new["standing"]["badge"]) == (104, None, "unknown")
+
+
+def test_what_is_published_to_a_partition_raises_every_backlog_at_once(
+    looker: Client, partitioned: Topic
+) -> None:
+    Ledger.objects.filter(topic__partition=1).update(messages=9, size_bytes=90)
+    stats = looker.get(f"{TOPICS}/persistent/shop/eu/dates/stats").json()["subscriptions"]
+    assert [(row["name"], row["backlog_messages"]) for row in stats] == [("new", 109), ("slow", 22)]
+    cursors = looker.get(f"{TOPICS}/persistent/shop/eu/dates/subscriptions").json()["subscriptions"]
+    assert [
+        (row["name"], row["partition"], row["backlog_messages"], row["backlog_bytes"]) for row in cursors
+    ] == [
+        ("new", 1, 109, 1090),
+        ("slow", 0, 8, 1040),
+        ("slow", 1, 14, 1090),
+    ]
+    page = text_of(looker.get("/t/persistent/shop/eu/dates"))
+    assert "new 1 Shared 109" in page
+    assert "slow 0 Shared 8" in page
+
+
+def test_the_total_rises_with_what_is_published_though_no_subscription_changed(
+    looker: Client, partitioned: Topic
+) -> None:
+    before = looker.get("/api/v1/stats").json()["backlog_messages"]
+    TopicSummary.objects.filter(topic__partition=1).update(messages_in=107, max_backlog_messages=12)
+    assert looker.get("/api/v1/stats").json()["backlog_messages"] == before + 7
+
+
+def test_an_unpartitioned_topic_s_bytes_rise_with_its_messages(looker: Client, shop: Shop) -> None:
+    (row,) = looker.get(f"{ORDERS}/subscriptions").json()["subscriptions"]
+    (sums,) = looker.get(f"{ORDERS}/stats").json()["subscriptions"]
+    one = looker.get(f"{ORDERS}/subscriptions/billing").json()
+    assert [each["backlog_bytes"] for each in (row, sums, one)] == [1400] * 3  # 2,000 less 600 acked
+    assert [each["backlog_messages"] for each in (row, sums, one)] == [shop.backlog] * 3
 
 
 def test_cursors_of_a_partitioned_topic_have_pages(looker: Client, partitioned: Topic) -> None:

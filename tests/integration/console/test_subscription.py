@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from broker.models import ConsumerSession, Cursor, Ledger, SubscriptionSummary
+from broker.models import ConsumerSession, Cursor, Ledger, SubscriptionSummary, TopicSummary
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
 from vela.wire.entry import Compression, encode_single, with_checksum
@@ -22,7 +22,8 @@ def part(client: Client, name: str) -> str:
 
 
 def test_the_backlog_is_counted_not_reported(operator: Client, shop: Shop) -> None:
-    SubscriptionSummary.objects.update(backlog_messages=999)
+    SubscriptionSummary.objects.update(acked_messages=1)
+    TopicSummary.objects.update(messages_in=1000)
     words = part(operator, "numbers")
     assert (
         f"Shared subscription on orders, 1 consumer. Acks outrun what is published. {shop.backlog} left"

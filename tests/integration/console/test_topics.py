@@ -81,8 +81,7 @@ def test_the_worst_subscription_is_named(looker: Client, market: None) -> None:
         )
         SubscriptionSummary.objects.create(
             subscription=subscription,
-            backlog_messages=backlog,
-            backlog_bytes=0,
+            acked_messages=100 - backlog,
             read_ledger=1,
             read_entry=0,
             consumers=0,
@@ -94,6 +93,8 @@ def test_the_worst_subscription_is_named(looker: Client, market: None) -> None:
             updated_ms=1,
         )
     assert "apples 5 slow" in text_of(looker.get("/topics?q=apples"))
+    TopicSummary.objects.filter(topic=apples).update(messages_in=95, max_backlog_messages=0)
+    assert "slow" not in text_of(looker.get("/topics?q=apples"))
 
 
 @pytest.mark.parametrize("order", ["name", "backlog", "rate", "last"])

@@ -9,15 +9,16 @@ import pytest
 
 from broker.core.topic_name import TopicName
 from broker.service import reporter
+from broker.service.statistics import partitioned_statistics
 from broker.service.topic_end import unload
 from tests.support.broker_harness import BrokerRun, one_row, rows, running
 from tests.support.postgres_proxy import Moment
 
 T = TopicName.parse("t")
 OF_SUBSCRIPTION = """
-    SELECT y.consumers, y.backlog_messages, y.message_rate_acked
+    SELECT y.consumers, n.messages_in - y.acked_messages, y.message_rate_acked
     FROM vela_subscription_summary y JOIN vela_subscription s ON s.id = y.subscription_id
-    WHERE s.name = 's'"""
+    JOIN vela_topic_summary n ON n.topic_id = s.topic_id WHERE s.name = 's'"""
 OF_TOPIC = """
     SELECT y.messages_in, y.producers, y.message_rate_in
     FROM vela_topic_summary y JOIN vela_topic t ON t.id = y.topic_id WHERE t.name = %s"""
@@ -141,3 +142,23 @@ async def test_a_row_that_the_server_refuses_is_missed_by_its_topic_alone(
     await guilty.has(2)
     await report(run)
     assert one_row(run.database_url, OF_TOPIC, "persistent://public/default/guilty")[0] == 2
+
+
+async def test_publishing_raises_every_backlog_and_writes_no_row_of_a_subscription(run: BrokerRun) -> None:
+    for name in ("a", "b"):
+        await run.consumer(subscription=name)
+    await report(run)
+    before = rows(
+        run.database_url, "SELECT xmin::text FROM vela_subscription_summary ORDER BY subscription_id"
+    )
+    await publish(run, "t", 3)
+    await report(run)
+    after = rows(
+        run.database_url, "SELECT xmin::text FROM vela_subscription_summary ORDER BY subscription_id"
+    )
+    assert after == before
+    found = (await partitioned_statistics(run.broker.services.pool, T)).total
+    size_bytes = run.subscription(subscription="a").cursor.backlog_bytes
+    assert [(each.backlog_messages, each.backlog_bytes) for each in found.subscriptions] == [
+        (3, size_bytes)
+    ] * 2

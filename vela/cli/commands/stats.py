@@ -59,10 +59,22 @@ _SPARE = (
     help="How often; where it is given, --json keeps on in a pipe too.",
 )
 @click.option(
-    "--sort", type=click.Choice(ORDERS), default="backlog", show_default=True, help="Order of topics."
+    "--sort",
+    type=click.Choice(ORDERS),
+    default="backlog",
+    show_default=True,
+    help="Order of topics; not with TOPIC.",
 )
-@click.option("--search", metavar="TEXT", default="", help="Only topics with this in their names.")
-@click.option("--limit", type=click.IntRange(1, 500), default=30, show_default=True, help="So many topics.")
+@click.option(
+    "--search", metavar="TEXT", default="", help="Only topics with this in their names; not with TOPIC."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 500),
+    default=30,
+    show_default=True,
+    help="So many topics; not with TOPIC.",
+)
 @json_option
 def stats(topic: str | None, once: bool, interval: float, sort: str, search: str, limit: int) -> None:
     """Show the numbers of topics and subscriptions, and keep showing them.
@@ -70,7 +82,11 @@ def stats(topic: str | None, once: bool, interval: float, sort: str, search: str
     Without TOPIC the sums over everything and the topics with the largest backlogs; with TOPIC its subscriptions. With
     --json a document each time. Ctrl-C ends it.
     """
-    given = click.get_current_context().get_parameter_source("interval") is ParameterSource.COMMANDLINE
+    given = _is_given("interval")
+    if topic is not None:
+        for name in ("search", "sort", "limit"):
+            if _is_given(name):
+                raise click.UsageError(f"--{name} is about the list of topics: leave it out, or TOPIC.")
     is_once = once or not (sys.stdout.isatty() or (given and as_json_is_asked()))
     with console_api() as api:
         if topic is not None:
@@ -86,6 +102,10 @@ def stats(topic: str | None, once: bool, interval: float, sort: str, search: str
             print_rich(render(look.read()))
         else:
             _keep_showing(look, render, interval)
+
+
+def _is_given(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 @dataclass(slots=True)
@@ -176,7 +196,7 @@ def _subscriptions(read: dict[str, Any]) -> RenderableType:
 
 
 def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
-    standing = row["standing"] or {"badge": "unknown", "tone": "calm", "drain_s": None}
+    standing = row["standing"]
     return (
         row["name"],
         toned(standing["badge"], standing["tone"]),

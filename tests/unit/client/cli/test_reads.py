@@ -138,13 +138,22 @@ def test_stats_of_a_topic(vela: Vela, console: FakeConsole) -> None:
     }  # fmt: skip
     console.answers[f"GET {TOPIC}/stats"] = {
         "topic": a_topic(),
-        "subscriptions": [row, {**row, "name": "new", "standing": None}],
+        "subscriptions": [row, {**row, "name": "new"}],
         "next_after": None,
     }
     lines = vela("stats orders").stdout.splitlines()  # the runner's output is no terminal: once
     assert lines[0].startswith("orders: in 2.5/s, acked –, 1 producer")
     assert lines[3].split() == ["billing", "stuck", "12", "–", "1", "2", "998", "4.0/s", "0/s", "3", "–"]
-    assert lines[4].split()[:2] == ["new", "unknown"]
+    assert lines[4].split()[:2] == ["new", "stuck"]
+
+
+@pytest.mark.parametrize("given", ["--search x", "--sort name", "--limit 30"])
+def test_stats_of_a_topic_take_nothing_that_is_about_the_list(
+    given: str, vela: Vela, console: FakeConsole
+) -> None:
+    done = vela(f"stats orders {given}")
+    assert (done.exit_code, console.asked) == (2, [])
+    assert f"{given.split()[0]} is about the list of topics" in done.stderr
 
 
 def test_what_is_in_a_message_cannot_command_the_terminal(vela: Vela, console: FakeConsole) -> None:
