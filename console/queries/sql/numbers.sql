@@ -17,7 +17,8 @@ FROM vela_bookmark WHERE topic_id = %(topic_id)s ORDER BY name LIMIT %(limit)s
 -- `bytes` are where their logs end; they were read before, so that a cursor may be ahead of them.
 SELECT s.id, s.name, t.name AS topic, t.partition, s.type, s.paused, c.mark_delete_ledger || ':' || c.mark_delete_entry AS
        mark_delete, c.acked_messages, c.version, greatest(e.messages - c.acked_messages, 0) AS backlog_messages,
-       greatest(e.bytes - c.acked_bytes, 0) AS backlog_bytes, u.consumers, u.unacked_messages, p.permits, u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms
+       greatest(e.bytes - c.acked_bytes, 0) AS backlog_bytes, u.consumers, u.unacked_messages, p.permits,
+       u.replay_entries, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms
 FROM vela_topic t
 JOIN unnest(%(topics)s::bigint[], %(messages)s::bigint[], %(bytes)s::bigint[]) AS e(topic_id, messages, bytes)
     ON e.topic_id = t.id
@@ -33,8 +34,9 @@ ORDER BY s.name, t.partition LIMIT %(limit)s
 -- name: subscriptions
 -- The same summed over partitions, one row a name. A sum over rows of which the owner reported none stays unknown.
 SELECT s.name, max(s.type) AS type, bool_or(s.paused) AS paused, count(*) AS cursors,
-       sum(c.acked_messages)::bigint AS acked_messages, sum(greatest(e.messages - c.acked_messages, 0))::bigint AS
-       backlog_messages, sum(greatest(e.bytes - c.acked_bytes, 0))::bigint AS backlog_bytes, sum(u.consumers)::bigint AS consumers,
+       sum(c.acked_messages)::bigint AS acked_messages,
+       sum(greatest(e.messages - c.acked_messages, 0))::bigint AS backlog_messages,
+       sum(greatest(e.bytes - c.acked_bytes, 0))::bigint AS backlog_bytes, sum(u.consumers)::bigint AS consumers,
        sum(u.unacked_messages)::bigint AS unacked_messages, sum(p.permits)::bigint AS permits,
        sum(u.replay_entries)::bigint AS replay_entries, sum(u.message_rate_out) AS message_rate_out,
        sum(u.message_rate_acked) AS message_rate_acked, sum(u.messages_redelivered)::bigint AS messages_redelivered,

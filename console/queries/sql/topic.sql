@@ -20,8 +20,8 @@ WHERE t.parent_id = %(topic_id)s ORDER BY t.partition
 -- name: subscriptions
 -- Of the topic, or of every partition of a partitioned one. `topics`, `messages`, `bytes`: where their logs end, read before.
 SELECT s.id, s.name, s.type, t.name AS topic_name, t.partition, c.mark_delete_ledger, c.mark_delete_entry,
-       c.acked_messages, greatest(e.messages - c.acked_messages, 0) AS backlog_messages, u.consumers, u.unacked_messages, u.message_rate_out,
-       u.message_rate_acked, u.messages_redelivered, u.updated_ms
+       c.acked_messages, greatest(e.messages - c.acked_messages, 0) AS backlog_messages, u.consumers,
+       u.unacked_messages, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms
 FROM vela_topic t
 JOIN unnest(%(topics)s::bigint[], %(messages)s::bigint[], %(bytes)s::bigint[]) AS e(topic_id, messages, bytes)
     ON e.topic_id = t.id
