@@ -43,7 +43,15 @@ from vela.core.receive_window import ReceiveWindow
 from vela.core.seek_target import seek_target
 from vela.core.start_position import StartPosition
 from vela.core.topic_name import full_name, partition_index
-from vela.errors import AlreadyClosed, InvalidConfiguration, NotConnected, ReadError, Timeout, VelaError
+from vela.errors import (
+    AlreadyClosed,
+    ConnectError,
+    InvalidConfiguration,
+    NotConnected,
+    ReadError,
+    Timeout,
+    VelaError,
+)
 from vela.message import Message, MessageId
 from vela.options import ConsumerType
 from vela.wire.binary import commands, replies
@@ -395,7 +403,7 @@ class TopicConsumer(Consumer):
             held, self._held = self._held, []
             if held := [message for message in held if self.is_current(message)]:
                 self._put(held)
-        await self._until_attached()
+        await self._until_attached(self._deadline())
 
     def _sought(self, target: MessageId | int, generation: int, link: Connection) -> None:
         """The broker has moved the subscription."""
@@ -413,9 +421,9 @@ class TopicConsumer(Consumer):
             self._dropped(dropped)  # the broker did not close this consumer: on Failover, one that stands by
         self.acks.sought()
 
-    async def _until_attached(self) -> None:
+    async def _until_attached(self, deadline: Deadline) -> None:
         try:
-            async with asyncio.timeout(self._client.settings.operation_timeout_s):
+            async with asyncio.timeout(deadline.left_s):
                 await self._attached.wait()
         except TimeoutError:
             raise Timeout(f"the consumer of {self._topic} is not subscribed again yet") from None
@@ -445,16 +453,26 @@ class TopicConsumer(Consumer):
         )
 
     async def last_message(self) -> replies.LastMessageId:
-        """The newest message, and how far the subscription is acknowledged. Raises as `get_last_message_id`."""
-        if self._link is None and not self._state.is_over:
-            await self._until_attached()
-        link = self._require_link()
-        answer = await link.request(
-            lambda request_id: commands.get_last_message_id(self.consumer_id, request_id=request_id),
-            timeout_s=self._client.settings.operation_timeout_s,
-        )
-        assert isinstance(answer, replies.LastMessageId)
-        return answer
+        """The newest message, and how far the subscription is acknowledged. Raises as `get_last_message_id`.
+
+        Asked again when the connection is lost before the answer: the question changes nothing.
+        """
+        deadline = self._deadline()
+        while True:
+            if self._link is None and not self._state.is_over:
+                await self._until_attached(deadline)
+            link = self._require_link()
+            try:
+                answer = await link.request(
+                    lambda request_id: commands.get_last_message_id(self.consumer_id, request_id=request_id),
+                    timeout_s=deadline.left_s,
+                )
+            except (ConnectError, ReadError):
+                if link is self._link:
+                    raise
+            else:
+                assert isinstance(answer, replies.LastMessageId)
+                return answer
 
     async def has_message_available(self) -> bool:
         """See `Consumer.has_message_available`."""
@@ -540,7 +558,7 @@ class TopicConsumer(Consumer):
         self.queue.end(error)
 
     def _deadline(self) -> Deadline:
-        """Of all that is done at its end."""
+        """Of one call, or of all that is done at its end."""
         return Deadline(self._client.settings.operation_timeout_s)
 
     async def _stop(self, deadline: Deadline) -> None:

@@ -96,8 +96,17 @@ class LoopThread:
         self._require_other_thread()
         waiter: Waiter[T] = Waiter(unclaimed)
         tasks: list[asyncio.Task[T]] = []
+
+        def begin() -> None:
+            try:
+                coroutine = make()
+            except BaseException as error:  # an argument that the method does not take
+                waiter.fail(error)
+            else:
+                tasks.append(self.start(coroutine, waiter))
+
         try:
-            self.post(lambda: tasks.append(self.start(make(), waiter)))
+            self.post(begin)
             return waiter.wait()
         except BaseException:
             waiter.abandon()

@@ -26,6 +26,10 @@ def on_partitions_with_it(api: ConsoleApi, asked: Asked) -> list[Asked]:
             code="NothingToActOn",
         )
     topics = sorted(found, key=lambda name: (len(name), name))
+    partitions = api.get(topic_path(asked.topic))["partitions"]
+    everywhere = [partition_name(asked.topic, index) for index in range(partitions)]
+    if lacking := [short_name(topic) for topic in everywhere if topic not in found]:
+        say(f"there is no {asked.subscription} on {', '.join(lacking)}")
     if asked.kind in _PAUSED_AFTER:
         wanted = _PAUSED_AFTER[asked.kind]
         already = {topic for topic, row in found.items() if row["paused"] is wanted}

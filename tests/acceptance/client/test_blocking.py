@@ -207,6 +207,8 @@ def test_a_wrong_argument_is_told_at_once(client: vela.Client, topic: str) -> No
     producer = client.create_producer(topic)
     with pytest.raises(TypeError, match="bytes"):
         producer.send_async("text", lambda _, __: None)
+    with pytest.raises(TypeError, match="'key'"):
+        producer.send(b"x", key="k")  # type: ignore[call-arg]
 
     async def listen(_consumer: object, _message: vela.Message) -> None: ...
 

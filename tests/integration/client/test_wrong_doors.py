@@ -69,6 +69,19 @@ async def test_a_port_that_speaks_something_else_is_said_at_once(
             await client.subscribe(TOPIC, "s")
 
 
+async def test_a_refusal_whose_length_is_not_said_ends_with_the_connection() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 403 Access denied\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with Client(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}") as client:
+        with pytest.raises(errors.AuthorizationError, match="answers HTTP 403: is it Vela's address"):
+            await client.subscribe(TOPIC, "s")
+    server.close()
+
+
 async def test_a_handshake_that_breaks_off_is_said_with_what_had_come() -> None:
     async def break_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils.timezone import now
 
 from broker.models import Act
-from console.queries.acts import LOG_ROWS
+from console.queries.acts import LOG_ROWS, ActsAsked, act_log, acts_of
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import Shop
 
@@ -76,6 +76,14 @@ def test_a_row_says_who_what_and_what_it_did(looker: Client, history: list[Act])
     assert "reset to the beginning billing orders" in words
     assert "12 0 ada console 10.0.0.1" in words
     assert "refused Plan again." in words
+
+
+def test_the_log_says_what_can_be_undone_as_the_subscriptions_page_does(history: list[Act]) -> None:
+    logged, _ = act_log(ActsAsked())
+    subscription_id = history[2].subscription_id
+    assert subscription_id is not None
+    assert [row.undoable for row in logged] == [True, False, False]
+    assert [row.undoable for row in acts_of(subscription_id)] == [True, False, False]
 
 
 def test_pages_follow_each_other(looker: Client, shop: Shop) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -35,6 +35,23 @@ async def _double(number: int) -> int:
 
 async def _refuse() -> None:
     raise LookupError("no")
+
+
+def test_what_cannot_even_begin_is_raised(loop_thread: LoopThread) -> None:
+    def misspelt() -> Coroutine[Any, Any, int]:
+        raise TypeError("an unexpected keyword argument")
+
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        with pytest.raises(TypeError, match="unexpected keyword") as caught:
+            loop_thread.run(misspelt)
+        raised.append(caught.value)
+
+    caller = threading.Thread(target=run, daemon=True)
+    caller.start()
+    caller.join(5)
+    assert raised
 
 
 async def _forever() -> None:

@@ -107,6 +107,8 @@ class WebSocketChannel(asyncio.Protocol):
     def eof_received(self) -> None:
         """See asyncio.Protocol."""
         self._engine.receive_eof()
+        if isinstance(self._engine.handshake_exc, InvalidStatus):  # its body ended here: it had no length
+            self._answered()
         self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 import pytest
 
 from tests.integration.client.consumer.desk import TOPIC, Desk
-from tests.support.scripted_peer import LEDGER_ID, Link
+from tests.support.scripted_peer import LEDGER_ID, Link, silent
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, compose, damage, metadata, sealed, single
 from vela.errors import AlreadyClosed, VelaError
@@ -101,6 +101,18 @@ async def test_after_a_lost_connection_it_asks_again(desk: Desk, has: Topic) -> 
     desk.next_entry = 0
     desk.deliver_each(b"again")
     assert await quickly(found)
+
+
+async def test_a_question_that_a_lost_connection_left_unanswered_is_asked_again(
+    desk: Desk, has: Topic
+) -> None:
+    reader = await desk.client.create_reader(TOPIC, MessageId.earliest)
+    desk.peer.on(events.GetLastMessageId, silent)
+    found = asyncio.ensure_future(reader.has_message_available())
+    await until(lambda: desk.peer.count(events.GetLastMessageId), "the question")
+    Topic(desk)
+    desk.drop()
+    assert not await quickly(found)
 
 
 async def test_closing_ends_it(desk: Desk, has: Topic) -> None:

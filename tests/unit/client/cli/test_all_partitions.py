@@ -39,6 +39,13 @@ def test_all_partitions_are_planned_before_any_is_applied(vela: Vela, console: F
     assert (nowhere.exit_code, "no subscription nope" in nowhere.stderr) == (3, True)
 
 
+def test_partitions_that_lack_the_subscription_are_named(vela: Vela, console: FakeConsole) -> None:
+    lay_down(console, row(0), row(2))
+    done = vela(f"{RESET} --all-partitions --yes")
+    assert (done.exit_code, "there is no billing on orders-partition-1\n" in done.stderr) == (0, True)
+    assert planned_on(console) == ["0", "2"]
+
+
 def test_a_subscription_is_made_on_each_partition_once_all_are_planned(
     vela: Vela, console: FakeConsole
 ) -> None:
@@ -61,7 +68,7 @@ def test_a_subscription_is_made_on_each_partition_once_all_are_planned(
         ("resume", [row(0, paused=True), row(1), row(2)], ["0"], "not paused already on orders-partition-1, orders-"),
         ("subscriptions create", [row(0), row(2), row(1, "mail")], ["1"], "is there already on orders-partition-0, or"),
         # Where nothing would be left the broker says why not.
-        ("pause", [row(0, paused=True), row(1, paused=True)], ["0", "1"], ""),
+        ("pause", [row(0, paused=True), row(1, paused=True), row(2, paused=True)], ["0", "1", "2"], ""),
         ("subscriptions create", [row(0), row(1), row(2)], ["0", "1", "2"], ""),
     ],
 )  # fmt: skip
@@ -99,6 +106,7 @@ def test_what_was_applied_before_a_refusal_is_said(vela: Vela, console: FakeCons
 
 def test_a_plan_that_is_refused_names_its_partition(vela: Vela, console: FakeConsole) -> None:
     lay_down(console, row(0), row(1))
+    console.answers[f"GET {ORDERS}"] = {"partitions": 2}
     console.answers["POST acts"] = [
         an_act(topic=f"{BASE}0", plan=a_plan()),
         problem(422, "MetadataError", "no"),
