@@ -77,7 +77,7 @@ async def test_a_refusal_whose_length_is_not_said_ends_with_the_connection() -> 
 
     server = await asyncio.start_server(refuse, "127.0.0.1", 0)
     async with Client(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}") as client:
-        with pytest.raises(errors.AuthorizationError, match="answers HTTP 403: is it Vela's address"):
+        with pytest.raises(errors.HandshakeError, match=r"answers HTTP 403 and hangs up.* not the console's"):
             await client.subscribe(TOPIC, "s")
     server.close()
 

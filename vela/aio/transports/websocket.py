@@ -107,8 +107,15 @@ class WebSocketChannel(asyncio.Protocol):
     def eof_received(self) -> None:
         """See asyncio.Protocol."""
         self._engine.receive_eof()
-        if isinstance(self._engine.handshake_exc, InvalidStatus):  # its body ended here: it had no length
-            self._answered()
+        if isinstance(error := self._engine.handshake_exc, InvalidStatus):
+            # A refusal without a length, which ends here: so a server says that it takes no WebSockets at all.
+            status = error.response.status_code
+            self._fail(
+                HandshakeError(
+                    f"{self._address.url} answers HTTP {status} and hangs up: is it the broker's HTTP port, and not the"
+                    " console's, and the path right?"
+                )
+            )
         self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
