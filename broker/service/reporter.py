@@ -161,6 +161,10 @@ class Reporter:
 
     def _say_refused(self, reports: Sequence[TopicReport], error: Exception) -> None:
         self._refused = {each for each in self._refused if each.is_open}
+        if isinstance(error, psycopg.errors.ForeignKeyViolation):
+            # Deleted between the look for its row and the insert; the next report finds it gone.
+            log.info("report: something was deleted meanwhile (%s)", first_line(error))
+            return
         for each in reports:
             if each.topic not in self._refused:  # once, not every second
                 log.error("the database refused the numbers of %s: %s", each.topic.name, first_line(error))
