@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos soak matrix mutate bench check docker-check format lock proto
+.PHONY: help run test demo chaos soak matrix bench check docker-check format lock proto
 .SILENT:
 
 help: ## what there is
@@ -31,9 +31,6 @@ soak: development ## long form of the random tests: SEEDS=100 brokers that crash
 
 matrix: development ## rows of behaviour, their tests and results; RESULTS=junit.xml instead of running them
 	$(RUN) -m tests.matrix $(RESULTS)
-
-mutate: development ## COUNT=30 patches that must make tests fail, drawn by SEED=…; PATCHES="s1_4 i7" names some
-	$(RUN) -m tests.matrix.mutate --count $(or $(COUNT),30) $(if $(SEED),--seed $(SEED)) $(PATCHES)
 
 check: development ## format, lint, types, imports, migrations, templates
 	$(RUN) -m ruff format --check --quiet .

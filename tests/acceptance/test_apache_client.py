@@ -184,7 +184,8 @@ def within(call: Callable[[], pulsar.Message], seconds: float = RECEIVE_MS / 100
     return answer[0]
 
 
-def test_s2_4_without_a_queue_a_busy_consumer_holds_one_message_and_others_get_the_rest(
+@pytest.mark.row("S2.4")
+def test_without_a_queue_a_busy_consumer_holds_one_message_and_others_get_the_rest(
     client: pulsar.Client, topic: str
 ) -> None:
     kind = pulsar.ConsumerType.Shared
@@ -201,8 +202,9 @@ def test_s2_4_without_a_queue_a_busy_consumer_holds_one_message_and_others_get_t
     assert within(free.receive).data() == held.data()
 
 
+@pytest.mark.row("S0.50")
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover", "KeyShared"])
-def test_s0_50_without_a_queue_messages_come_one_by_one_on_every_type(
+def test_without_a_queue_messages_come_one_by_one_on_every_type(
     client: pulsar.Client, topic: str, kind: str
 ) -> None:
     consumer_type = pulsar.ConsumerType.__members__[kind]

@@ -47,7 +47,8 @@ def refused(call: object, *errors: type[Exception]) -> bool:
     return False
 
 
-def test_i23_a_terminated_topic_is_drained_and_takes_no_more(
+@pytest.mark.row("I23")
+def test_a_terminated_topic_is_drained_and_takes_no_more(
     vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
@@ -69,7 +70,8 @@ def test_i23_a_terminated_topic_is_drained_and_takes_no_more(
     assert drain(late, 3) == [b"0", b"1", b"2"]
 
 
-def test_s2_10_new_partitions_are_seen_with_their_subscriptions(
+@pytest.mark.row("S2.10")
+def test_new_partitions_are_seen_with_their_subscriptions(
     vela: VelaProcess, client: pulsar.Client, topic: str
 ) -> None:
     vela.manage("createtopic", topic, "--partitions", "1")

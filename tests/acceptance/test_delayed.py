@@ -37,7 +37,8 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def test_s1_4_deliver_at_and_deliver_after_hold_on_shared_and_not_on_exclusive(client: pulsar.Client) -> None:
+@pytest.mark.row("S1.4")
+def test_deliver_at_and_deliver_after_hold_on_shared_and_not_on_exclusive(client: pulsar.Client) -> None:
     topic = "delayed-by-type"
     shared = subscribed(client, topic, pulsar.ConsumerType.Shared)
     exclusive = subscribed(client, topic, pulsar.ConsumerType.Exclusive)
@@ -64,7 +65,8 @@ def test_s1_4_deliver_at_and_deliver_after_hold_on_shared_and_not_on_exclusive(c
         shared.receive(QUIET_MS)
 
 
-def test_i15_a_delayed_message_outlives_kill_9_of_the_broker() -> None:
+@pytest.mark.row("I15")
+def test_a_delayed_message_outlives_kill_9_of_the_broker() -> None:
     with started_vela() as vela:
         # A busy machine may need longer for the restart than the message waits: then it waits longer.
         assert any(outlives_kill_9(vela, delay_ms) for delay_ms in (9_000, 45_000))

@@ -53,7 +53,8 @@ def tell(socket: ClientConnection, push: dict[str, Any], **fields: Any) -> None:
     socket.send(json.dumps({"messageId": push["messageId"], **fields}))
 
 
-def test_i16_a_message_that_always_fails_is_found_on_the_dead_letter_topic(
+@pytest.mark.row("I16")
+def test_a_message_that_always_fails_is_found_on_the_dead_letter_topic(
     vela: VelaProcess, topic: str, apache: pulsar.Client
 ) -> None:
     publish(vela, topic, b"bad", key="k", properties={"a": "b"})

@@ -80,7 +80,8 @@ def test_pull_commit_and_pull_on(wheel_less: VelaProcess) -> None:
     assert request(vela, "/pull/v1/public/default/orders?offset=9")["code"] == "PULL_OFFSET_MOVED"
 
 
-def test_s3_16_a_held_pull_is_answered_by_the_arrival(wheel_less: VelaProcess) -> None:
+@pytest.mark.row("S3.16")
+def test_a_held_pull_is_answered_by_the_arrival(wheel_less: VelaProcess) -> None:
     """With the wheel off and a hold of a minute only the arrival itself can answer so soon."""
     vela = wheel_less
     publish(vela, "wake", b"before")
@@ -97,7 +98,8 @@ def test_s3_16_a_held_pull_is_answered_by_the_arrival(wheel_less: VelaProcess) -
     assert answers[0]["messages"][0]["tag"] == "A"
 
 
-def test_s3_12_beat_alone_answers_when_the_time_is_over(wheel_less: VelaProcess) -> None:
+@pytest.mark.row("S3.12")
+def test_beat_alone_answers_when_the_time_is_over(wheel_less: VelaProcess) -> None:
     vela = wheel_less
     publish(vela, "quiet", b"x")
     began_s = time.monotonic()
@@ -109,7 +111,8 @@ def test_s3_12_beat_alone_answers_when_the_time_is_over(wheel_less: VelaProcess)
     assert waited_s >= HOLD_MS / 1000
 
 
-def test_s3_14_a_client_that_leaves_while_held_is_forgotten(wheel_less: VelaProcess) -> None:
+@pytest.mark.row("S3.14")
+def test_a_client_that_leaves_while_held_is_forgotten(wheel_less: VelaProcess) -> None:
     vela = wheel_less
     publish(vela, "left", b"x")
     host, port = http_url(vela).removeprefix("http://").split(":")

@@ -30,7 +30,8 @@ def waiting(consumer: pulsar.Consumer) -> list[pulsar.Message]:
             return found
 
 
-def test_i12_failover_hands_over_in_order_and_without_loss(client: pulsar.Client) -> None:
+@pytest.mark.row("I12")
+def test_failover_hands_over_in_order_and_without_loss(client: pulsar.Client) -> None:
     kind = pulsar.ConsumerType.Failover
     consumers = [client.subscribe("failover", "s", consumer_type=kind, consumer_name=name) for name in "ab"]
     producer = client.create_producer("failover")
@@ -59,7 +60,8 @@ def test_i12_failover_hands_over_in_order_and_without_loss(client: pulsar.Client
     assert other == [b"%d" % number for number in range(20, 50)]
 
 
-def test_i9_a_hundred_keys_keep_their_order_while_consumers_come_and_go(client: pulsar.Client) -> None:
+@pytest.mark.row("I9")
+def test_a_hundred_keys_keep_their_order_while_consumers_come_and_go(client: pulsar.Client) -> None:
     topic, kind = "keys", pulsar.ConsumerType.KeyShared
     producer = client.create_producer(
         topic, batching_type=pulsar.BatchingType.KeyBased, batching_enabled=True

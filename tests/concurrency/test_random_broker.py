@@ -252,11 +252,10 @@ def has_something(consumer: CheckingConsumer, subscription: Subscription) -> boo
 
 
 # What a crash drops half-open is the collector's to close, here as in a killed process the system's.
+@pytest.mark.row("I1", "I3", "I9", "I11", "I12")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("seed", range(SOAK_SEEDS or 5))
-async def test_i1_i3_i9_i11_i12_random_clients_lost_connections_and_crashes(
-    broker_url: str, seed: int
-) -> None:
+async def test_random_clients_lost_connections_and_crashes(broker_url: str, seed: int) -> None:
     world = World(broker_url, random.Random(seed))
     await world.begin()
     try:

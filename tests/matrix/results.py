@@ -1,18 +1,18 @@
-"""Results of tests out of pytest's JUnit files."""
+"""Rows, the tests that show them and their results, out of pytest's JUnit files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-__all__ = ["FAILED", "NOT_RUN", "PASSED", "SKIPPED", "Outcome", "outcome_of", "read_outcomes"]
+__all__ = ["FAILED", "PASSED", "SKIPPED", "Outcome", "read_results"]
 
-PASSED, FAILED, SKIPPED, NOT_RUN = "passed", "FAILED", "skipped", "not run"
+PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
 _WORST: Final = (SKIPPED, PASSED, FAILED)
 
 
@@ -24,33 +24,36 @@ class Outcome:
     passed_with: AbstractSet[str] = frozenset()
     """Parts of the parameters of cases that passed: `tcp`, `websocket`, `batches`."""
 
+    def and_then(self, other: Outcome) -> Outcome:
+        """This one and another case."""
+        return Outcome(
+            result=max(self.result, other.result, key=_WORST.index),
+            passed_with=self.passed_with | other.passed_with,
+        )
 
-def read_outcomes(paths: Iterable[Path]) -> dict[tuple[str, str], Outcome]:
-    """(class name, test without its parameters) → outcome. Raises OSError and ElementTree.ParseError."""
-    found: dict[tuple[str, str], Outcome] = {}
+
+def read_results(paths: Iterable[Path]) -> dict[str, dict[str, Outcome]]:
+    """Row → test (`tests/unit/x.py::TestY::test_z`) → what became of those of its cases that show the row.
+
+    Raises OSError and ElementTree.ParseError.
+    """
+    found: dict[str, dict[str, Outcome]] = {}
     for path in paths:
         for case in ElementTree.parse(path).iter("testcase"):
-            name, _, parameters = case.get("name", "").partition("[")
-            key = case.get("classname", ""), name
-            kinds = {child.tag for child in case}
-            result = FAILED if kinds & {"failure", "error"} else SKIPPED if "skipped" in kinds else PASSED
-            before = found.get(key, Outcome(result=SKIPPED))
-            found[key] = Outcome(
-                result=max(before.result, result, key=_WORST.index),
-                passed_with=before.passed_with | _parts(parameters)
-                if result == PASSED
-                else before.passed_with,
-            )
+            properties = [(each.get("name"), each.get("value", "")) for each in case.iter("property")]
+            test = next((value for name, value in properties if name == "test"), "")
+            outcome = _outcome(case)
+            for row in (value for name, value in properties if name == "row"):
+                tests = found.setdefault(row, {})
+                tests[test] = tests[test].and_then(outcome) if test in tests else outcome
     return found
 
 
-def _parts(parameters: str) -> set[str]:
-    return set(re.findall(r"[^-\]]+", parameters))
-
-
-def outcome_of(test: str, outcomes: Mapping[tuple[str, str], Outcome]) -> Outcome:
-    """The outcome of `tests/unit/x.py::TestY::test_z`."""
-    path, _, inside = test.partition("::")
-    *classes, name = inside.split("::")
-    module = path.removesuffix(".py").replace("/", ".")
-    return outcomes.get((".".join([module, *classes]), name), Outcome(result=NOT_RUN))
+def _outcome(case: ElementTree.Element) -> Outcome:
+    kinds = {child.tag for child in case}
+    if kinds & {"failure", "error"}:
+        return Outcome(result=FAILED)
+    if "skipped" in kinds:
+        return Outcome(result=SKIPPED)
+    parameters = case.get("name", "").partition("[")[2]
+    return Outcome(result=PASSED, passed_with=set(re.findall(r"[^-\]]+", parameters)))

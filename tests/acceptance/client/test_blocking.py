@@ -43,7 +43,8 @@ def interrupt_when(condition: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_s0_34_an_interrupted_receive_loses_no_message(client: vela.Client, topic: str) -> None:
+@pytest.mark.row("S0.34")
+def test_an_interrupted_receive_loses_no_message(client: vela.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)
     interrupting = interrupt_when(lambda: consumer.aio.queue.waiting)
@@ -57,7 +58,8 @@ def test_s0_34_an_interrupted_receive_loses_no_message(client: vela.Client, topi
     assert consumer.aio.counters.receives_failed == 1
 
 
-def test_s0_34_interrupts_at_any_moment_lose_no_message(client: vela.Client, topic: str) -> None:
+@pytest.mark.row("S0.34")
+def test_interrupts_at_any_moment_lose_no_message(client: vela.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, batching_enabled=True, max_pending_messages=0)
     count = 20_000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.acceptance.client.consumer.consuming import becomes
 from tests.support.broker_harness import rows
 from tests.support.vela import VelaProcess
@@ -18,7 +20,8 @@ ACKED = (
 )
 
 
-async def test_s0_3_a_killed_broker_is_found_again_and_nothing_receipted_is_lost(
+@pytest.mark.row("S0.3")
+async def test_a_killed_broker_is_found_again_and_nothing_receipted_is_lost(
     vela: VelaProcess, topic: str
 ) -> None:
     first = asyncio.Event()

@@ -27,7 +27,8 @@ async def open_producer(client: Client, topic: str) -> None:
     assert isinstance(answer, replies.ProducerSuccess)
 
 
-async def test_s0_2_both_transports_shake_hands_and_ask(service_url: str, topic: str) -> None:
+@pytest.mark.row("S0.2")
+async def test_both_transports_shake_hands_and_ask(service_url: str, topic: str) -> None:
     async with Client(service_url) as client:
         assert await client.get_topic_partitions(topic) == [topic]
         connection = await client.connection_for(topic)
@@ -110,7 +111,8 @@ async def test_close_ends_all_connections(service_url: str, topic: str) -> None:
     await until(lambda: not client.pool.connections, "all closed")
 
 
-async def test_s0_3_a_door_that_stays_silent_is_tried_again_with_growing_pauses(
+@pytest.mark.row("S0.3")
+async def test_a_door_that_stays_silent_is_tried_again_with_growing_pauses(
     service_url: str, topic: str
 ) -> None:
     inner = urlsplit(service_url)

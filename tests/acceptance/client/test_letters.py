@@ -56,7 +56,8 @@ async def nothing_comes(consumer: Consumer) -> None:
         await consumer.receive(QUIET_MS)
 
 
-async def test_i16_s4_31_a_message_that_always_fails_is_found_on_the_dead_letter_topic(
+@pytest.mark.row("I16", "S4.31")
+async def test_a_message_that_always_fails_is_found_on_the_dead_letter_topic(
     client: Client, topic: str
 ) -> None:
     policy = ConsumerDeadLetterPolicy(2, initial_subscription_name="look")
@@ -115,7 +116,8 @@ async def test_a_message_put_off_comes_back_after_its_delay_through_the_same_con
     await nothing_comes(again)
 
 
-async def test_i16_what_is_put_off_too_often_is_a_dead_letter(client: Client, topic: str) -> None:
+@pytest.mark.row("I16")
+async def test_what_is_put_off_too_often_is_a_dead_letter(client: Client, topic: str) -> None:
     policy = ConsumerDeadLetterPolicy(2, f"{topic}-morgue", "look", retry_letter_topic=f"{topic}-later")
     consumer = await subscribed(
         client,
@@ -138,8 +140,9 @@ async def test_i16_what_is_put_off_too_often_is_a_dead_letter(client: Client, to
     await nothing_comes(consumer)
 
 
+@pytest.mark.row("S4.32")
 @pytest.mark.parametrize("is_chosen", [True, False])
-async def test_s4_32_by_choice_what_times_out_is_put_off(client: Client, topic: str, is_chosen: bool) -> None:
+async def test_by_choice_what_times_out_is_put_off(client: Client, topic: str, is_chosen: bool) -> None:
     consumer = await subscribed(
         client,
         topic,
@@ -159,9 +162,8 @@ async def test_s4_32_by_choice_what_times_out_is_put_off(client: Client, topic: 
     await nothing_comes(last)
 
 
-async def test_i16_the_members_of_a_batch_that_failed_are_letters_one_by_one(
-    client: Client, topic: str
-) -> None:
+@pytest.mark.row("I16")
+async def test_the_members_of_a_batch_that_failed_are_letters_one_by_one(client: Client, topic: str) -> None:
     consumer = await with_a_batch(client, topic, 6, batch_index_acks=True)
     taken = 0
     while taken < 6 + 3:
@@ -177,8 +179,9 @@ async def test_i16_the_members_of_a_batch_that_failed_are_letters_one_by_one(
     await nothing_comes(consumer)
 
 
+@pytest.mark.row("I16")
 @pytest.mark.parametrize("batch_index_acks", [True, False])
-async def test_i16_what_waits_of_a_batch_at_the_limit_is_shown_before_it_is_given_up(
+async def test_what_waits_of_a_batch_at_the_limit_is_shown_before_it_is_given_up(
     client: Client, topic: str, batch_index_acks: bool
 ) -> None:
     consumer = await with_a_batch(client, topic, 4, batch_index_acks=batch_index_acks)
@@ -200,7 +203,8 @@ async def test_i16_what_waits_of_a_batch_at_the_limit_is_shown_before_it_is_give
     await nothing_comes(again)
 
 
-def test_i16_what_the_client_for_threads_took_ahead_is_shown_before_it_is_given_up(
+@pytest.mark.row("I16")
+def test_what_the_client_for_threads_took_ahead_is_shown_before_it_is_given_up(
     service_url: str, topic: str
 ) -> None:
     client = vela.Client(service_url)

@@ -119,8 +119,9 @@ async def test_partitions_that_are_added_are_taken_up_from_their_first_message_o
     assert len(consumer.topics()) == 2
 
 
+@pytest.mark.row("S2.10")
 @pytest.mark.parametrize("size", [0, None])
-async def test_s2_10_several_topics_need_a_queue(client: Client, topic: str, size: int | None) -> None:
+async def test_several_topics_need_a_queue(client: Client, topic: str, size: int | None) -> None:
     if size == 0:
         with pytest.raises(InvalidConfiguration, match="receiver_queue_size > 0"):
             await client.subscribe([topic, f"{topic}-b"], "s", receiver_queue_size=size)

@@ -58,7 +58,8 @@ def pulls_answered(vela: VelaProcess, outcome: str = "found") -> int:
     return int(found[0]) if found else 0
 
 
-async def test_s3_1_a_hundred_messages_are_four_pulls(shared_vela: VelaProcess, topic: str) -> None:
+@pytest.mark.row("S3.1")
+async def test_a_hundred_messages_are_four_pulls(shared_vela: VelaProcess, topic: str) -> None:
     publish(shared_vela, topic, *numbers(100))
     before = pulls_answered(shared_vela)
     async with PullConsumer(
@@ -74,7 +75,8 @@ async def test_s3_1_a_hundred_messages_are_four_pulls(shared_vela: VelaProcess, 
         assert await data(again, 1) == [b"woken"]  # it was not acknowledged
 
 
-async def test_s3_18_the_broker_keeps_the_offsets_of_a_group(shared_vela: VelaProcess, topic: str) -> None:
+@pytest.mark.row("S3.18")
+async def test_the_broker_keeps_the_offsets_of_a_group(shared_vela: VelaProcess, topic: str) -> None:
     publish(shared_vela, topic, *numbers(10))
     async with PullConsumer(
         shared_vela.websocket_url, topic, "g", initial_position=InitialPosition.Earliest
@@ -114,7 +116,8 @@ async def test_a_file_keeps_the_offsets_of_all_queues(
     assert json.loads((tmp_path / "offsets.json").read_bytes()) == {topic: {"0": 2, "1": 2, "2": 2}}
 
 
-async def test_s3_19_a_hold_that_ends_is_no_failure(
+@pytest.mark.row("S3.19")
+async def test_a_hold_that_ends_is_no_failure(
     shared_vela: VelaProcess, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The broker answers in time, and the consumer pulls on with the same offset."""
@@ -131,7 +134,8 @@ async def test_s3_19_a_hold_that_ends_is_no_failure(
     assert not [each for each in caplog.records if each.name.startswith("vela.")]
 
 
-async def test_s3_15_after_silence_it_pulls_again(
+@pytest.mark.row("S3.15")
+async def test_after_silence_it_pulls_again(
     shared_vela: VelaProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A relay that swallows everything: nobody says that the pull is lost."""

@@ -18,9 +18,8 @@ from vela.aio.client import Client
 from vela.wire.binary import events
 
 
-async def test_s0_1_fifty_look_ups_share_one_connection_and_one_attempt(
-    relay: FrameRelay, topic: str
-) -> None:
+@pytest.mark.row("S0.1")
+async def test_fifty_look_ups_share_one_connection_and_one_attempt(relay: FrameRelay, topic: str) -> None:
     async with Client(relay.service_url) as client:
         found = await asyncio.gather(*(client.get_topic_partitions(topic) for _ in range(50)))
         assert found == [[topic]] * 50
@@ -28,7 +27,8 @@ async def test_s0_1_fifty_look_ups_share_one_connection_and_one_attempt(
         assert relay.count(events.PartitionMetadata) == 50
 
 
-async def test_s0_1_no_more_connections_than_allowed_carry_look_ups_producers_and_consumers(
+@pytest.mark.row("S0.1")
+async def test_no_more_connections_than_allowed_carry_look_ups_producers_and_consumers(
     relay: FrameRelay, topic: str
 ) -> None:
     async with Client(relay.service_url, connections_per_broker=3) as client:
@@ -39,7 +39,8 @@ async def test_s0_1_no_more_connections_than_allowed_carry_look_ups_producers_an
     await until(lambda: relay.open_connections == 0, "the client's goodbye")
 
 
-async def test_s0_1_without_pooling_everyone_has_a_connection_and_look_ups_leave_none(
+@pytest.mark.row("S0.1")
+async def test_without_pooling_everyone_has_a_connection_and_look_ups_leave_none(
     relay: FrameRelay, topic: str
 ) -> None:
     async with Client(relay.service_url, connections_per_broker=0) as client:
@@ -55,7 +56,8 @@ async def test_s0_1_without_pooling_everyone_has_a_connection_and_look_ups_leave
         await until(lambda: relay.open_connections == 0, "none")
 
 
-async def test_s0_1_who_asks_together_fails_together_and_the_next_call_tries_again(
+@pytest.mark.row("S0.1")
+async def test_who_asks_together_fails_together_and_the_next_call_tries_again(
     relay: FrameRelay, topic: str
 ) -> None:
     async with Client(relay.service_url) as client:
@@ -87,10 +89,9 @@ def no_delay_of_sockets_to(port: int) -> dict[tuple[object, ...], bool]:
     return found
 
 
+@pytest.mark.row("S0.4")
 @pytest.mark.parametrize("switch", [None, True, False], ids=["default", "on", "off"])
-async def test_s0_4_tcp_no_delay_reaches_the_socket(
-    service_url: str, topic: str, switch: bool | None
-) -> None:
+async def test_tcp_no_delay_reaches_the_socket(service_url: str, topic: str, switch: bool | None) -> None:
     port = urlsplit(service_url).port
     assert port is not None
     before = no_delay_of_sockets_to(port)

@@ -27,7 +27,8 @@ async def door_with_tls(service_url: str, context: ssl.SSLContext) -> AsyncItera
         yield f"{'pulsar+ssl' if inner.scheme == 'pulsar' else 'wss'}://localhost:{port}"
 
 
-async def test_s0_6_topics_are_served_through_a_door_with_tls(
+@pytest.mark.row("S0.6")
+async def test_topics_are_served_through_a_door_with_tls(
     service_url: str, topic: str, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)
@@ -47,7 +48,8 @@ async def test_s0_6_topics_are_served_through_a_door_with_tls(
                 await client.connection_for(topic)
 
 
-async def test_s0_7_a_certificate_nobody_vouches_for_is_taken_when_told_so(
+@pytest.mark.row("S0.7")
+async def test_a_certificate_nobody_vouches_for_is_taken_when_told_so(
     service_url: str, topic: str, tmp_path: Path
 ) -> None:
     context = Authority(tmp_path).issue("vela", "elsewhere.example").server_context()
@@ -60,7 +62,8 @@ async def test_s0_7_a_certificate_nobody_vouches_for_is_taken_when_told_so(
             assert await client.get_topic_partitions(topic) == [topic]
 
 
-async def test_s0_8_a_trust_file_counts_alone_and_none_means_the_systems(
+@pytest.mark.row("S0.8")
+async def test_a_trust_file_counts_alone_and_none_means_the_systems(
     service_url: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, other = Authority(tmp_path), Authority(tmp_path, "Another")
@@ -83,7 +86,8 @@ async def test_s0_8_a_trust_file_counts_alone_and_none_means_the_systems(
         assert "not trusted" in await outcome(other.file)
 
 
-async def test_s0_9_a_door_that_wants_a_certificate_opens_for_who_has_one(
+@pytest.mark.row("S0.9")
+async def test_a_door_that_wants_a_certificate_opens_for_who_has_one(
     service_url: str, topic: str, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)

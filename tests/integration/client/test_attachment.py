@@ -106,7 +106,8 @@ async def test_it_comes_again_when_the_broker_closes_it_on_the_same_connection(
     await subscriber.attachment.close()
 
 
-async def test_s0_10_a_frame_that_is_too_large_closes_the_connection_and_it_comes_again(
+@pytest.mark.row("S0.10")
+async def test_a_frame_that_is_too_large_closes_the_connection_and_it_comes_again(
     peer: ScriptedPeer, client: Client
 ) -> None:
     subscriber = Subscriber(client)

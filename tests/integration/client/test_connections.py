@@ -45,19 +45,22 @@ async def ask(connection: Connection, timeout_s: float | None = 5.0) -> replies.
     )
 
 
-async def test_s0_1_fifty_look_ups_share_one_connection_and_one_attempt(peer: ScriptedPeer) -> None:
+@pytest.mark.row("S0.1")
+async def test_fifty_look_ups_share_one_connection_and_one_attempt(peer: ScriptedPeer) -> None:
     async with Client(peer.url) as client:
         await asyncio.gather(*(client.partitions(TOPIC) for _ in range(50)))
         assert (peer.count(events.Connect), peer.count(events.PartitionMetadata)) == (1, 50)
 
 
-async def test_s0_1_as_many_connections_as_allowed_are_used(tcp_peer: ScriptedPeer) -> None:
+@pytest.mark.row("S0.1")
+async def test_as_many_connections_as_allowed_are_used(tcp_peer: ScriptedPeer) -> None:
     async with Client(tcp_peer.url, connections_per_broker=3) as client:
         await asyncio.gather(*(client.partitions(TOPIC) for _ in range(100)))
         assert len(tcp_peer.links) == 3
 
 
-async def test_s0_1_without_pooling_each_has_its_own_and_look_ups_leave_none(tcp_peer: ScriptedPeer) -> None:
+@pytest.mark.row("S0.1")
+async def test_without_pooling_each_has_its_own_and_look_ups_leave_none(tcp_peer: ScriptedPeer) -> None:
     async with Client(tcp_peer.url, connections_per_broker=0) as client:
         first = await client.connection_for(TOPIC)
         second = await client.connection_for(TOPIC)
@@ -69,7 +72,8 @@ async def test_s0_1_without_pooling_each_has_its_own_and_look_ups_leave_none(tcp
         assert not first.is_lost
 
 
-async def test_s0_1_an_attempt_that_failed_is_not_remembered(tcp_peer: ScriptedPeer) -> None:
+@pytest.mark.row("S0.1")
+async def test_an_attempt_that_failed_is_not_remembered(tcp_peer: ScriptedPeer) -> None:
     def refuse(link: Link, _event: events.Connect) -> None:
         link.engine.refuse_connection(ServerError.NOT_ALLOWED_ERROR, "too many")
 
@@ -131,13 +135,15 @@ async def test_nobody_listening_is_a_connect_error_tried_again_until_the_timeout
             await client.partitions(TOPIC)
 
 
-def test_s0_3_connecting_takes_ten_seconds_at_most_unless_told_otherwise() -> None:
+@pytest.mark.row("S0.3")
+def test_connecting_takes_ten_seconds_at_most_unless_told_otherwise() -> None:
     settings = Client("pulsar://h").settings
     assert settings.connection_timeout_s == 10
     assert (settings.initial_backoff_ms, settings.max_backoff_ms) == (100, 60_000)
 
 
-async def test_s0_3_a_black_hole_is_an_error_when_the_time_is_up() -> None:
+@pytest.mark.row("S0.3")
+async def test_a_black_hole_is_an_error_when_the_time_is_up() -> None:
     with socket.socket() as hole:  # its queue is full: further connections are not even refused
         hole.bind(("127.0.0.1", 0))
         hole.listen(0)
@@ -151,7 +157,8 @@ async def test_s0_3_a_black_hole_is_an_error_when_the_time_is_up() -> None:
             filler.close()
 
 
-async def test_s0_3_a_broker_that_does_not_answer_the_handshake_is_one_too(peer: ScriptedPeer) -> None:
+@pytest.mark.row("S0.3")
+async def test_a_broker_that_does_not_answer_the_handshake_is_one_too(peer: ScriptedPeer) -> None:
     peer.on(events.Connect, silent)
     await took_as_long_as_it_may(peer.url)
     await until(lambda: not peer.open_links, "nothing left open")
@@ -167,8 +174,9 @@ async def took_as_long_as_it_may(url: str) -> None:
         assert 0.27 <= loop.time() - started < 3
 
 
+@pytest.mark.row("S0.4")
 @pytest.mark.parametrize("switch", [True, False])
-async def test_s0_4_tcp_no_delay_reaches_the_socket(peer: ScriptedPeer, switch: bool) -> None:
+async def test_tcp_no_delay_reaches_the_socket(peer: ScriptedPeer, switch: bool) -> None:
     async with Client(peer.url, tcp_no_delay=switch) as client:
         connection = await client.connection_for(TOPIC)
         channel: Any = connection._channel
@@ -178,7 +186,8 @@ async def test_s0_4_tcp_no_delay_reaches_the_socket(peer: ScriptedPeer, switch: 
         assert bool(option) is switch
 
 
-async def test_s0_5_bytes_of_payloads_are_given_back_whatever_becomes_of_them(peer: ScriptedPeer) -> None:
+@pytest.mark.row("S0.5")
+async def test_bytes_of_payloads_are_given_back_whatever_becomes_of_them(peer: ScriptedPeer) -> None:
     class Picky(Sink):
         """Takes one in two and remembers none."""
 
@@ -396,7 +405,8 @@ async def test_a_connection_is_not_writable_while_much_is_unsent(tcp_peer: Scrip
         await until(lambda: tcp_peer.count(events.Send) == 2, "both")
 
 
-async def test_s0_2_frames_may_be_cut_into_pieces_and_messages_anywhere(peer: ScriptedPeer) -> None:
+@pytest.mark.row("S0.2")
+async def test_frames_may_be_cut_into_pieces_and_messages_anywhere(peer: ScriptedPeer) -> None:
     async with Client(peer.url) as client:
         connection = await client.connection_for(TOPIC)
         connection.consumers[1] = sink = Sink()

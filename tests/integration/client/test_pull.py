@@ -57,7 +57,8 @@ async def data(pulling: PullConsumer, count: int) -> list[bytes]:
     return found
 
 
-async def test_s3_1_each_answer_puts_the_pull_back_in_line(peer: PullPeer, http: ScriptedHttp) -> None:
+@pytest.mark.row("S3.1")
+async def test_each_answer_puts_the_pull_back_in_line(peer: PullPeer, http: ScriptedHttp) -> None:
     """100 messages and 32 a pull are four pulls; the fifth is held."""
     peer.publish(*[b"%d" % number for number in range(100)])
     async with consumer(http) as pulling:
@@ -70,7 +71,8 @@ async def test_s3_1_each_answer_puts_the_pull_back_in_line(peer: PullPeer, http:
         assert http.open_connections == 1
 
 
-async def test_s3_1_with_an_interval_the_next_pull_waits(peer: PullPeer, http: ScriptedHttp) -> None:
+@pytest.mark.row("S3.1")
+async def test_with_an_interval_the_next_pull_waits(peer: PullPeer, http: ScriptedHttp) -> None:
     peer.publish(*[b"x"] * 64)
     async with consumer(http, pull_interval_ms=200) as pulling:
         await data(pulling, 32)
@@ -79,10 +81,11 @@ async def test_s3_1_with_an_interval_the_next_pull_waits(peer: PullPeer, http: S
         assert asyncio.get_running_loop().time() - began_s > 0.1
 
 
+@pytest.mark.row("S3.19")
 @pytest.mark.parametrize(
     ("options", "hold_ms"), [({}, "20000"), ({"message_listener": print}, "15000"), ({"hold_ms": 7}, "7")]
 )
-async def test_s3_19_how_long_it_asks_to_be_held(
+async def test_how_long_it_asks_to_be_held(
     http: ScriptedHttp, options: Mapping[str, Any], hold_ms: str
 ) -> None:
     async with consumer(http, **options):
@@ -91,9 +94,10 @@ async def test_s3_19_how_long_it_asks_to_be_held(
         assert held.query["suspend_timeout_ms"] == hold_ms
 
 
+@pytest.mark.row("S3.15")
 @pytest.mark.parametrize("fault", ["silence", "dropped", "503", "nonsense", "exception"])
 @pytest.mark.usefixtures("quick_failures")
-async def test_s3_15_after_silence_or_a_failure_the_same_pull_is_made_again(
+async def test_after_silence_or_a_failure_the_same_pull_is_made_again(
     peer: PullPeer,
     http: ScriptedHttp,
     fault: str,
@@ -134,7 +138,8 @@ async def test_s3_15_after_silence_or_a_failure_the_same_pull_is_made_again(
     assert len(warnings) == 1  # said once, not at each attempt
 
 
-async def test_s3_15_it_waits_three_seconds_before_it_tries_again(peer: PullPeer, http: ScriptedHttp) -> None:
+@pytest.mark.row("S3.15")
+async def test_it_waits_three_seconds_before_it_tries_again(peer: PullPeer, http: ScriptedHttp) -> None:
     async with consumer(http) as pulling:
         await until(lambda: len(peer.pulls) == 2, "a held pull")
         http.drop_all()
@@ -144,10 +149,9 @@ async def test_s3_15_it_waits_three_seconds_before_it_tries_again(peer: PullPeer
         assert await data(pulling, 1) == [b"a"]
 
 
+@pytest.mark.row("S3.18")
 @pytest.mark.usefixtures("quick_failures")
-async def test_s3_18_a_peer_that_goes_away_while_it_holds_loses_nothing(
-    peer: PullPeer, http: ScriptedHttp
-) -> None:
+async def test_a_peer_that_goes_away_while_it_holds_loses_nothing(peer: PullPeer, http: ScriptedHttp) -> None:
     async with consumer(http) as pulling:
         for number in range(5):
             await until(lambda: peer.pulls[-1] == (0, len(peer.queues[0])), "a held pull")

@@ -32,9 +32,8 @@ def websocket(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-async def test_s0_6_a_client_without_tls_gets_nowhere_at_a_door_with_it(
-    server: KeyPair, websocket: bool
-) -> None:
+@pytest.mark.row("S0.6")
+async def test_a_client_without_tls_gets_nowhere_at_a_door_with_it(server: KeyPair, websocket: bool) -> None:
     async with ScriptedPeer.started(websocket=websocket, tls=server.server_context()) as peer:
         plain = peer.url.replace("+ssl", "").replace("wss", "ws")
         async with Client(plain) as client:
@@ -43,7 +42,8 @@ async def test_s0_6_a_client_without_tls_gets_nowhere_at_a_door_with_it(
         assert not peer.heard
 
 
-async def test_s0_6_with_tls_everything_is_encrypted(
+@pytest.mark.row("S0.6")
+async def test_with_tls_everything_is_encrypted(
     server: KeyPair, authority: Authority, websocket: bool
 ) -> None:
     async with (
@@ -54,7 +54,8 @@ async def test_s0_6_with_tls_everything_is_encrypted(
         assert peer.count(events.PartitionMetadata) == 1
 
 
-async def test_s0_6_use_tls_encrypts_whatever_the_scheme_says(server: KeyPair, authority: Authority) -> None:
+@pytest.mark.row("S0.6")
+async def test_use_tls_encrypts_whatever_the_scheme_says(server: KeyPair, authority: Authority) -> None:
     async with (
         ScriptedPeer.started(tls=server.server_context()) as peer,
         Client(
@@ -67,7 +68,8 @@ async def test_s0_6_use_tls_encrypts_whatever_the_scheme_says(server: KeyPair, a
         assert await client.partitions(TOPIC) == 0
 
 
-async def test_s0_6_a_door_without_tls_is_a_handshake_error(websocket: bool) -> None:
+@pytest.mark.row("S0.6")
+async def test_a_door_without_tls_is_a_handshake_error(websocket: bool) -> None:
     async with ScriptedPeer.started() as peer:
         url = f"{'wss' if websocket else 'pulsar+ssl'}://127.0.0.1:{peer.port}"
         peer.max_message_bytes = 1000  # it reads the TLS hello as a frame that is too large and hangs up
@@ -80,7 +82,8 @@ async def test_s0_6_a_door_without_tls_is_a_handshake_error(websocket: bool) -> 
         ]
 
 
-async def test_s0_7_a_certificate_nobody_vouches_for_is_taken_when_told_so(
+@pytest.mark.row("S0.7")
+async def test_a_certificate_nobody_vouches_for_is_taken_when_told_so(
     server: KeyPair, websocket: bool
 ) -> None:
     async with ScriptedPeer.started(websocket=websocket, tls=server.server_context()) as peer:
@@ -91,7 +94,8 @@ async def test_s0_7_a_certificate_nobody_vouches_for_is_taken_when_told_so(
             assert await client.partitions(TOPIC) == 0
 
 
-async def test_s0_8_a_trust_file_counts_alone_and_none_means_the_systems(
+@pytest.mark.row("S0.8")
+async def test_a_trust_file_counts_alone_and_none_means_the_systems(
     server: KeyPair, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Authority(tmp_path, "Another")
@@ -112,7 +116,8 @@ async def test_s0_8_a_trust_file_counts_alone_and_none_means_the_systems(
                 await client.partitions(TOPIC)
 
 
-async def test_s0_8_the_hosts_name_is_checked_when_told_so(authority: Authority, websocket: bool) -> None:
+@pytest.mark.row("S0.8")
+async def test_the_hosts_name_is_checked_when_told_so(authority: Authority, websocket: bool) -> None:
     elsewhere = authority.issue("elsewhere", "broker.example")
     async with ScriptedPeer.started(websocket=websocket, tls=elsewhere.server_context()) as peer:
         async with Client(peer.url, tls_trust_certs_file_path=authority.file) as client:
@@ -124,7 +129,8 @@ async def test_s0_8_the_hosts_name_is_checked_when_told_so(authority: Authority,
                 await client.partitions(TOPIC)
 
 
-async def test_s0_9_a_client_certificate_is_shown_when_there_is_one(
+@pytest.mark.row("S0.9")
+async def test_a_client_certificate_is_shown_when_there_is_one(
     server: KeyPair, authority: Authority, websocket: bool
 ) -> None:
     own = authority.issue("client")

@@ -398,7 +398,8 @@ async def test_bookmarks_are_made_once_and_removed(run: BrokerRun) -> None:
 # -- concurrency
 
 
-async def test_i18_of_ten_resets_at_once_one_wins_and_the_others_are_busy(run: BrokerRun) -> None:
+@pytest.mark.row("I18")
+async def test_of_ten_resets_at_once_one_wins_and_the_others_are_busy(run: BrokerRun) -> None:
     positions = await ten(run)
     consumers = [await run.consumer(name=f"c{n}", permits=100) for n in range(10)]
     await eventually(
@@ -423,7 +424,8 @@ async def test_i18_of_ten_resets_at_once_one_wins_and_the_others_are_busy(run: B
     assert (await rest_of(run)).positions[0] == positions[5]
 
 
-async def test_i18_a_plan_loses_against_a_seek_that_comes_first(run: BrokerRun) -> None:
+@pytest.mark.row("I18")
+async def test_a_plan_loses_against_a_seek_that_comes_first(run: BrokerRun) -> None:
     positions = await ten(run)
     act_id, _ = await planned(run, "reset", {"to": "latest"})
     consumer = await run.consumer()
@@ -495,8 +497,9 @@ async def test_a_plan_says_where_it_parts_a_message_in_chunks(
 # -- undo after a restart
 
 
+@pytest.mark.row("I3")
 @pytest.mark.parametrize("is_clean", [True, False])
-async def test_i3_an_undo_after_a_restart_knows_what_was_acked_since(broker_url: str, is_clean: bool) -> None:
+async def test_an_undo_after_a_restart_knows_what_was_acked_since(broker_url: str, is_clean: bool) -> None:
     async with running(broker_url) as run:
         positions = await ten(run, messages=2)
         consumer = await rest_of(run)
@@ -521,11 +524,12 @@ async def test_i3_an_undo_after_a_restart_knows_what_was_acked_since(broker_url:
         assert last.deliveries[3].remaining is None
 
 
+@pytest.mark.row("I4")
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize(
     ("acked", "rest"), [([], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), ([4, 7], [0, 1, 2, 3, 5, 6, 8, 9])]
 )
-async def test_i4_an_undo_is_taken_back_with_the_holes_that_it_brought(
+async def test_an_undo_is_taken_back_with_the_holes_that_it_brought(
     broker_url: str, restarts: bool, acked: list[int], rest: list[int]
 ) -> None:
     """All was acked but the fifth. What the undo of a reset acked beyond comes again, but for what a consumer acked."""

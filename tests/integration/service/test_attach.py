@@ -86,10 +86,9 @@ async def test_readers_of_every_type_come_and_go_without_a_trace(
     assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (0,)
 
 
+@pytest.mark.row("S0.44")
 @pytest.mark.parametrize("type_", TYPES)
-async def test_s0_44_permits_of_an_old_connection_are_ignored(
-    run: BrokerRun, type_: SubscriptionType
-) -> None:
+async def test_permits_of_an_old_connection_are_ignored(run: BrokerRun, type_: SubscriptionType) -> None:
     producer = await run.producer()
     old = await run.consumer(type_=type_, permits=2)
     await producer.publish(5)
@@ -107,8 +106,9 @@ async def test_s0_44_permits_of_an_old_connection_are_ignored(
     assert [each.redelivery_count for each in new.deliveries] == [0] * 10
 
 
+@pytest.mark.row("I17")
 @pytest.mark.parametrize("type_", TYPES)
-async def test_i17_a_zero_queue_consumer_holds_one_message_at_most(
+async def test_a_zero_queue_consumer_holds_one_message_at_most(
     run: BrokerRun, type_: SubscriptionType
 ) -> None:
     """S2.4: it asks for one at a time, and gets one at a time, over reconnections too."""
@@ -132,7 +132,8 @@ async def test_i17_a_zero_queue_consumer_holds_one_message_at_most(
     assert set(taken) <= set(positions)
 
 
-async def test_s2_4_a_busy_zero_queue_consumer_leaves_the_rest_to_the_other(run: BrokerRun) -> None:
+@pytest.mark.row("S2.4")
+async def test_a_busy_zero_queue_consumer_leaves_the_rest_to_the_other(run: BrokerRun) -> None:
     busy, free = await run.consumer(name="busy", permits=1), await run.consumer(name="free")
     producer = await run.producer()
     await producer.publish(10)

@@ -125,7 +125,8 @@ async def test_one_redelivery_of_all_on_exclusive_starts_every_clock_anew(broker
         await eventually(lambda: len(consumer.deliveries) == 8, "all four again, once")
 
 
-async def test_i22_asking_for_what_another_consumer_holds_does_not_stop_its_clock(broker_url: str) -> None:
+@pytest.mark.row("I22")
+async def test_asking_for_what_another_consumer_holds_does_not_stop_its_clock(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         producer = await run.producer()

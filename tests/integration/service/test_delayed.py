@@ -45,8 +45,9 @@ def needs_pruning(run: BrokerRun) -> bool:
     return run.topic().delayed.needs_pruning
 
 
+@pytest.mark.row("S1.4")
 @pytest.mark.parametrize("type_", [SHARED, SubscriptionType.KEY_SHARED])
-async def test_s1_4_delayed_message_is_held_on_shared_and_not_on_exclusive(
+async def test_delayed_message_is_held_on_shared_and_not_on_exclusive(
     broker_url: str, type_: SubscriptionType
 ) -> None:
     clock = ManualClock()
@@ -79,7 +80,8 @@ async def test_s1_4_delayed_message_is_held_on_shared_and_not_on_exclusive(
         assert len(exclusive.deliveries) == 4
 
 
-async def test_i15_the_wheel_delivers_in_time_and_never_early(run: BrokerRun) -> None:
+@pytest.mark.row("I15")
+async def test_the_wheel_delivers_in_time_and_never_early(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=100)
     clock = run.broker.services.clock
@@ -102,7 +104,8 @@ async def test_i15_the_wheel_delivers_in_time_and_never_early(run: BrokerRun) ->
     assert sorted(watching.positions) == sorted(consumer.positions)
 
 
-async def test_i15_a_tick_alone_is_enough(broker_url: str) -> None:
+@pytest.mark.row("I15")
+async def test_a_tick_alone_is_enough(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
@@ -127,8 +130,9 @@ async def test_the_tick_finds_topics_with_due_rows(broker_url: str, monkeypatch:
         assert sweep.tick(clock.now_ms() + 5000) == 3
 
 
+@pytest.mark.row("I15")
 @pytest.mark.parametrize("crashes", [True, False])
-async def test_i15_not_lost_on_restart_and_only_what_is_due_is_read(broker_url: str, crashes: bool) -> None:
+async def test_not_lost_on_restart_and_only_what_is_due_is_read(broker_url: str, crashes: bool) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
@@ -152,7 +156,8 @@ async def test_i15_not_lost_on_restart_and_only_what_is_due_is_read(broker_url: 
         assert run.subscription().cursor.backlog_messages == 41_501
 
 
-async def test_i15_due_while_no_broker_ran(broker_url: str) -> None:
+@pytest.mark.row("I15")
+async def test_due_while_no_broker_ran(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, **BY_HAND) as run:
         producer = await run.producer()
@@ -300,7 +305,8 @@ async def test_many_due_at_once_wait_for_permits_in_the_replay_set(broker_url: s
         assert sorted(consumer.positions) == positions
 
 
-async def test_i15_what_was_due_first_goes_first_when_the_broker_is_slow(broker_url: str) -> None:
+@pytest.mark.row("I15")
+async def test_what_was_due_first_goes_first_when_the_broker_is_slow(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, tail_cache_bytes=0, **BY_HAND) as run:
         producer = await run.producer()

@@ -23,8 +23,9 @@ def balance(consumer: ConsumerProbe) -> int:
     return consumer.consumer.dispatch.permits.balance
 
 
+@pytest.mark.row("S0.19")
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-async def test_s0_19_a_hundred_discarded_batches_leave_the_permits_right(
+async def test_a_hundred_discarded_batches_leave_the_permits_right(
     run: BrokerRun, type_: SubscriptionType
 ) -> None:
     producer = await run.producer()
@@ -39,10 +40,9 @@ async def test_s0_19_a_hundred_discarded_batches_leave_the_permits_right(
     assert run.subscription().cursor.backlog_messages == 1
 
 
+@pytest.mark.row("S0.19")
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
-async def test_s0_19_what_was_acked_before_is_not_returned_twice(
-    run: BrokerRun, type_: SubscriptionType
-) -> None:
+async def test_what_was_acked_before_is_not_returned_twice(run: BrokerRun, type_: SubscriptionType) -> None:
     producer = await run.producer()
     consumer = await run.consumer(type_=type_, permits=20)
     producer.send(messages=10)
@@ -55,7 +55,8 @@ async def test_s0_19_what_was_acked_before_is_not_returned_twice(
     assert balance(consumer) == 21
 
 
-async def test_s0_19_a_discard_of_what_somebody_else_holds_returns_nothing(run: BrokerRun) -> None:
+@pytest.mark.row("S0.19")
+async def test_a_discard_of_what_somebody_else_holds_returns_nothing(run: BrokerRun) -> None:
     producer = await run.producer()
     holder = await run.consumer(permits=10, name="holder")
     producer.send(messages=10)
@@ -68,7 +69,8 @@ async def test_s0_19_a_discard_of_what_somebody_else_holds_returns_nothing(run: 
     assert (balance(holder), balance(other)) == (0, 10)
 
 
-async def test_s0_16_what_could_not_be_decrypted_is_returned_by_the_client(run: BrokerRun) -> None:
+@pytest.mark.row("S0.16")
+async def test_what_could_not_be_decrypted_is_returned_by_the_client(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=20)
     producer.send(messages=10)
@@ -80,7 +82,8 @@ async def test_s0_16_what_could_not_be_decrypted_is_returned_by_the_client(run: 
     assert balance(consumer) == 10  # its client grants the ten itself
 
 
-async def test_s0_18_a_discard_is_an_ack_with_a_reason_that_is_counted(broker_url: str) -> None:
+@pytest.mark.row("S0.18")
+async def test_a_discard_is_an_ack_with_a_reason_that_is_counted(broker_url: str) -> None:
     async with running(broker_url) as run:
         producer = await run.producer()
         consumer = await run.consumer(permits=10)

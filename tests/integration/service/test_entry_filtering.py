@@ -62,9 +62,10 @@ def damage_metadata(url: str, position: Position) -> None:
     )
 
 
+@pytest.mark.row("S1.2")
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
 @pytest.mark.parametrize("damage", [damage_payload, damage_metadata])
-async def test_s1_2_damaged_entry_is_acked_unsent_and_costs_no_permit(
+async def test_damaged_entry_is_acked_unsent_and_costs_no_permit(
     broker_url: str, type_: SubscriptionType, damage: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(broker_url, **NO_CACHE) as run:
@@ -86,7 +87,8 @@ async def test_s1_2_damaged_entry_is_acked_unsent_and_costs_no_permit(
         assert one_row(broker_url, "SELECT mark_delete_entry FROM vela_cursor") == (good.entry_id,)
 
 
-async def test_s1_2_another_subscription_keeps_its_own_count_of_it(broker_url: str) -> None:
+@pytest.mark.row("S1.2")
+async def test_another_subscription_keeps_its_own_count_of_it(broker_url: str) -> None:
     async with running(broker_url, **NO_CACHE) as run:
         producer = await run.producer()
         positions = await producer.publish(3)
@@ -100,7 +102,8 @@ async def test_s1_2_another_subscription_keeps_its_own_count_of_it(broker_url: s
         assert run.subscription(subscription="after").cursor.backlog_messages == 2
 
 
-async def test_s1_3_marker_is_acked_unsent_and_mark_delete_passes_it(run: BrokerRun) -> None:
+@pytest.mark.row("S1.3")
+async def test_marker_is_acked_unsent_and_mark_delete_passes_it(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=2)
     producer.send(flags=FLAG_MARKER)
@@ -116,7 +119,8 @@ async def test_s1_3_marker_is_acked_unsent_and_mark_delete_passes_it(run: Broker
     assert subscription.filter.discarded[Discard.MARKER] == 2
 
 
-async def test_s1_5_sizes_and_ack_sets_stay_with_their_entries(broker_url: str) -> None:
+@pytest.mark.row("S1.5")
+async def test_sizes_and_ack_sets_stay_with_their_entries(broker_url: str) -> None:
     async with running(broker_url, **NO_CACHE) as run:
         producer = await run.producer()
         sizes = [2, 5, 3, 4, 1]
@@ -150,7 +154,8 @@ async def test_s1_5_sizes_and_ack_sets_stay_with_their_entries(broker_url: str) 
         assert again.consumer.dispatch.permits.spent == 5 + 2 + 2 + 1
 
 
-async def test_i20_damaged_entries_end_in_one_ack_and_permits_are_conserved(broker_url: str) -> None:
+@pytest.mark.row("I20")
+async def test_damaged_entries_end_in_one_ack_and_permits_are_conserved(broker_url: str) -> None:
     chance = random.Random(20)
     async with running(broker_url, **NO_CACHE) as run:
         producer = await run.producer()
@@ -195,7 +200,8 @@ async def test_i20_damaged_entries_end_in_one_ack_and_permits_are_conserved(brok
 # -- filters of the project's own ----------------------------------------------------------------------------------
 
 
-async def test_s1_7_a_filter_accepts_rejects_and_puts_off(broker_url: str) -> None:
+@pytest.mark.row("S1.7")
+async def test_a_filter_accepts_rejects_and_puts_off(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False, entry_filters=FILTER) as run:
         producer = await run.producer()
@@ -221,7 +227,8 @@ async def test_s1_7_a_filter_accepts_rejects_and_puts_off(broker_url: str) -> No
         assert ByPayload.asked[0].subscription_type == "Shared"
 
 
-async def test_s1_7_order_is_kept_where_it_must_be(broker_url: str) -> None:
+@pytest.mark.row("S1.7")
+async def test_order_is_kept_where_it_must_be(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False, entry_filters=FILTER) as run:
         producer = await run.producer()
@@ -242,7 +249,8 @@ async def test_s1_7_order_is_kept_where_it_must_be(broker_url: str) -> None:
         assert consumer.payloads == [b"a", b"later", b"b"]
 
 
-async def test_s1_7_what_a_filter_puts_off_is_kept_through_a_reconnect_and_a_restart(broker_url: str) -> None:
+@pytest.mark.row("S1.7")
+async def test_what_a_filter_puts_off_is_kept_through_a_reconnect_and_a_restart(broker_url: str) -> None:
     settings: dict[str, Any] = {"entry_filters": FILTER, "filter_reschedule_ms": 20}
     async with running(broker_url, **settings) as run:
         producer = await run.producer()
@@ -266,7 +274,8 @@ async def test_s1_7_what_a_filter_puts_off_is_kept_through_a_reconnect_and_a_res
         assert consumer.payloads == [b"later"]
 
 
-async def test_s1_7_a_nacked_entry_keeps_its_count_while_a_filter_puts_it_off(broker_url: str) -> None:
+@pytest.mark.row("S1.7")
+async def test_a_nacked_entry_keeps_its_count_while_a_filter_puts_it_off(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False, entry_filters=FILTER) as run:
         producer = await run.producer()
@@ -304,7 +313,8 @@ def test_a_plugin_that_cannot_work_ends_the_start(
         Broker(settings, "dbname=never_connected_to")
 
 
-async def test_s1_19_an_interceptor_sees_each_entry_and_its_failure_disturbs_nothing(
+@pytest.mark.row("S1.19")
+async def test_an_interceptor_sees_each_entry_and_its_failure_disturbs_nothing(
     broker_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     interceptors = ("tests.support.plugins.Failing", "tests.support.plugins.Recording")
@@ -327,7 +337,8 @@ async def test_s1_19_an_interceptor_sees_each_entry_and_its_failure_disturbs_not
 # -- clients from before batches -----------------------------------------------------------------------------------
 
 
-async def test_s1_8_a_batch_ends_the_connection_of_an_old_client_and_goes_to_another(
+@pytest.mark.row("S1.8")
+async def test_a_batch_ends_the_connection_of_an_old_client_and_goes_to_another(
     broker_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(broker_url, refuse_old_clients=False) as run:
@@ -348,7 +359,8 @@ async def test_s1_8_a_batch_ends_the_connection_of_an_old_client_and_goes_to_ano
         assert sorted(each.entry.messages for each in new.deliveries) == [1, 1, 1, 3]
 
 
-async def test_s1_8_a_new_client_beside_it_gets_the_batch_at_once(broker_url: str) -> None:
+@pytest.mark.row("S1.8")
+async def test_a_new_client_beside_it_gets_the_batch_at_once(broker_url: str) -> None:
     async with running(broker_url, refuse_old_clients=False) as run:
         producer = await run.producer()
         old = ConsumerProbe()
@@ -362,7 +374,8 @@ async def test_s1_8_a_new_client_beside_it_gets_the_batch_at_once(broker_url: st
         assert [each.entry.messages for each in new.deliveries] == [3, 3]
 
 
-async def test_s1_8_an_old_client_may_not_subscribe_once_a_batch_was_seen(broker_url: str) -> None:
+@pytest.mark.row("S1.8")
+async def test_an_old_client_may_not_subscribe_once_a_batch_was_seen(broker_url: str) -> None:
     old_identity = replace(IDENTITY, protocol_version=3)
     async with running(broker_url) as run:
         producer = await run.producer()

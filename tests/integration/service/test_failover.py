@@ -48,7 +48,8 @@ async def test_the_first_one_waits_is_told_and_gets_everything(run: BrokerRun, c
     assert consumer.positions == positions
 
 
-async def test_i12_a_switch_loses_and_reorders_nothing_and_the_old_one_is_silent(
+@pytest.mark.row("I12")
+async def test_a_switch_loses_and_reorders_nothing_and_the_old_one_is_silent(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     producer = await run.producer()
@@ -136,7 +137,8 @@ async def test_a_seek_closes_the_active_one_and_the_seeker_only(run: BrokerRun, 
     assert standby.positions == positions[2:]
 
 
-async def test_s4_24_redelivery_begins_at_mark_delete_with_the_clients_epoch(
+@pytest.mark.row("S4.24")
+async def test_redelivery_begins_at_mark_delete_with_the_clients_epoch(
     run: BrokerRun, clock: ManualClock
 ) -> None:
     positions = await (await run.producer()).publish(10)

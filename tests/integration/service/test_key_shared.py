@@ -24,9 +24,10 @@ def sticky(*ranges: tuple[int, int]) -> KeySharedPolicy:
     return KeySharedPolicy(sticky=True, ranges=tuple(SlotRange(*each) for each in ranges))
 
 
+@pytest.mark.row("I9")
 @pytest.mark.parametrize("consistent_hashing", [True, False])
 @pytest.mark.parametrize("cache_bytes", [0, 64 << 20])
-async def test_i9_keys_keep_their_order_while_consumers_come_and_go(
+async def test_keys_keep_their_order_while_consumers_come_and_go(
     broker_url: str, consistent_hashing: bool, cache_bytes: int
 ) -> None:
     keys = [slot_of_key(b"key-%d" % number) for number in range(40)]

@@ -135,7 +135,8 @@ async def test_topics_made_by_connecting_have_the_partitions_of_the_policy(run: 
     assert len(rows(run.database_url, "SELECT 1 FROM vela_topic WHERE name LIKE '%%newer-partition-%%'")) == 3
 
 
-async def test_i8_unacked_limits_come_from_the_policies_and_change_live(run: BrokerRun) -> None:
+@pytest.mark.row("I8")
+async def test_unacked_limits_come_from_the_policies_and_change_live(run: BrokerRun) -> None:
     producer = await run.producer()
     await producer.publish(30)
     await set_policies(run, max_unacked_per_consumer=4)

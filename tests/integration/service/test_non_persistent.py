@@ -54,7 +54,8 @@ async def test_every_subscription_gets_a_copy_and_shared_ones_take_turns(run: Br
     assert second.payloads
 
 
-async def test_s4_8_an_ack_on_a_non_persistent_topic_does_nothing(run: BrokerRun) -> None:
+@pytest.mark.row("S4.8")
+async def test_an_ack_on_a_non_persistent_topic_does_nothing(run: BrokerRun) -> None:
     consumer = await run.consumer(T, permits=10)
     producer = await run.producer(T)
     (position,) = await producer.publish(1)

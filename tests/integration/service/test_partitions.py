@@ -65,7 +65,8 @@ async def test_new_partitions_have_the_subscriptions_of_the_others_at_their_begi
     assert producer.closed == []
 
 
-async def test_s2_10_clients_are_told_of_new_partitions(run: BrokerRun) -> None:
+@pytest.mark.row("S2.10")
+async def test_clients_are_told_of_new_partitions(run: BrokerRun) -> None:
     await partitioned(run, 2)
     await run.producer("plain")
     assert await run.broker.partition_count(P, create=False) == 2

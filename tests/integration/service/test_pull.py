@@ -109,7 +109,8 @@ def numbers(first: int, last: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, last)]
 
 
-async def test_s3_1_the_next_offset_is_where_the_answer_ended(run: BrokerRun) -> None:
+@pytest.mark.row("S3.1")
+async def test_the_next_offset_is_where_the_answer_ended(run: BrokerRun) -> None:
     producer = await run.producer()
     await publish(producer, *numbers(0, 100))
     seen: list[bytes] = []
@@ -123,7 +124,8 @@ async def test_s3_1_the_next_offset_is_where_the_answer_ended(run: BrokerRun) ->
     assert (seen, pulls) == (numbers(0, 100), 4)
 
 
-async def test_i25_offsets_are_dense_over_batches_ledgers_and_restarts(broker_url: str) -> None:
+@pytest.mark.row("I25")
+async def test_offsets_are_dense_over_batches_ledgers_and_restarts(broker_url: str) -> None:
     expected = numbers(0, 60)
     async with running(broker_url, ledger_max_entries=4) as run:
         producer = await run.producer()
@@ -165,21 +167,24 @@ async def test_an_offset_is_found_in_few_probes_whatever_the_mixture(
     assert probes <= 9 * 12
 
 
-async def test_s3_2_nothing_yet_is_answered_at_once_unless_it_may_be_held(run: BrokerRun) -> None:
+@pytest.mark.row("S3.2")
+async def test_nothing_yet_is_answered_at_once_unless_it_may_be_held(run: BrokerRun) -> None:
     await run.producer()
     assert (await answered(run, ask(0, suspend=False))).status is PullStatus.NOT_FOUND
     await held(run, ask(0))
     assert len(run.broker.services.holds) == 1
 
 
+@pytest.mark.row("S3.3")
 @pytest.mark.parametrize(("long_polling", "hold_ms"), [(True, 15_000), (False, 1_000)])
-async def test_s3_3_how_long_a_pull_is_held(broker_url: str, long_polling: bool, hold_ms: int) -> None:
+async def test_how_long_a_pull_is_held(broker_url: str, long_polling: bool, hold_ms: int) -> None:
     async with running(broker_url, long_polling=long_polling) as run:
         await run.producer()
         assert (await held(run, ask(0, hold_ms=15_000))).hold_ms == hold_ms
 
 
-async def test_s3_11_a_held_pull_wakes_for_its_tag_only(run: BrokerRun) -> None:
+@pytest.mark.row("S3.11")
+async def test_a_held_pull_wakes_for_its_tag_only(run: BrokerRun) -> None:
     producer = await run.producer()
     waiting = await held(run, ask(0, matches=tagged("A")))
     await publish(producer, b"other", tag="B")
@@ -190,7 +195,8 @@ async def test_s3_11_a_held_pull_wakes_for_its_tag_only(run: BrokerRun) -> None:
     assert answer.next_begin_offset == 2
 
 
-async def test_s3_12_beat_alone_answers_a_pull_whose_time_is_over(broker_url: str) -> None:
+@pytest.mark.row("S3.12")
+async def test_beat_alone_answers_a_pull_whose_time_is_over(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         await run.producer()
@@ -203,13 +209,15 @@ async def test_s3_12_beat_alone_answers_a_pull_whose_time_is_over(broker_url: st
         assert (answer.status, answer.next_begin_offset) == (PullStatus.NOT_FOUND, 0)
 
 
-async def test_s3_12_the_wheel_alone_answers_a_pull_whose_time_is_over(run: BrokerRun) -> None:
+@pytest.mark.row("S3.12")
+async def test_the_wheel_alone_answers_a_pull_whose_time_is_over(run: BrokerRun) -> None:
     await run.producer()
     answer = await result(await held(run, ask(0, hold_ms=30)))
     assert answer.status is PullStatus.NOT_FOUND
 
 
-async def test_s3_16_ten_waiters_are_woken_by_one_message_once_each(run: BrokerRun) -> None:
+@pytest.mark.row("S3.16")
+async def test_ten_waiters_are_woken_by_one_message_once_each(run: BrokerRun) -> None:
     producer = await run.producer()
     waiting = [await held(run, ask(0)) for _ in range(10)]
     await publish(producer, b"x")
@@ -218,7 +226,8 @@ async def test_s3_16_ten_waiters_are_woken_by_one_message_once_each(run: BrokerR
     assert run.broker.services.holds.wake_ups == 10
 
 
-async def test_s3_14_a_woken_pull_is_not_held_a_second_time(broker_url: str) -> None:
+@pytest.mark.row("S3.14")
+async def test_a_woken_pull_is_not_held_a_second_time(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         producer = await run.producer()
@@ -231,7 +240,8 @@ async def test_s3_14_a_woken_pull_is_not_held_a_second_time(broker_url: str) -> 
         assert len(run.broker.services.holds) == 0
 
 
-async def test_s3_15_an_error_while_waking_answers_and_is_not_held_again(
+@pytest.mark.row("S3.15")
+async def test_an_error_while_waking_answers_and_is_not_held_again(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = await run.producer()
@@ -252,7 +262,8 @@ async def test_s3_15_an_error_while_waking_answers_and_is_not_held_again(
     assert len(run.broker.services.holds) == 0
 
 
-async def test_s3_17_nothing_arrives_between_looking_and_parking(run: BrokerRun) -> None:
+@pytest.mark.row("S3.17")
+async def test_nothing_arrives_between_looking_and_parking(run: BrokerRun) -> None:
     """Pulls at the end race with appends: whoever is parked is woken by the next one, none waits for a timer."""
     producer = await run.producer()
     offset = 0
@@ -263,7 +274,8 @@ async def test_s3_17_nothing_arrives_between_looking_and_parking(run: BrokerRun)
         offset = answer.next_begin_offset
 
 
-async def test_s3_18_a_crash_while_held_loses_nothing(broker_url: str) -> None:
+@pytest.mark.row("S3.18")
+async def test_a_crash_while_held_loses_nothing(broker_url: str) -> None:
     async with running(broker_url) as run:
         producer = await run.producer()
         await publish(producer, b"a")
@@ -274,7 +286,8 @@ async def test_s3_18_a_crash_while_held_loses_nothing(broker_url: str) -> None:
         assert payloads(await answered(run, ask(1))) == [b"b"]
 
 
-async def test_s3_20_where_an_offset_can_be(broker_url: str) -> None:
+@pytest.mark.row("S3.20")
+async def test_where_an_offset_can_be(broker_url: str) -> None:
     async with running(broker_url, ledger_max_entries=1) as run:
         producer = await run.producer()
         assert (await answered(run, ask(0, suspend=False))).status is PullStatus.NOT_FOUND
@@ -289,7 +302,8 @@ async def test_s3_20_where_an_offset_can_be(broker_url: str) -> None:
         assert (before.status, before.next_begin_offset) == (PullStatus.OFFSET_MOVED, 1)
 
 
-async def test_s3_21_a_stop_answers_everybody(broker_url: str) -> None:
+@pytest.mark.row("S3.21")
+async def test_a_stop_answers_everybody(broker_url: str) -> None:
     async with running(broker_url) as run:
         await run.producer()
         waiting = [await held(run, ask(0)) for _ in range(100)]

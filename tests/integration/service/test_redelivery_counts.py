@@ -43,7 +43,8 @@ def counts(probe: ConsumerProbe, last: int) -> list[int]:
     return [each.redelivery_count for each in probe.deliveries[-last:]]
 
 
-async def test_i13_a_request_for_chosen_entries_counts_them_only(still: BrokerRun) -> None:
+@pytest.mark.row("I13")
+async def test_a_request_for_chosen_entries_counts_them_only(still: BrokerRun) -> None:
     consumer = await holding(still, 4)
     positions = consumer.positions[:4]
     assert consumer.consumer is not None
@@ -54,7 +55,8 @@ async def test_i13_a_request_for_chosen_entries_counts_them_only(still: BrokerRu
     assert still.subscription().dispatcher.redelivery_count(positions[1]) == 1
 
 
-async def test_i13_a_due_negative_ack_counts(still: BrokerRun) -> None:
+@pytest.mark.row("I13")
+async def test_a_due_negative_ack_counts(still: BrokerRun) -> None:
     consumer = await holding(still, 3)
     assert consumer.consumer is not None
     consumer.consumer.redeliver_at(consumer.positions[:3], still.clock.now_ms() + 100)
@@ -63,14 +65,16 @@ async def test_i13_a_due_negative_ack_counts(still: BrokerRun) -> None:
     assert counts(consumer, 3) == [2, 2, 2]
 
 
-async def test_i13_an_ack_timeout_counts(still: BrokerRun) -> None:
+@pytest.mark.row("I13")
+async def test_an_ack_timeout_counts(still: BrokerRun) -> None:
     consumer = await holding(still, 3, timeout_ms=1000)
     pass_ms(still, 1000)
     await consumer.has(9)
     assert counts(consumer, 3) == [2, 2, 2]
 
 
-async def test_i13_redeliver_all_on_shared_counts_and_comes_in_ascending_order(still: BrokerRun) -> None:
+@pytest.mark.row("I13")
+async def test_redeliver_all_on_shared_counts_and_comes_in_ascending_order(still: BrokerRun) -> None:
     consumer = await holding(still, 5)
     assert consumer.consumer is not None
     consumer.consumer.redeliver(None)
@@ -79,8 +83,9 @@ async def test_i13_redeliver_all_on_shared_counts_and_comes_in_ascending_order(s
     assert consumer.positions[10:] == sorted(consumer.positions[:5])
 
 
+@pytest.mark.row("I13")
 @pytest.mark.parametrize("how", ["close", "silence"])
-async def test_i13_a_consumers_end_leaves_the_counts_and_replays_in_ascending_order(
+async def test_a_consumers_end_leaves_the_counts_and_replays_in_ascending_order(
     still: BrokerRun, how: str
 ) -> None:
     consumer = await holding(still, 4)
@@ -96,7 +101,8 @@ async def test_i13_a_consumers_end_leaves_the_counts_and_replays_in_ascending_or
     assert other.positions == sorted(consumer.positions[:4])
 
 
-async def test_i13_the_last_consumers_end_forgets_the_counts(still: BrokerRun) -> None:
+@pytest.mark.row("I13")
+async def test_the_last_consumers_end_forgets_the_counts(still: BrokerRun) -> None:
     consumer = await holding(still, 3)
     assert consumer.consumer is not None
     consumer.ack(consumer.positions[1])
@@ -107,7 +113,8 @@ async def test_i13_the_last_consumers_end_forgets_the_counts(still: BrokerRun) -
     assert again.positions == [consumer.positions[0], consumer.positions[2]]
 
 
-async def test_i13_unloading_the_topic_forgets_the_counts(still: BrokerRun) -> None:
+@pytest.mark.row("I13")
+async def test_unloading_the_topic_forgets_the_counts(still: BrokerRun) -> None:
     await holding(still, 3)
     still.topic().close()
     again = await still.consumer(permits=100)
@@ -115,7 +122,8 @@ async def test_i13_unloading_the_topic_forgets_the_counts(still: BrokerRun) -> N
     assert counts(again, 3) == [0, 0, 0]
 
 
-async def test_i13_a_broker_that_starts_again_forgets_the_counts(broker_url: str) -> None:
+@pytest.mark.row("I13")
+async def test_a_broker_that_starts_again_forgets_the_counts(broker_url: str) -> None:
     async with running(broker_url, clock=ManualClock(), wheel_enabled=False) as first:
         await holding(first, 3)
     async with running(broker_url, clock=ManualClock(), wheel_enabled=False) as second:
@@ -124,8 +132,9 @@ async def test_i13_a_broker_that_starts_again_forgets_the_counts(broker_url: str
         assert counts(again, 3) == [0, 0, 0]
 
 
+@pytest.mark.row("I13")
 @pytest.mark.parametrize("cause", ["request", "all", "nack", "timeout", "close"])
-async def test_i13_on_exclusive_the_count_is_always_0_and_all_comes_again_in_order(
+async def test_on_exclusive_the_count_is_always_0_and_all_comes_again_in_order(
     still: BrokerRun, cause: str
 ) -> None:
     consumer = await holding(still, 4, EXCLUSIVE, timeout_ms=1000)
@@ -150,7 +159,8 @@ async def test_i13_on_exclusive_the_count_is_always_0_and_all_comes_again_in_ord
     assert {each.redelivery_count for each in consumer.deliveries} == {0}
 
 
-async def test_i13_an_ack_ends_the_count_and_what_is_acked_is_never_replayed(still: BrokerRun) -> None:
+@pytest.mark.row("I13")
+async def test_an_ack_ends_the_count_and_what_is_acked_is_never_replayed(still: BrokerRun) -> None:
     consumer = await holding(still, 3)
     positions = consumer.positions[:3]
     consumer.ack(positions[1])

@@ -55,7 +55,8 @@ def left(run: BrokerRun) -> int:
     return run.subscription(DLQ, "dead").cursor.backlog_messages
 
 
-async def test_i16_dead_letters_go_back_whole_and_are_acknowledged_after(run: BrokerRun) -> None:
+@pytest.mark.row("I16")
+async def test_dead_letters_go_back_whole_and_are_acknowledged_after(run: BrokerRun) -> None:
     back = await dead(run, *(letter(n, key=f"k{n}") for n in range(250)))
     act_id, plan = await planned(run, "redrive", **HERE)
     assert plan["words"] == ["250 messages are published again and acknowledged here"]
@@ -171,9 +172,8 @@ async def test_a_plan_says_of_which_topics_there_are_none(run: BrokerRun) -> Non
     ]
 
 
-async def test_i16_a_broker_that_starts_goes_on_with_it(
-    broker_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.row("I16")
+async def test_a_broker_that_starts_goes_on_with_it(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after a piece was published and before it was acknowledged: that piece comes twice, the rest once."""
     monkeypatch.setattr(redrive, "PIECE_MESSAGES", 10)
     async with running(broker_url) as run:

@@ -75,8 +75,9 @@ async def test_a_terminate_whose_answer_is_lost_is_repeated(run: BrokerRun) -> N
     assert one_row(run.database_url, "SELECT terminated_at IS NOT NULL FROM vela_topic") == (True,)
 
 
+@pytest.mark.row("I23")
 @pytest.mark.parametrize("type_", [SubscriptionType.SHARED, SubscriptionType.EXCLUSIVE])
-async def test_i23_end_of_topic_once_all_is_acked_and_never_earlier(
+async def test_end_of_topic_once_all_is_acked_and_never_earlier(
     run: BrokerRun, type_: SubscriptionType
 ) -> None:
     producer = await run.producer()
@@ -95,7 +96,8 @@ async def test_i23_end_of_topic_once_all_is_acked_and_never_earlier(
     assert consumer.ends == 1
 
 
-async def test_i23_a_nack_before_the_last_ack_delays_the_end(run: BrokerRun) -> None:
+@pytest.mark.row("I23")
+async def test_a_nack_before_the_last_ack_delays_the_end(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=10)
     positions = await producer.publish(2)
@@ -110,7 +112,8 @@ async def test_i23_a_nack_before_the_last_ack_delays_the_end(run: BrokerRun) -> 
     assert consumer.ends == 1
 
 
-async def test_i23_every_consumer_is_told_also_one_that_comes_later(run: BrokerRun) -> None:
+@pytest.mark.row("I23")
+async def test_every_consumer_is_told_also_one_that_comes_later(run: BrokerRun) -> None:
     producer = await run.producer()
     first = await run.consumer(permits=10, acks=True)
     second = await run.consumer(permits=10, acks=True)

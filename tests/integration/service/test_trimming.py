@@ -29,7 +29,8 @@ EXCLUSIVE = SubscriptionType.EXCLUSIVE
 DAY_MS = 24 * 3600 * 1000
 
 
-async def test_s0_47_earliest_gives_what_is_still_stored_and_latest_nothing_of_before(
+@pytest.mark.row("S0.47")
+async def test_earliest_gives_what_is_still_stored_and_latest_nothing_of_before(
     broker_url: str,
 ) -> None:
     async with keeping(broker_url) as run:
@@ -52,7 +53,8 @@ async def test_s0_47_earliest_gives_what_is_still_stored_and_latest_nothing_of_b
         assert latest.positions == fresh
 
 
-async def test_s0_49_what_all_have_acked_is_deleted_and_a_seek_back_starts_at_the_first_that_is_kept(
+@pytest.mark.row("S0.49")
+async def test_what_all_have_acked_is_deleted_and_a_seek_back_starts_at_the_first_that_is_kept(
     broker_url: str,
 ) -> None:
     async with keeping(broker_url) as run:
@@ -76,7 +78,8 @@ async def test_s0_49_what_all_have_acked_is_deleted_and_a_seek_back_starts_at_th
         await recounted(run)
 
 
-async def test_i19_nothing_is_deleted_that_is_young_unacked_or_acked_in_memory_only(broker_url: str) -> None:
+@pytest.mark.row("I19")
+async def test_nothing_is_deleted_that_is_young_unacked_or_acked_in_memory_only(broker_url: str) -> None:
     clock = ManualClock()
     async with keeping(broker_url, time_ms=DAY_MS, size_bytes=-1, clock=clock) as run:
         producer = await run.producer()
@@ -102,8 +105,9 @@ async def test_i19_nothing_is_deleted_that_is_young_unacked_or_acked_in_memory_o
         assert len(kept(run)) == 2, "a day old is not older than a day"
 
 
+@pytest.mark.row("I5")
 @pytest.mark.parametrize("remembers", [True, False])
-async def test_i5_backlogs_stay_exact_through_acks_resets_skips_and_trims(
+async def test_backlogs_stay_exact_through_acks_resets_skips_and_trims(
     broker_url: str, remembers: bool
 ) -> None:
     async with keeping(broker_url) as run:

@@ -66,7 +66,8 @@ async def nack_through(run: BrokerRun, peer: JsonPeer, times: int) -> list[dict[
     return peer.pushes
 
 
-async def test_i16_a_message_nacked_max_plus_one_times_is_a_dead_letter_and_then_acked(
+@pytest.mark.row("I16")
+async def test_a_message_nacked_max_plus_one_times_is_a_dead_letter_and_then_acked(
     still: BrokerRun,
 ) -> None:
     await publish(still, "bad", key="k", properties={"a": "b"}, event_time_ms=77, ordering_key=b"o")
@@ -90,7 +91,8 @@ async def test_i16_a_message_nacked_max_plus_one_times_is_a_dead_letter_and_then
     await peer.has_no_more(3)
 
 
-async def test_i16_with_the_rule_of_go_the_application_sees_max_deliveries(still: BrokerRun) -> None:
+@pytest.mark.row("I16")
+async def test_with_the_rule_of_go_the_application_sees_max_deliveries(still: BrokerRun) -> None:
     await publish(still, "bad")
     peer = await JsonPeer.open(still, f"{SHARED}&maxRedeliverCount=2&deadLetterRule=go")
     pushes = await nack_through(still, peer, 2)
@@ -117,7 +119,8 @@ async def refuse_all_but(run: BrokerRun, topic: str) -> None:
     )
 
 
-async def test_i16_a_letter_that_cannot_be_written_is_redelivered_until_it_can(still: BrokerRun) -> None:
+@pytest.mark.row("I16")
+async def test_a_letter_that_cannot_be_written_is_redelivered_until_it_can(still: BrokerRun) -> None:
     await publish(still, "bad", "good")
     peer = await JsonPeer.open(still, f"{SHARED}&maxRedeliverCount=1")
     bad, good = await peer.has(2)
@@ -147,7 +150,8 @@ async def test_i16_a_letter_that_cannot_be_written_is_redelivered_until_it_can(s
     await eventually(lambda: backlog(still) == 1, "only the last message is unacked")
 
 
-async def test_i16_members_of_a_batch_become_letters_one_by_one_and_acked_ones_do_not(
+@pytest.mark.row("I16")
+async def test_members_of_a_batch_become_letters_one_by_one_and_acked_ones_do_not(
     still: BrokerRun,
 ) -> None:
     await publish_batch(still, "a", "b", "c")
@@ -302,7 +306,8 @@ async def test_letters_of_a_partition_go_to_the_topics_own(still: BrokerRun) -> 
     assert letter.properties["ORIGIN_MESSAGE_ID"].endswith(":0")  # the partition
 
 
-async def test_s4_31_when_all_that_is_due_is_dead_nothing_else_is_redelivered(still: BrokerRun) -> None:
+@pytest.mark.row("S4.31")
+async def test_when_all_that_is_due_is_dead_nothing_else_is_redelivered(still: BrokerRun) -> None:
     await publish(still, "bad", "held")
     peer = await JsonPeer.open(still, f"{SHARED}&maxRedeliverCount=1")
     bad, _ = await peer.has(2)
@@ -315,8 +320,9 @@ async def test_s4_31_when_all_that_is_due_is_dead_nothing_else_is_redelivered(st
     await peer.has_no_more(3)
 
 
+@pytest.mark.row("S4.32")
 @pytest.mark.parametrize("option", ["", "&retryOnAckTimeout=true"])
-async def test_s4_32_an_ack_timeout_makes_a_retry_letter_only_where_it_is_asked_for(
+async def test_an_ack_timeout_makes_a_retry_letter_only_where_it_is_asked_for(
     still: BrokerRun, option: str
 ) -> None:
     await publish(still, "slow")
@@ -333,6 +339,7 @@ async def test_s4_32_an_ack_timeout_makes_a_retry_letter_only_where_it_is_asked_
         assert stored(still, RETRY) == []
 
 
+@pytest.mark.row("S4.2")
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -345,7 +352,7 @@ async def test_s4_32_an_ack_timeout_makes_a_retry_letter_only_where_it_is_asked_
         ("subscriptionType=Shared&retryEnable=true&ackTimeoutMillis=1000&maxRedeliverCount=3", ""),
     ],
 )
-async def test_s4_2_what_the_options_cannot_do_is_said(
+async def test_what_the_options_cannot_do_is_said(
     still: BrokerRun, caplog: pytest.LogCaptureFixture, query: str, words: str
 ) -> None:
     for _ in range(2):
@@ -373,7 +380,8 @@ async def test_a_name_that_cannot_be_a_topic_is_refused_at_the_handshake(still: 
     assert "a b-DLQ" in reason
 
 
-async def test_i16_a_crash_between_the_letter_and_its_ack_repeats_and_loses_nothing(broker_url: str) -> None:
+@pytest.mark.row("I16")
+async def test_a_crash_between_the_letter_and_its_ack_repeats_and_loses_nothing(broker_url: str) -> None:
     async with running(broker_url, clock=ManualClock(), wheel_enabled=False) as first:
         await publish(first, "bad")
         peer = await JsonPeer.open(first, f"{SHARED}&maxRedeliverCount=1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.core.entry import FLAG_BATCH
 from broker.core.position import Position
 from tests.support.broker_harness import BrokerRun, eventually, rows
@@ -26,7 +28,8 @@ def cannot_be_unpacked(messages: int) -> bytes:
     return with_checksum(len(head).to_bytes(4, "big") + head + b"garbage")
 
 
-async def test_s0_18_s0_19_discards_cost_nothing_and_are_counted_and_shown(run: BrokerRun) -> None:
+@pytest.mark.row("S0.18", "S0.19")
+async def test_discards_cost_nothing_and_are_counted_and_shown(run: BrokerRun) -> None:
     await publish_entries(run, *[cannot_be_unpacked(10)] * 100, messages=10, flags=FLAG_BATCH)
     await publish(run, "good")
     peer = await JsonPeer.open(run, "subscriptionType=Shared&receiverQueueSize=100")

@@ -32,7 +32,8 @@ def backlog(subscription: Subscription) -> int:
     return subscription.cursor.backlog_messages
 
 
-async def test_s4_1_what_an_application_fails_on_comes_again_after_the_ack_timeout(still: BrokerRun) -> None:
+@pytest.mark.row("S4.1")
+async def test_what_an_application_fails_on_comes_again_after_the_ack_timeout(still: BrokerRun) -> None:
     await publish(still, "a", "b")
     peer = await JsonPeer.open(still, f"{SHARED}&ackTimeoutMillis=1000")
     pushes = await peer.has(2)
@@ -44,14 +45,16 @@ async def test_s4_1_what_an_application_fails_on_comes_again_after_the_ack_timeo
     await eventually(lambda: backlog(still.subscription()) == 0, "all is acked")
 
 
-async def test_s4_3_several_consumers_share_one_topic(still: BrokerRun) -> None:
+@pytest.mark.row("S4.3")
+async def test_several_consumers_share_one_topic(still: BrokerRun) -> None:
     peers = [await JsonPeer.open(still, f"{SHARED}&receiverQueueSize=2") for _ in range(3)]
     await publish(still, *"abcdef")
     texts = [text for peer in peers for text in texts_of(await peer.has(2))]
     assert sorted(texts) == list("abcdef")
 
 
-async def test_s4_4_an_individual_ack_removes_exactly_one(still: BrokerRun) -> None:
+@pytest.mark.row("S4.4")
+async def test_an_individual_ack_removes_exactly_one(still: BrokerRun) -> None:
     await publish(still, *"12345")
     peer = await JsonPeer.open(still, SHARED)
     await peer.ack((await peer.has(5))[2])
@@ -61,7 +64,8 @@ async def test_s4_4_an_individual_ack_removes_exactly_one(still: BrokerRun) -> N
     await again.has_no_more(4)
 
 
-async def test_s4_5_a_cumulative_ack_takes_all_before_it_but_not_on_shared(still: BrokerRun) -> None:
+@pytest.mark.row("S4.5")
+async def test_a_cumulative_ack_takes_all_before_it_but_not_on_shared(still: BrokerRun) -> None:
     await publish(still, *"123")
     peer = await JsonPeer.open(still, SHARED)
     await peer.ack((await peer.has(3))[1], type="acknowledge", ackType="cumulative")
@@ -75,7 +79,8 @@ async def test_s4_5_a_cumulative_ack_takes_all_before_it_but_not_on_shared(still
     assert [line[-2:] for line in series] == [" 1"]
 
 
-async def test_s4_6_batch_members_are_acked_by_themselves(still: BrokerRun) -> None:
+@pytest.mark.row("S4.6")
+async def test_batch_members_are_acked_by_themselves(still: BrokerRun) -> None:
     await publish_batch(still, *"0123456789")
     peer = await JsonPeer.open(still, SHARED)
     pushes = await peer.has(10)
@@ -87,8 +92,9 @@ async def test_s4_6_batch_members_are_acked_by_themselves(still: BrokerRun) -> N
     await again.has_no_more(7)
 
 
+@pytest.mark.row("S4.7")
 @pytest.mark.parametrize("who", ["socket", "broker"])
-async def test_s4_7_without_batch_index_acks_a_batch_is_acked_as_a_whole(broker_url: str, who: str) -> None:
+async def test_without_batch_index_acks_a_batch_is_acked_as_a_whole(broker_url: str, who: str) -> None:
     option = "&batchIndexAck=false" if who == "socket" else ""
     async with running(broker_url, batch_index_acks=who == "socket") as run:
         await publish(run, "before")
@@ -106,8 +112,9 @@ async def test_s4_7_without_batch_index_acks_a_batch_is_acked_as_a_whole(broker_
         await eventually(lambda: backlog(run.subscription()) == 0, "the whole batch")
 
 
+@pytest.mark.row("S4.16")
 @pytest.mark.parametrize("delay_ms", [100, 1000])
-async def test_s4_16_a_nacked_message_comes_again_after_the_delay_and_not_before(
+async def test_a_nacked_message_comes_again_after_the_delay_and_not_before(
     still: BrokerRun, delay_ms: int
 ) -> None:
     await publish(still, "a")
@@ -118,7 +125,8 @@ async def test_s4_16_a_nacked_message_comes_again_after_the_delay_and_not_before
     assert (await peer.has(2))[1]["redeliveryCount"] == 1
 
 
-async def test_s4_16_the_delay_has_a_floor_and_a_default(still: BrokerRun) -> None:
+@pytest.mark.row("S4.16")
+async def test_the_delay_has_a_floor_and_a_default(still: BrokerRun) -> None:
     await publish(still, "a")
     for query, delay_ms in (("&negativeAckRedeliveryDelay=0", 100), ("", 60_000)):
         peer = await JsonPeer.open(still, SHARED + query)
@@ -129,7 +137,8 @@ async def test_s4_16_the_delay_has_a_floor_and_a_default(still: BrokerRun) -> No
         await peer.leave()
 
 
-async def test_s4_16_one_timer_serves_what_is_due_in_the_same_bucket(run: BrokerRun) -> None:
+@pytest.mark.row("S4.16")
+async def test_one_timer_serves_what_is_due_in_the_same_bucket(run: BrokerRun) -> None:
     await publish(run, *(str(number) for number in range(50)))
     peer = await JsonPeer.open(run, f"{SHARED}&negativeAckRedeliveryDelay=100")
     fired = 0
@@ -159,7 +168,8 @@ async def test_a_negative_ack_backs_off_with_every_redelivery(still: BrokerRun) 
     assert (await peer.has(5))[4]["redeliveryCount"] == 4
 
 
-async def test_s4_17_what_is_due_together_is_one_redelivery(still: BrokerRun) -> None:
+@pytest.mark.row("S4.17")
+async def test_what_is_due_together_is_one_redelivery(still: BrokerRun) -> None:
     await publish(still, *(str(number) for number in range(900)))
     peer = await JsonPeer.open(still, f"{SHARED}&negativeAckRedeliveryDelay=100")
     await peer.nack(*await peer.has(900))
@@ -178,7 +188,8 @@ async def test_s4_17_what_is_due_together_is_one_redelivery(still: BrokerRun) ->
     assert texts_of(again) == [str(number) for number in range(900)]  # ascending
 
 
-async def test_s4_18_closing_drops_negative_acks_and_redelivers_at_once(still: BrokerRun) -> None:
+@pytest.mark.row("S4.18")
+async def test_closing_drops_negative_acks_and_redelivers_at_once(still: BrokerRun) -> None:
     await publish(still, "a")
     peer = await JsonPeer.open(still, f"{SHARED}&negativeAckRedeliveryDelay=3600000")
     other = await JsonPeer.open(still, SHARED)
@@ -190,7 +201,8 @@ async def test_s4_18_closing_drops_negative_acks_and_redelivers_at_once(still: B
     assert len(still.subscription().deadlines) == 0
 
 
-async def test_s4_19_a_nack_ends_the_ack_timeout_and_a_second_nack_changes_nothing(still: BrokerRun) -> None:
+@pytest.mark.row("S4.19")
+async def test_a_nack_ends_the_ack_timeout_and_a_second_nack_changes_nothing(still: BrokerRun) -> None:
     await publish(still, "a")
     peer = await JsonPeer.open(still, f"{SHARED}&ackTimeoutMillis=1000&negativeAckRedeliveryDelay=3000")
     (push,) = await peer.has(1)
@@ -203,10 +215,9 @@ async def test_s4_19_a_nack_ends_the_ack_timeout_and_a_second_nack_changes_nothi
     assert pass_ms(still, 999) == 0
 
 
+@pytest.mark.row("S4.20")
 @pytest.mark.parametrize(("option", "again"), [("", "1"), ("&batchIndexAck=false", "012")])
-async def test_s4_20_a_nack_of_one_member_brings_the_entry_again(
-    still: BrokerRun, option: str, again: str
-) -> None:
+async def test_a_nack_of_one_member_brings_the_entry_again(still: BrokerRun, option: str, again: str) -> None:
     await publish_batch(still, *"012")
     peer = await JsonPeer.open(still, f"{SHARED}&negativeAckRedeliveryDelay=100{option}")
     pushes = await peer.has(3)
@@ -218,8 +229,9 @@ async def test_s4_20_a_nack_of_one_member_brings_the_entry_again(
     await peer.has_no_more(3 + len(again))
 
 
+@pytest.mark.row("S4.21")
 @pytest.mark.parametrize(("tick", "latest_ms"), [("", 1100), ("&ackTimeoutTickMillis=500", 1500)])
-async def test_s4_21_an_ack_timeout_comes_within_a_tick(still: BrokerRun, tick: str, latest_ms: int) -> None:
+async def test_an_ack_timeout_comes_within_a_tick(still: BrokerRun, tick: str, latest_ms: int) -> None:
     await publish(still, "a")
     peer = await JsonPeer.open(still, f"{SHARED}&ackTimeoutMillis=1000{tick}")
     assert isinstance(still.clock, ManualClock)
@@ -228,8 +240,9 @@ async def test_s4_21_an_ack_timeout_comes_within_a_tick(still: BrokerRun, tick: 
     assert pass_ms(still, latest_ms - 999) == 1
 
 
+@pytest.mark.row("S4.22")
 @pytest.mark.parametrize("what", ["ack", "cumulative", "nack", "close"])
-async def test_s4_22_what_ends_a_delivery_ends_its_timeout(still: BrokerRun, what: str) -> None:
+async def test_what_ends_a_delivery_ends_its_timeout(still: BrokerRun, what: str) -> None:
     await publish(still, "a")
     query = EXCLUSIVE if what == "cumulative" else SHARED
     peer = await JsonPeer.open(still, f"{query}&ackTimeoutMillis=1000")
@@ -246,7 +259,8 @@ async def test_s4_22_what_ends_a_delivery_ends_its_timeout(still: BrokerRun, wha
     assert pass_ms(still, 2000) == 0
 
 
-async def test_s4_22_redeliver_all_ends_every_timeout(still: BrokerRun) -> None:
+@pytest.mark.row("S4.22")
+async def test_redeliver_all_ends_every_timeout(still: BrokerRun) -> None:
     await publish(still, "a", "b")
     peer = await JsonPeer.open(still, f"{SHARED}&ackTimeoutMillis=1000")
     await peer.has(2)
@@ -258,7 +272,8 @@ async def test_s4_22_redeliver_all_ends_every_timeout(still: BrokerRun) -> None:
     assert pass_ms(still, 200) == 2
 
 
-async def test_s4_23_what_one_holds_no_other_gets(still: BrokerRun) -> None:
+@pytest.mark.row("S4.23")
+async def test_what_one_holds_no_other_gets(still: BrokerRun) -> None:
     peers = [await JsonPeer.open(still, SHARED) for _ in range(2)]
     await publish(still, *(str(number) for number in range(40)))
     for peer in peers:
@@ -269,7 +284,8 @@ async def test_s4_23_what_one_holds_no_other_gets(still: BrokerRun) -> None:
     assert len(texts[0] | texts[1]) == 40
 
 
-async def test_s4_24_a_nack_on_exclusive_brings_everything_unacked_in_order(still: BrokerRun) -> None:
+@pytest.mark.row("S4.24")
+async def test_a_nack_on_exclusive_brings_everything_unacked_in_order(still: BrokerRun) -> None:
     await publish(still, *"123456789")
     peer = await JsonPeer.open(still, f"{EXCLUSIVE}&negativeAckRedeliveryDelay=100")
     pushes = await peer.has(9)
@@ -281,6 +297,7 @@ async def test_s4_24_a_nack_on_exclusive_brings_everything_unacked_in_order(stil
     assert {push["redeliveryCount"] for push in again} == {0}
 
 
+@pytest.mark.row("S4.27")
 @pytest.mark.parametrize(
     ("query", "due_ms"),
     [
@@ -289,7 +306,7 @@ async def test_s4_24_a_nack_on_exclusive_brings_everything_unacked_in_order(stil
         ("&ackTimeoutMillis=1000&ackTimeoutRedeliveryBackoff=500,4000,2", 1500),
     ],
 )
-async def test_s4_27_which_tracker_runs_is_a_matter_of_the_options(
+async def test_which_tracker_runs_is_a_matter_of_the_options(
     still: BrokerRun, query: str, due_ms: int | None
 ) -> None:
     await publish(still, "a")
@@ -302,7 +319,8 @@ async def test_s4_27_which_tracker_runs_is_a_matter_of_the_options(
         assert pass_ms(still, 101) == 1
 
 
-async def test_s4_28_ack_timeouts_back_off_with_every_redelivery(still: BrokerRun) -> None:
+@pytest.mark.row("S4.28")
+async def test_ack_timeouts_back_off_with_every_redelivery(still: BrokerRun) -> None:
     await publish(still, "a")
     peer = await JsonPeer.open(
         still, f"{SHARED}&ackTimeoutMillis=1000&ackTimeoutRedeliveryBackoff=1000,3000,2"
@@ -314,7 +332,8 @@ async def test_s4_28_ack_timeouts_back_off_with_every_redelivery(still: BrokerRu
     assert (await peer.has(5))[4]["redeliveryCount"] == 4
 
 
-async def test_s4_29_without_an_ack_timeout_a_message_waits_for_its_consumer_to_leave(
+@pytest.mark.row("S4.29")
+async def test_without_an_ack_timeout_a_message_waits_for_its_consumer_to_leave(
     still: BrokerRun,
 ) -> None:
     await publish(still, "a")
@@ -328,17 +347,19 @@ async def test_s4_29_without_an_ack_timeout_a_message_waits_for_its_consumer_to_
     await again.has_no_more(1)
 
 
+@pytest.mark.row("S4.30")
 @pytest.mark.parametrize(
     "query",
     ["ackTimeoutMillis=999", "ackTimeoutMillis=-1", "ackTimeoutMillis=1000&ackTimeoutTickMillis=99"],
 )
-async def test_s4_30_timeouts_and_ticks_have_a_least_value(run: BrokerRun, query: str) -> None:
+async def test_timeouts_and_ticks_have_a_least_value(run: BrokerRun, query: str) -> None:
     status, reason = await JsonPeer(run, query, topic="t", subscription="s").peer.refused()
     assert status == 400
     assert query.split("&")[-1].split("=")[0] in reason
 
 
-async def test_i8_the_unacked_limit_holds_and_acks_end_it(broker_url: str) -> None:
+@pytest.mark.row("I8")
+async def test_the_unacked_limit_holds_and_acks_end_it(broker_url: str) -> None:
     async with running(broker_url, max_unacked_per_consumer=6) as run:
         await publish(run, *(str(number) for number in range(20)))
         peer = await JsonPeer.open(run, SHARED)
@@ -362,7 +383,8 @@ async def test_i8_the_unacked_limit_holds_and_acks_end_it(broker_url: str) -> No
         assert sorted(set(texts_of(peer.pushes)), key=int) == [str(number) for number in range(20)]
 
 
-async def test_i8_the_subscriptions_limit_holds_over_all_its_sockets(broker_url: str) -> None:
+@pytest.mark.row("I8")
+async def test_the_subscriptions_limit_holds_over_all_its_sockets(broker_url: str) -> None:
     async with running(broker_url, max_unacked_per_subscription=6) as run:
         peers = [await JsonPeer.open(run, SHARED) for _ in range(2)]
         await publish(run, *(str(number) for number in range(20)))
@@ -378,7 +400,8 @@ async def test_i8_the_subscriptions_limit_holds_over_all_its_sockets(broker_url:
         assert sorted(texts, key=int) == [str(number) for number in range(20)]
 
 
-async def test_i14_what_is_acked_of_a_batch_never_comes_again(still: BrokerRun) -> None:
+@pytest.mark.row("I14")
+async def test_what_is_acked_of_a_batch_never_comes_again(still: BrokerRun) -> None:
     await publish_batch(still, *"0123")
     peer = await JsonPeer.open(still, f"{SHARED}&negativeAckRedeliveryDelay=100&ackTimeoutMillis=1000")
     pushes = list(await peer.has(4))
@@ -402,7 +425,8 @@ async def test_i14_what_is_acked_of_a_batch_never_comes_again(still: BrokerRun) 
         assert texts_of(pushes[before:]) == left
 
 
-async def test_s4_2_without_timeout_and_nack_a_message_waits_for_its_consumer_to_leave(
+@pytest.mark.row("S4.2")
+async def test_without_timeout_and_nack_a_message_waits_for_its_consumer_to_leave(
     still: BrokerRun,
 ) -> None:
     await publish(still, "a")
@@ -428,7 +452,8 @@ async def test_a_message_acked_twice_is_acked_once(still: BrokerRun) -> None:
     assert still.subscription().invalid_acks == 0
 
 
-async def test_s4_25_what_waits_for_the_application_is_unacked_without_a_timeout(still: BrokerRun) -> None:
+@pytest.mark.row("S4.25")
+async def test_what_waits_for_the_application_is_unacked_without_a_timeout(still: BrokerRun) -> None:
     await publish(still, *(str(number) for number in range(10)))
     peer = await JsonPeer.open(still, f"{SHARED}&receiverQueueSize=5")
     await peer.has(5)
@@ -438,7 +463,8 @@ async def test_s4_25_what_waits_for_the_application_is_unacked_without_a_timeout
     assert only_consumer(still.subscription()).dispatch.unacked_messages == 5
 
 
-async def test_s4_26_a_long_queue_that_stands_still_keeps_messages_until_its_consumer_leaves(
+@pytest.mark.row("S4.26")
+async def test_a_long_queue_that_stands_still_keeps_messages_until_its_consumer_leaves(
     still: BrokerRun,
 ) -> None:
     await publish(still, *(str(number) for number in range(30)))

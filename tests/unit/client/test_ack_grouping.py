@@ -107,8 +107,9 @@ steps = st.lists(
 )
 
 
+@pytest.mark.row("S4.4", "S4.6", "S4.7", "S4.14")
 @given(steps, st.booleans())
-def test_s4_4_s4_6_s4_7_s4_14_the_broker_learns_of_every_ack_and_of_nothing_else(
+def test_the_broker_learns_of_every_ack_and_of_nothing_else(
     steps: list[tuple[str, int, int]], batch_index_acks: bool
 ) -> None:
     application = Application(batch_index_acks)
@@ -135,8 +136,9 @@ def test_s4_4_s4_6_s4_7_s4_14_the_broker_learns_of_every_ack_and_of_nothing_else
     assert application.grouping.take() is None
 
 
+@pytest.mark.row("S0.26")
 @pytest.mark.parametrize("batch_index_acks", [True, False])
-def test_s0_26_only_the_last_message_of_a_batch_acks_its_entry(batch_index_acks: bool) -> None:
+def test_only_the_last_message_of_a_batch_acks_its_entry(batch_index_acks: bool) -> None:
     grouping = AckGrouping(batch_index_acks=batch_index_acks)
     assert [grouping.add(5, 6, index, 10) for index in range(9)] == [False] * 9
     taken = grouping.take()
@@ -145,7 +147,8 @@ def test_s0_26_only_the_last_message_of_a_batch_acks_its_entry(batch_index_acks:
     assert grouping.take() == (None, [(5, 6, None)])
 
 
-def test_s4_7_a_cumulative_ack_inside_a_batch_acks_the_entry_before_it_once() -> None:
+@pytest.mark.row("S4.7")
+def test_a_cumulative_ack_inside_a_batch_acks_the_entry_before_it_once() -> None:
     grouping = AckGrouping(batch_index_acks=False)
     assert grouping.add_cumulative(5, 6, 3, 10) == (5, 5)
     assert grouping.take() == ((5, 5, None), [])
@@ -155,14 +158,16 @@ def test_s4_7_a_cumulative_ack_inside_a_batch_acks_the_entry_before_it_once() ->
     assert grouping.take() == ((5, 6, None), [])
 
 
-def test_s4_6_a_cumulative_ack_inside_a_batch_leaves_what_follows() -> None:
+@pytest.mark.row("S4.6")
+def test_a_cumulative_ack_inside_a_batch_leaves_what_follows() -> None:
     grouping = AckGrouping()
     grouping.add(5, 6, 4, 6)
     assert grouping.add_cumulative(5, 6, 2, 6) == (5, 5)
     assert grouping.take() == ((5, 6, 0b101000), [])
 
 
-def test_s4_14_a_cumulative_ack_counts_for_what_was_acked_singly_before() -> None:
+@pytest.mark.row("S4.14")
+def test_a_cumulative_ack_counts_for_what_was_acked_singly_before() -> None:
     grouping = AckGrouping()
     grouping.add(1, 2, 0, 2)
     grouping.take()  # and lost with the link
@@ -173,7 +178,8 @@ def test_s4_14_a_cumulative_ack_counts_for_what_was_acked_singly_before() -> Non
     assert grouping.take() == ((1, 2, 0b10), [])
 
 
-def test_s4_7_a_batch_delivered_again_must_be_acked_anew() -> None:
+@pytest.mark.row("S4.7")
+def test_a_batch_delivered_again_must_be_acked_anew() -> None:
     grouping = AckGrouping(batch_index_acks=False)
     for index in range(9):
         grouping.add(5, 6, index, 10)
@@ -182,14 +188,16 @@ def test_s4_7_a_batch_delivered_again_must_be_acked_anew() -> None:
     assert [grouping.add(5, 6, index, 10) for index in range(9)] == [False] * 8 + [True]
 
 
-def test_s4_6_messages_that_others_acked_are_not_waited_for() -> None:
+@pytest.mark.row("S4.6")
+def test_messages_that_others_acked_are_not_waited_for() -> None:
     grouping = AckGrouping(batch_index_acks=False)
     grouping.delivered(5, 6, 10, 0b11)
     assert not grouping.add(5, 6, 0, 10)
     assert grouping.add(5, 6, 1, 10)
 
 
-def test_s4_9_a_thousand_ids_are_sent_at_once() -> None:
+@pytest.mark.row("S4.9")
+def test_a_thousand_ids_are_sent_at_once() -> None:
     grouping = AckGrouping()
     for entry in range(999):
         grouping.add(1, entry)
@@ -205,7 +213,8 @@ def test_s4_9_a_thousand_ids_are_sent_at_once() -> None:
     assert len(grouping) == 1
 
 
-def test_s4_10_without_a_grouping_time_every_ack_is_sent_at_once() -> None:
+@pytest.mark.row("S4.10")
+def test_without_a_grouping_time_every_ack_is_sent_at_once() -> None:
     grouping = AckGrouping(group_ms=0)
     grouping.add(1, 2, 0, 2)
     assert grouping.is_full
@@ -217,7 +226,8 @@ def test_s4_10_without_a_grouping_time_every_ack_is_sent_at_once() -> None:
     assert grouping.is_full
 
 
-def test_s4_11_acking_twice_is_one_id_and_the_last_message_removes_the_partial_ones() -> None:
+@pytest.mark.row("S4.11")
+def test_acking_twice_is_one_id_and_the_last_message_removes_the_partial_ones() -> None:
     grouping = AckGrouping()
     for _ in range(2):
         grouping.add(1, 9)
@@ -229,7 +239,8 @@ def test_s4_11_acking_twice_is_one_id_and_the_last_message_removes_the_partial_o
     assert grouping.take() == (None, [(1, 2, None), (1, 4, None), (1, 9, None)])
 
 
-def test_s4_11_a_cumulative_ack_takes_the_place_of_what_it_covers() -> None:
+@pytest.mark.row("S4.11")
+def test_a_cumulative_ack_takes_the_place_of_what_it_covers() -> None:
     grouping = AckGrouping()
     grouping.add(1, 3)
     grouping.add(1, 4, 0, 2)
@@ -240,7 +251,8 @@ def test_s4_11_a_cumulative_ack_takes_the_place_of_what_it_covers() -> None:
     assert grouping.take() == ((1, 5, None), [(1, 9, None)])
 
 
-def test_s4_14_what_is_gathered_is_a_duplicate_when_it_comes_again() -> None:
+@pytest.mark.row("S4.14")
+def test_what_is_gathered_is_a_duplicate_when_it_comes_again() -> None:
     grouping = AckGrouping()
     assert grouping.acked_messages(1, 1) == 0
     grouping.add(1, 1)
@@ -255,7 +267,8 @@ def test_s4_14_what_is_gathered_is_a_duplicate_when_it_comes_again() -> None:
     assert grouping.acked_messages(1, 1) == 0
 
 
-def test_s4_8_on_topics_that_store_nothing_acks_change_nothing() -> None:
+@pytest.mark.row("S4.8")
+def test_on_topics_that_store_nothing_acks_change_nothing() -> None:
     grouping = NoAckGrouping(group_ms=0)
     grouping.add(1, 1)
     grouping.add(1, 2, 0, 3)

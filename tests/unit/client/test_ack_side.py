@@ -30,7 +30,8 @@ def take(owner: FakeConsumer, *entry_ids: int) -> None:
 # -- acks ----------------------------------------------------------------------------------------------------------
 
 
-def test_s4_9_acks_of_100_ms_are_one_command() -> None:
+@pytest.mark.row("S4.9")
+def test_acks_of_100_ms_are_one_command() -> None:
     owner = consumer()
     for entry_id in (5, 1, 3):
         owner.acks.acknowledge(message(entry_id))
@@ -44,7 +45,8 @@ def test_s4_9_acks_of_100_ms_are_one_command() -> None:
     assert owner.said() == [("ack", 7)]
 
 
-def test_s4_9_a_thousand_acks_do_not_wait() -> None:
+@pytest.mark.row("S4.9")
+def test_a_thousand_acks_do_not_wait() -> None:
     owner = consumer()
     for entry_id in range(1500):
         owner.acks.acknowledge(message(entry_id))
@@ -53,7 +55,8 @@ def test_s4_9_a_thousand_acks_do_not_wait() -> None:
     assert owner.said() == [("ack", *range(1000, 1500))]
 
 
-def test_s4_10_with_a_grouping_time_of_0_each_ack_goes_at_once() -> None:
+@pytest.mark.row("S4.10")
+def test_with_a_grouping_time_of_0_each_ack_goes_at_once() -> None:
     owner = consumer(group_ms=0, batch_index_acks=True)
     owner.acks.acknowledge(message(1))
     owner.acks.acknowledge(messages(2, 3)[1])
@@ -61,7 +64,8 @@ def test_s4_10_with_a_grouping_time_of_0_each_ack_goes_at_once() -> None:
     assert owner.timers.running == 0
 
 
-def test_s4_10_acks_with_properties_are_not_gathered() -> None:
+@pytest.mark.row("S4.10")
+def test_acks_with_properties_are_not_gathered() -> None:
     owner = consumer(is_shared=False)
     owner.acks.acknowledge(message(1))
     owner.acks.acknowledge(message(2), {"at": 7})
@@ -107,8 +111,9 @@ def test_a_message_in_pieces_whose_time_is_up_comes_again_whole_but_not_once_it_
     assert owner.said() == [("ack", 7, 9), ("again", 3, 5, 6)]
 
 
+@pytest.mark.row("S4.5")
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_s4_5_a_cumulative_ack_is_for_the_types_that_keep_order(is_shared: bool) -> None:
+def test_a_cumulative_ack_is_for_the_types_that_keep_order(is_shared: bool) -> None:
     owner = consumer(is_shared=is_shared)
     if is_shared:
         with pytest.raises(CumulativeAcknowledgementNotAllowedError, match="Shared"):
@@ -127,7 +132,8 @@ def test_an_id_that_cannot_be_is_refused() -> None:
         owner.acks.acknowledge_cumulative(MessageId(-1, 1, 1, 4))
 
 
-def test_s4_8_on_topics_that_store_nothing_no_ack_is_sent() -> None:
+@pytest.mark.row("S4.8")
+def test_on_topics_that_store_nothing_no_ack_is_sent() -> None:
     owner = consumer(is_persistent=False, is_shared=False, receipts=True)
     acked = owner.acks.acknowledge(message(1))
     owner.acks.acknowledge_cumulative(message(2))
@@ -143,7 +149,8 @@ def test_what_is_damaged_is_acked_at_once_with_the_reason() -> None:
     assert owner.said() == [("ack", 3, ValidationError.BATCH_DESERIALIZE_ERROR)]
 
 
-async def test_s4_12_without_receipts_an_ack_is_over_at_once() -> None:
+@pytest.mark.row("S4.12")
+async def test_without_receipts_an_ack_is_over_at_once() -> None:
     owner = consumer()
     await owner.acks.acknowledge(message(1))
     owner.link = None
@@ -151,7 +158,8 @@ async def test_s4_12_without_receipts_an_ack_is_over_at_once() -> None:
     assert owner.acks.acknowledge(message(3)) is owner.acks.acknowledge(message(4)), "nothing is made for it"
 
 
-async def test_s4_12_with_receipts_it_ends_when_the_broker_says_so() -> None:
+@pytest.mark.row("S4.12")
+async def test_with_receipts_it_ends_when_the_broker_says_so() -> None:
     owner = consumer(receipts=True, group_ms=0)
     assert owner.link is not None
     first = asyncio.ensure_future(_wait(owner, 1))
@@ -171,7 +179,8 @@ async def _wait(owner: FakeConsumer, entry_id: int) -> None:
     await owner.acks.acknowledge(message(entry_id))
 
 
-async def test_s4_12_the_acks_of_a_group_share_a_receipt_and_one_given_up_leaves_it_to_the_others() -> None:
+@pytest.mark.row("S4.12")
+async def test_the_acks_of_a_group_share_a_receipt_and_one_given_up_leaves_it_to_the_others() -> None:
     owner = consumer(receipts=True)
     waiting = [asyncio.ensure_future(_wait(owner, entry_id)) for entry_id in (1, 2)]
     await asyncio.sleep(0)
@@ -184,12 +193,14 @@ async def test_s4_12_the_acks_of_a_group_share_a_receipt_and_one_given_up_leaves
     assert waiting[0].cancelled()
 
 
-async def test_s4_12_a_partial_ack_that_is_not_sent_has_its_receipt_at_once() -> None:
+@pytest.mark.row("S4.12")
+async def test_a_partial_ack_that_is_not_sent_has_its_receipt_at_once() -> None:
     owner = consumer(receipts=True)
     await owner.acks.acknowledge(messages(1, 2)[0])
 
 
-async def test_s4_14_closing_sends_what_is_gathered_and_waits_for_its_receipt() -> None:
+@pytest.mark.row("S4.14")
+async def test_closing_sends_what_is_gathered_and_waits_for_its_receipt() -> None:
     owner = consumer(receipts=True)
     acked = asyncio.ensure_future(_wait(owner, 1))
     await asyncio.sleep(0)
@@ -208,7 +219,8 @@ async def test_s4_14_closing_sends_what_is_gathered_and_waits_for_its_receipt() 
             call(message(2))
 
 
-async def test_s4_15_acks_without_a_link_are_kept_until_there_is_one() -> None:
+@pytest.mark.row("S4.15")
+async def test_acks_without_a_link_are_kept_until_there_is_one() -> None:
     owner = consumer(receipts=True, is_shared=False)
     owner.link = None
     acked = asyncio.ensure_future(_wait(owner, 2))
@@ -228,7 +240,8 @@ async def test_s4_15_acks_without_a_link_are_kept_until_there_is_one() -> None:
         await lost
 
 
-def test_s4_15_many_acks_that_waited_are_sent_in_commands_of_a_thousand() -> None:
+@pytest.mark.row("S4.15")
+def test_many_acks_that_waited_are_sent_in_commands_of_a_thousand() -> None:
     owner = consumer()
     owner.link = None
     for entry_id in range(2300):
@@ -238,7 +251,8 @@ def test_s4_15_many_acks_that_waited_are_sent_in_commands_of_a_thousand() -> Non
     assert [len(said) - 1 for said in owner.said()] == [1000, 1000, 300]
 
 
-def test_s4_14_what_was_acked_meanwhile_is_recognised() -> None:
+@pytest.mark.row("S4.14")
+def test_what_was_acked_meanwhile_is_recognised() -> None:
     owner = consumer(batch_index_acks=True)
     batch = messages(2, 3)
     owner.acks.acknowledge(message(1))
@@ -264,7 +278,8 @@ def test_after_a_seek_acks_of_before_are_not_sent() -> None:
 # -- negative acks -------------------------------------------------------------------------------------------------
 
 
-def test_s4_16_a_negative_ack_is_sent_when_its_delay_is_over() -> None:
+@pytest.mark.row("S4.16")
+def test_a_negative_ack_is_sent_when_its_delay_is_over() -> None:
     owner = consumer(negative_ack_delay_ms=1000)
     owner.acks.negative_acknowledge(message(1))
     owner.timers.advance(500)
@@ -279,6 +294,7 @@ def test_s4_16_a_negative_ack_is_sent_when_its_delay_is_over() -> None:
     assert owner.timers.running == 0
 
 
+@pytest.mark.row("S4.16")
 @pytest.mark.parametrize(
     ("timer", "within_ms"),
     [
@@ -287,7 +303,7 @@ def test_s4_16_a_negative_ack_is_sent_when_its_delay_is_over() -> None:
         (NegativeAckTimer.PERIODIC, (1000, 1335)),
     ],
 )
-def test_s4_16_the_timers_of_other_clients_are_settings(
+def test_the_timers_of_other_clients_are_settings(
     timer: NegativeAckTimer, within_ms: tuple[int, int]
 ) -> None:
     owner = consumer(negative_ack_delay_ms=1000, negative_ack_timer=timer)
@@ -298,7 +314,8 @@ def test_s4_16_the_timers_of_other_clients_are_settings(
     assert owner.said() == [("again", 1)]
 
 
-def test_s4_16_a_shorter_back_off_overtakes_a_longer_one() -> None:
+@pytest.mark.row("S4.16")
+def test_a_shorter_back_off_overtakes_a_longer_one() -> None:
     backoff = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=10)
     owner = consumer(negative_ack_backoff=backoff)
     owner.acks.negative_acknowledge(message(1, redeliveries=1))
@@ -309,7 +326,8 @@ def test_s4_16_a_shorter_back_off_overtakes_a_longer_one() -> None:
     assert owner.said() == [("again", 1)]
 
 
-def test_s4_17_2500_negative_acks_are_three_commands() -> None:
+@pytest.mark.row("S4.17")
+def test_2500_negative_acks_are_three_commands() -> None:
     owner = consumer()
     for entry_id in range(2500):
         owner.acks.negative_acknowledge(message(entry_id))
@@ -317,7 +335,8 @@ def test_s4_17_2500_negative_acks_are_three_commands() -> None:
     assert [len(said) - 1 for said in owner.said()] == [1000, 1000, 500]
 
 
-async def test_s4_18_closing_drops_the_negative_acks() -> None:
+@pytest.mark.row("S4.18")
+async def test_closing_drops_the_negative_acks() -> None:
     owner = consumer()
     owner.acks.negative_acknowledge(message(1))
     await owner.acks.close(5)
@@ -325,7 +344,8 @@ async def test_s4_18_closing_drops_the_negative_acks() -> None:
     assert owner.said() == []
 
 
-def test_s4_19_a_negative_ack_ends_the_ack_timeout_and_a_second_one_changes_nothing() -> None:
+@pytest.mark.row("S4.19")
+def test_a_negative_ack_ends_the_ack_timeout_and_a_second_one_changes_nothing() -> None:
     owner = consumer(ack_timeout_ms=1000, ack_timeout_tick_ms=100, negative_ack_delay_ms=3000)
     take(owner, 1)
     owner.acks.negative_acknowledge(message(1))
@@ -338,8 +358,9 @@ def test_s4_19_a_negative_ack_ends_the_ack_timeout_and_a_second_one_changes_noth
     assert owner.said() == [("again", 1)]
 
 
+@pytest.mark.row("S4.20")
 @pytest.mark.parametrize("batch_index_acks", [True, False])
-def test_s4_20_the_broker_hears_of_acks_before_it_is_asked_again(batch_index_acks: bool) -> None:
+def test_the_broker_hears_of_acks_before_it_is_asked_again(batch_index_acks: bool) -> None:
     owner = consumer(batch_index_acks=batch_index_acks, negative_ack_delay_ms=100)
     first, refused, last = messages(1, 3)
     owner.acks.negative_acknowledge(refused)
@@ -351,7 +372,8 @@ def test_s4_20_the_broker_hears_of_acks_before_it_is_asked_again(batch_index_ack
     assert owner.said() == [("ack", *acked), ("again", 1)]
 
 
-def test_s4_24_on_exclusive_a_negative_ack_asks_for_everything() -> None:
+@pytest.mark.row("S4.24")
+def test_on_exclusive_a_negative_ack_asks_for_everything() -> None:
     owner = consumer(is_shared=False, ack_timeout_ms=5000, negative_ack_delay_ms=1000)
     take(owner, 1, 2, 3)
     owner.acks.negative_acknowledge(message(2))
@@ -362,7 +384,8 @@ def test_s4_24_on_exclusive_a_negative_ack_asks_for_everything() -> None:
     assert owner.all_again == 1
 
 
-def test_i22_a_negative_ack_of_what_is_acked_afterwards_is_forgotten() -> None:
+@pytest.mark.row("I22")
+def test_a_negative_ack_of_what_is_acked_afterwards_is_forgotten() -> None:
     owner = consumer(is_shared=False)
     for entry_id in (1, 2, 3):
         owner.acks.negative_acknowledge(message(entry_id))
@@ -375,13 +398,15 @@ def test_i22_a_negative_ack_of_what_is_acked_afterwards_is_forgotten() -> None:
 # -- the ack timeout -----------------------------------------------------------------------------------------------
 
 
-def test_s0_38_without_an_ack_timeout_there_is_no_timer() -> None:
+@pytest.mark.row("S0.38")
+def test_without_an_ack_timeout_there_is_no_timer() -> None:
     owner = consumer()
     take(owner, 1)
     assert owner.timers.running == 0
 
 
-def test_s0_38_s0_45_s4_21_the_timeout_begins_when_a_message_is_taken() -> None:
+@pytest.mark.row("S0.38", "S0.45", "S4.21")
+def test_the_timeout_begins_when_a_message_is_taken() -> None:
     owner = consumer(ack_timeout_ms=1000, ack_timeout_tick_ms=100)
     owner.acks.delivered(1, 1, 0, None)
     owner.timers.advance(5000)
@@ -397,7 +422,8 @@ def test_s0_38_s0_45_s4_21_the_timeout_begins_when_a_message_is_taken() -> None:
     assert owner.timers.running == 0
 
 
-def test_s4_25_what_nobody_took_does_not_time_out() -> None:
+@pytest.mark.row("S4.25")
+def test_what_nobody_took_does_not_time_out() -> None:
     owner = consumer(ack_timeout_ms=1000)
     for entry_id in range(1000):
         owner.acks.delivered(1, entry_id, 0, None)
@@ -405,8 +431,9 @@ def test_s4_25_what_nobody_took_does_not_time_out() -> None:
     assert owner.said() == []
 
 
+@pytest.mark.row("S4.22")
 @pytest.mark.parametrize("how", ["ack", "cumulative", "nack", "all again", "reconnect", "seek", "close"])
-async def test_s4_22_what_ends_the_ack_timeout(how: str) -> None:
+async def test_what_ends_the_ack_timeout(how: str) -> None:
     owner = consumer(is_shared=False, ack_timeout_ms=1000, ack_timeout_tick_ms=100)
     take(owner, 1, 2)
     owner.timers.advance(800)
@@ -432,8 +459,9 @@ async def test_s4_22_what_ends_the_ack_timeout(how: str) -> None:
     assert owner.all_again == 0
 
 
+@pytest.mark.row("S4.22")
 @pytest.mark.parametrize("acked", [1, 2, 3])
-def test_s4_22_a_batch_times_out_until_its_last_message_is_acked(acked: int) -> None:
+def test_a_batch_times_out_until_its_last_message_is_acked(acked: int) -> None:
     owner = consumer(ack_timeout_ms=1000, ack_timeout_tick_ms=100)
     batch = messages(1, 3)
     for each in batch:
@@ -444,7 +472,8 @@ def test_s4_22_a_batch_times_out_until_its_last_message_is_acked(acked: int) -> 
     assert (("again", 1) in owner.said()) is (acked < 3)
 
 
-def test_s4_27_s4_28_with_a_back_off_the_wait_grows() -> None:
+@pytest.mark.row("S4.27", "S4.28")
+def test_with_a_back_off_the_wait_grows() -> None:
     backoff = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
     owner = consumer(ack_timeout_ms=1000, ack_timeout_tick_ms=100, ack_timeout_backoff=backoff)
     for count in range(3):
@@ -456,13 +485,15 @@ def test_s4_27_s4_28_with_a_back_off_the_wait_grows() -> None:
     assert said == [(3, "again", 0), (4, "again", 1), (6, "again", 2)]
 
 
-def test_s4_29_without_a_timeout_nothing_is_asked_for_ever() -> None:
+@pytest.mark.row("S4.29")
+def test_without_a_timeout_nothing_is_asked_for_ever() -> None:
     owner = consumer()
     take(owner, *range(10))
     owner.timers.advance(600_000)
     assert owner.said() == []
 
 
+@pytest.mark.row("S4.30")
 @pytest.mark.parametrize(
     "options",
     [
@@ -473,7 +504,7 @@ def test_s4_29_without_a_timeout_nothing_is_asked_for_ever() -> None:
         {"group_size": 0},
     ],
 )
-def test_s4_30_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
+def test_settings_that_cannot_work_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidConfiguration):
         consumer(**options)
 
@@ -498,8 +529,9 @@ class Letters:
         pass
 
 
+@pytest.mark.row("S4.31")
 @pytest.mark.parametrize("is_shared", [True, False])
-def test_s4_31_when_all_that_is_due_became_a_letter_nothing_is_asked_for(is_shared: bool) -> None:
+def test_when_all_that_is_due_became_a_letter_nothing_is_asked_for(is_shared: bool) -> None:
     owner = consumer(is_shared=is_shared)
     owner.acks.letters = Letters(1, 2)  # type: ignore[assignment]
     owner.acks.negative_acknowledge(message(1))
@@ -518,8 +550,9 @@ def test_a_redelivery_that_is_due_without_a_link_is_not_needed() -> None:
     assert owner.said() == []
 
 
+@pytest.mark.row("S4.1")
 @pytest.mark.parametrize("has_nacked", [True, False])
-def test_s4_1_who_leaves_failures_to_the_timeout_is_told_once(
+def test_who_leaves_failures_to_the_timeout_is_told_once(
     has_nacked: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     owner = consumer(ack_timeout_ms=1000)

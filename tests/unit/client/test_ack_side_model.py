@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -144,9 +145,10 @@ ACTIONS = st.sampled_from(
 )
 
 
+@pytest.mark.row("I22", "S4.14", "S4.15", "S4.20")
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(ACTIONS, st.integers(0, 9)), max_size=60), st.booleans(), st.booleans())
-def test_i22_s4_14_s4_15_s4_20_whatever_happens_acks_arrive_and_nothing_acked_is_asked_for(
+def test_whatever_happens_acks_arrive_and_nothing_acked_is_asked_for(
     steps: list[tuple[str, int]], batch_index_acks: bool, has_timeout: bool
 ) -> None:
     world = World(batch_index_acks=batch_index_acks, has_timeout=has_timeout)

@@ -67,15 +67,17 @@ def split(payload: bytes, batch_size: int) -> list[Message]:
     return messages
 
 
+@pytest.mark.row("S0.25")
 @given(st.lists(st.one_of(_MEMBERS, _RUNS), min_size=1, max_size=3))
-def test_s0_25_runs_and_odd_ones_are_split_alike(parts: list[list[tuple[bytes, dict[str, object]]]]) -> None:
+def test_runs_and_odd_ones_are_split_alike(parts: list[list[tuple[bytes, dict[str, object]]]]) -> None:
     members = [member for part in parts for member in part]
     payload = b"".join(group(body, **fields) for body, fields in members)
     assert seen(split(payload, len(members))) == one_by_one(payload, len(members))
 
 
+@pytest.mark.row("S0.15")
 @given(_RUNS, st.integers(0, 400), st.integers(0, 255), st.integers(-1, 1))
-def test_s0_15_damage_is_noticed_as_when_parsing_one_by_one(
+def test_damage_is_noticed_as_when_parsing_one_by_one(
     run: list[tuple[bytes, dict[str, object]]], at: int, value: int, extra: int
 ) -> None:
     payload = bytearray(b"".join(group(body, **fields) for body, fields in run))

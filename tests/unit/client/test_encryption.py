@@ -66,7 +66,8 @@ def recorded_reader(tmp_path: Path) -> CryptoKeyReader:
     return CryptoKeyReader("", str(path))
 
 
-def test_s0_16_what_apaches_client_encrypted_is_read(recorded_reader: CryptoKeyReader) -> None:
+@pytest.mark.row("S0.16")
+def test_what_apaches_client_encrypted_is_read(recorded_reader: CryptoKeyReader) -> None:
     decryptor = Decryptor(recorded_reader)
     metadata, offset = parse_metadata(SINGLE)
     assert decryptor.decrypt(metadata, SINGLE[offset:]) == b"hello-0"

@@ -43,20 +43,23 @@ def test_a_message_without_a_checksum_is_taken_unchecked() -> None:
     assert opened(block).messages[0].payload == b"hello"
 
 
-def test_s0_11_unreadable_metadata_is_a_checksum_mismatch() -> None:
+@pytest.mark.row("S0.11")
+def test_unreadable_metadata_is_a_checksum_mismatch() -> None:
     assert damaged(compose(b"\xff\xff\xff", b"payload")).reason is ValidationError.CHECKSUM_MISMATCH
     nameless = compose(MessageMetadata(sequence_id=1, publish_time=1).SerializePartialToString(), b"x")
     assert damaged(nameless).reason is ValidationError.CHECKSUM_MISMATCH
     assert damaged(single()[:8]).charged == 1
 
 
-def test_s0_12_a_wrong_checksum_is_noticed_before_anything_else() -> None:
+@pytest.mark.row("S0.12")
+def test_a_wrong_checksum_is_noticed_before_anything_else() -> None:
     assert damaged(damage(single())).reason is ValidationError.CHECKSUM_MISMATCH
     unreadable = compose(b"\xff\xff\xff", b"payload", checksum=1)
     assert "checksum" in str(damaged(unreadable))
 
 
-def test_s0_13_sizes_are_looked_at_before_unpacking() -> None:
+@pytest.mark.row("S0.13")
+def test_sizes_are_looked_at_before_unpacking() -> None:
     declared = compose(
         metadata(compression=Compression.LZ4.value, uncompressed_size=UNPACKED + 1), b"not lz4 at all"
     )
@@ -68,19 +71,22 @@ def test_s0_13_sizes_are_looked_at_before_unpacking() -> None:
     assert opened(actual, limit=101).messages
 
 
-def test_s0_13_what_is_small_only_compressed_is_unpacked() -> None:
+@pytest.mark.row("S0.13")
+def test_what_is_small_only_compressed_is_unpacked() -> None:
     payload = compress(Compression.ZLIB, bytes(UNPACKED))
     declared = compose(metadata(compression=Compression.ZLIB.value, uncompressed_size=UNPACKED), payload)
     assert opened(declared, limit=len(payload)).messages[0].payload == bytes(UNPACKED)
 
 
-def test_s0_14_what_the_codec_refuses_is_a_decompression_error() -> None:
+@pytest.mark.row("S0.14")
+def test_what_the_codec_refuses_is_a_decompression_error() -> None:
     for codec in (Compression.LZ4, Compression.ZLIB, Compression.ZSTD, Compression.SNAPPY):
         garbage = compose(metadata(compression=codec.value, uncompressed_size=500), b"\xff garbage \x00" * 3)
         assert damaged(garbage).reason is ValidationError.DECOMPRESSION_ERROR
 
 
-def test_s0_15_a_batch_that_breaks_off_is_damaged_with_what_came_before() -> None:
+@pytest.mark.row("S0.15")
+def test_a_batch_that_breaks_off_is_damaged_with_what_came_before() -> None:
     five = [b"%d" % index * 20 for index in range(5)]
     error = damaged(batch(five, cut=2 * (4 + 4 + 20) + 5))
     assert (error.reason, error.charged) == (ValidationError.BATCH_DESERIALIZE_ERROR, 5)
@@ -88,7 +94,8 @@ def test_s0_15_a_batch_that_breaks_off_is_damaged_with_what_came_before() -> Non
     assert [message.batch_index for message in error.messages] == [0, 1]
 
 
-def test_s0_15_bytes_after_the_last_message_are_damage_too() -> None:
+@pytest.mark.row("S0.15")
+def test_bytes_after_the_last_message_are_damage_too() -> None:
     body = group(b"a", sequence_id=1) + group(b"b", sequence_id=2)
     error = damaged(compose(metadata(num_messages_in_batch=1), body))
     assert error.reason is ValidationError.BATCH_DESERIALIZE_ERROR
@@ -97,7 +104,8 @@ def test_s0_15_bytes_after_the_last_message_are_damage_too() -> None:
         assert (error.reason, error.charged) == (ValidationError.BATCH_DESERIALIZE_ERROR, 1)
 
 
-def test_s0_16_without_the_key_the_payload_stays_as_it_is() -> None:
+@pytest.mark.row("S0.16")
+def test_without_the_key_the_payload_stays_as_it_is() -> None:
     head = metadata(num_messages_in_batch=3)
     head.encryption_keys.add(key="mine", value=b"sealed")
     block = compose(head, b"ciphertext")
@@ -107,7 +115,8 @@ def test_s0_16_without_the_key_the_payload_stays_as_it_is() -> None:
     assert caught.value.metadata.encryption_keys[0].key == "mine"
 
 
-def test_s0_16_decryption_comes_before_decompression_and_batch() -> None:
+@pytest.mark.row("S0.16")
+def test_decryption_comes_before_decompression_and_batch() -> None:
     packed = batch([b"a" * 40, b"b" * 40], Compression.ZSTD)
     offset = 10 + int.from_bytes(packed[6:10], "big")
     head = MessageMetadata.FromString(packed[10:offset])
@@ -123,7 +132,8 @@ def test_s0_16_decryption_comes_before_decompression_and_batch() -> None:
     assert [message.payload for message in found.messages] == [b"a" * 40, b"b" * 40]
 
 
-def test_s0_16_a_decrypted_payload_is_measured_after_decryption() -> None:
+@pytest.mark.row("S0.16")
+def test_a_decrypted_payload_is_measured_after_decryption() -> None:
     head = metadata()
     head.encryption_keys.add(key="mine", value=b"sealed")
     block = compose(head, b"x" * 116)  # 16 bytes of it are the cipher's
@@ -146,7 +156,8 @@ def test_s0_16_a_decrypted_payload_is_measured_after_decryption() -> None:
     assert caught.value.reason is ValidationError.UNCOMPRESSED_SIZE_CORRUPTION
 
 
-def test_s0_17_the_first_check_that_fails_decides() -> None:
+@pytest.mark.row("S0.17")
+def test_the_first_check_that_fails_decides() -> None:
     wrong_all_over = metadata(
         compression=Compression.LZ4.value, uncompressed_size=7 << 20, num_messages_in_batch=9
     )
@@ -156,7 +167,8 @@ def test_s0_17_the_first_check_that_fails_decides() -> None:
     assert damaged(compose(wrong_all_over, b"?")).reason is ValidationError.DECOMPRESSION_ERROR
 
 
-def test_s0_19_a_damaged_batch_says_what_it_had_cost() -> None:
+@pytest.mark.row("S0.19")
+def test_a_damaged_batch_says_what_it_had_cost() -> None:
     ten = batch([b"x" * 10] * 10)
     assert damaged(damage(ten)).charged == 10
     assert damaged(damage(ten), ack_set=0b11).charged == 2
@@ -164,19 +176,22 @@ def test_s0_19_a_damaged_batch_says_what_it_had_cost() -> None:
     assert damaged(damage(packed)).charged == 10
 
 
-def test_s0_19_a_count_that_the_bytes_have_no_room_for_is_not_believed() -> None:
+@pytest.mark.row("S0.19")
+def test_a_count_that_the_bytes_have_no_room_for_is_not_believed() -> None:
     claims = compose(metadata(num_messages_in_batch=1 << 30), b"x" * 40, checksum=1)
     assert damaged(claims).charged == 1
 
 
-def test_s0_20_a_batch_of_one_is_a_batch() -> None:
+@pytest.mark.row("S0.20")
+def test_a_batch_of_one_is_a_batch() -> None:
     found = opened(batch([b"alone"]))
     assert (found.batch_size, found.charged) == (1, 1)
     assert found.messages[0].batch_index == 0
     assert opened(single(b"alone")).batch_size == 0
 
 
-def test_s0_25_a_batch_comes_in_order_with_its_indexes() -> None:
+@pytest.mark.row("S0.25")
+def test_a_batch_comes_in_order_with_its_indexes() -> None:
     payloads = [b"%d" % index for index in range(10)]
     found = opened(batch(payloads))
     assert [message.payload for message in found.messages] == payloads
@@ -185,7 +200,8 @@ def test_s0_25_a_batch_comes_in_order_with_its_indexes() -> None:
     assert found.charged == 10
 
 
-def test_s4_6_what_was_acked_before_is_neither_shown_nor_charged() -> None:
+@pytest.mark.row("S4.6")
+def test_what_was_acked_before_is_neither_shown_nor_charged() -> None:
     found = opened(batch([b"%d" % index for index in range(10)]), ack_set=0b10_0000_0101)
     assert [message.batch_index for message in found.messages] == [0, 2, 9]
     assert found.charged == 3

@@ -117,7 +117,8 @@ def retrying(count: int = 16, *, on_ack_timeout: bool = False, **options: Any) -
     return Consumer(FakeBox(policy, retry=True, on_ack_timeout=on_ack_timeout), **options)
 
 
-async def test_i16_the_last_delivery_that_is_refused_becomes_a_letter_and_is_then_acked() -> None:
+@pytest.mark.row("I16")
+async def test_the_last_delivery_that_is_refused_becomes_a_letter_and_is_then_acked() -> None:
     owner = dead_after(2)
     owner.box.gate = asyncio.Event()
     for count in range(3):
@@ -139,7 +140,8 @@ async def test_i16_the_last_delivery_that_is_refused_becomes_a_letter_and_is_the
     assert letter.properties["REAL_SUBSCRIPTION"] == "s"
 
 
-async def test_i16_one_delivered_too_often_is_a_letter_that_nobody_sees() -> None:
+@pytest.mark.row("I16")
+async def test_one_delivered_too_often_is_a_letter_that_nobody_sees() -> None:
     owner = dead_after(2)
     assert owner.receive(*messages(1, 3, redeliveries=3)) == []
     await owner.settled()
@@ -167,7 +169,8 @@ async def test_messages_of_several_entries_are_told_apart() -> None:
     await owner.settled()
 
 
-async def test_i16_what_of_a_batch_was_acked_makes_no_letter() -> None:
+@pytest.mark.row("I16")
+async def test_what_of_a_batch_was_acked_makes_no_letter() -> None:
     owner = dead_after(1)
     acked, refused, waiting = owner.receive(*messages(1, 3, redeliveries=1))
     owner.acks.acknowledge(acked)
@@ -180,7 +183,8 @@ async def test_i16_what_of_a_batch_was_acked_makes_no_letter() -> None:
     del waiting
 
 
-async def test_i16_what_waits_of_a_batch_at_the_limit_makes_no_letter_and_is_shown() -> None:
+@pytest.mark.row("I16")
+async def test_what_waits_of_a_batch_at_the_limit_makes_no_letter_and_is_shown() -> None:
     owner = dead_after(1)
     (refused,) = owner.receive(*messages(1, 4, redeliveries=1), take=1)
     owner.acks.negative_acknowledge(refused)
@@ -196,7 +200,8 @@ async def test_i16_what_waits_of_a_batch_at_the_limit_makes_no_letter_and_is_sho
     assert (owner.letters_of(), owner.said()) == ([], [("ack", 1)])
 
 
-async def test_i16_what_is_shown_and_refused_while_letters_are_under_way_is_one_afterwards() -> None:
+@pytest.mark.row("I16")
+async def test_what_is_shown_and_refused_while_letters_are_under_way_is_one_afterwards() -> None:
     owner = dead_after(1)
     owner.box.gate = asyncio.Event()
     (first,) = owner.receive(*messages(1, 3, redeliveries=1), take=1)
@@ -210,7 +215,8 @@ async def test_i16_what_is_shown_and_refused_while_letters_are_under_way_is_one_
     assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([0, 1], [], 1)
 
 
-async def test_i16_while_a_batch_waits_a_letter_that_fails_is_written_again() -> None:
+@pytest.mark.row("I16")
+async def test_while_a_batch_waits_a_letter_that_fails_is_written_again() -> None:
     owner = dead_after(1)
     owner.box.fails = 2
     (refused,) = owner.receive(*messages(1, 3, redeliveries=1), take=1)
@@ -269,7 +275,8 @@ async def test_what_came_again_over_another_link_is_not_asked_for_because_a_lett
     assert (owner.letters_of(), owner.said()) == ([], [])
 
 
-async def test_i22_a_message_acked_while_its_letter_is_under_way_is_not_asked_for_when_that_fails() -> None:
+@pytest.mark.row("I22")
+async def test_a_message_acked_while_its_letter_is_under_way_is_not_asked_for_when_that_fails() -> None:
     owner = dead_after(1)
     owner.box.gate = asyncio.Event()
     owner.box.fails = 1
@@ -283,7 +290,8 @@ async def test_i22_a_message_acked_while_its_letter_is_under_way_is_not_asked_fo
     assert owner.said() == [("ack", 1)]
 
 
-async def test_i22_a_message_acked_after_its_letter_failed_is_not_asked_for() -> None:
+@pytest.mark.row("I22")
+async def test_a_message_acked_after_its_letter_failed_is_not_asked_for() -> None:
     owner = dead_after(1)
     owner.box.fails = 2
     for entry in (1, 2):
@@ -296,7 +304,8 @@ async def test_i22_a_message_acked_after_its_letter_failed_is_not_asked_for() ->
     assert owner.said() == [("ack", 2)]
 
 
-async def test_i16_a_letter_that_fails_brings_the_message_again_at_once_and_then_less_often() -> None:
+@pytest.mark.row("I16")
+async def test_a_letter_that_fails_brings_the_message_again_at_once_and_then_less_often() -> None:
     owner = dead_after(1)
     owner.box.fails = 3
     said = []
@@ -357,7 +366,8 @@ async def test_reconsume_later_more_often_than_allowed_is_a_dead_letter() -> Non
     assert owner.box.stored[-1][1].deliver_at_ms is None
 
 
-async def test_i16_reconsume_later_that_fails_says_so_and_the_message_comes_again() -> None:
+@pytest.mark.row("I16")
+async def test_reconsume_later_that_fails_says_so_and_the_message_comes_again() -> None:
     owner = retrying()
     owner.box.fails = 1
     (shown,) = owner.receive(message(1))
@@ -407,8 +417,9 @@ async def test_reconsume_later_needs_retry_letters_and_an_open_consumer() -> Non
         await owner.letters.reconsume_later(shown, 100, None)
 
 
+@pytest.mark.row("S4.32")
 @pytest.mark.parametrize("on_ack_timeout", [True, False])
-async def test_s4_32_by_choice_an_ack_timeout_puts_a_message_off(on_ack_timeout: bool) -> None:
+async def test_by_choice_an_ack_timeout_puts_a_message_off(on_ack_timeout: bool) -> None:
     owner = retrying(on_ack_timeout=on_ack_timeout, ack_timeout_ms=1000)
     owner.receive(message(1))
     owner.timers.advance(3000)
@@ -417,7 +428,8 @@ async def test_s4_32_by_choice_an_ack_timeout_puts_a_message_off(on_ack_timeout:
     assert owner.said() == ([("ack", 1)] if on_ack_timeout else [("again", 1)])
 
 
-async def test_s4_32_what_waits_of_a_batch_is_not_put_off() -> None:
+@pytest.mark.row("S4.32")
+async def test_what_waits_of_a_batch_is_not_put_off() -> None:
     owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
     owner.receive(*messages(1, 3), take=2)
     await owner.pass_time(3000)
@@ -427,7 +439,8 @@ async def test_s4_32_what_waits_of_a_batch_is_not_put_off() -> None:
     assert (owner.letters_of(), owner.said()) == ([2], [("ack", 1)])
 
 
-async def test_s4_32_a_timeout_while_letters_are_under_way_puts_off_what_was_shown_since() -> None:
+@pytest.mark.row("S4.32")
+async def test_a_timeout_while_letters_are_under_way_puts_off_what_was_shown_since() -> None:
     owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
     owner.box.gate = asyncio.Event()
     owner.receive(*messages(1, 3), take=1)
@@ -439,7 +452,8 @@ async def test_s4_32_a_timeout_while_letters_are_under_way_puts_off_what_was_sho
     assert (owner.letters_of(), owner.said(), len(owner.queue)) == ([0, 1], [], 1)
 
 
-async def test_s4_32_a_negative_ack_is_a_redelivery_all_the_same() -> None:
+@pytest.mark.row("S4.32")
+async def test_a_negative_ack_is_a_redelivery_all_the_same() -> None:
     owner = retrying(on_ack_timeout=True, ack_timeout_ms=1000)
     (shown,) = owner.receive(message(1))
     owner.acks.negative_acknowledge(shown)
@@ -460,6 +474,7 @@ async def test_closing_finishes_the_letters_under_way() -> None:
     assert owner.said() == [("ack", 1)]
 
 
+@pytest.mark.row("I16")
 @settings(max_examples=60)
 @given(
     st.lists(
@@ -468,7 +483,7 @@ async def test_closing_finishes_the_letters_under_way() -> None:
         max_size=25,
     )
 )
-def test_i16_every_message_ends_acked_or_in_a_letter_and_is_acked_only_after_it(
+def test_every_message_ends_acked_or_in_a_letter_and_is_acked_only_after_it(
     steps: list[tuple[str, int]],
 ) -> None:
     asyncio.run(_live(steps))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -407,5 +408,6 @@ class AtTheLimit(RuleBasedStateMachine):
         assert world.timers.running == 0
 
 
-def test_i16_i22_of_a_batch_at_the_limit_only_what_was_shown_becomes_letters_and_nothing_is_lost() -> None:
+@pytest.mark.row("I16", "I22")
+def test_of_a_batch_at_the_limit_only_what_was_shown_becomes_letters_and_nothing_is_lost() -> None:
     run_state_machine_as_test(AtTheLimit, settings=model_settings(examples=200, steps=40))

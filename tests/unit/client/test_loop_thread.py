@@ -118,7 +118,8 @@ def test_stopping_ends_what_waits_and_refuses_what_comes(loop_thread: LoopThread
     loop_thread.stop("again")
 
 
-def test_s0_34_what_comes_after_an_interrupt_is_not_lost() -> None:
+@pytest.mark.row("S0.34")
+def test_what_comes_after_an_interrupt_is_not_lost() -> None:
     returned: list[int] = []
     before: Waiter[int] = Waiter(returned.append)
     before.give(3)

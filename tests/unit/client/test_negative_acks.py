@@ -29,12 +29,13 @@ def run(tracker: NegativeAcks, until_ms: int) -> dict[tuple[int, int], int]:
     return found
 
 
+@pytest.mark.row("S4.16", "I22")
 @given(
     st.sampled_from(NegativeAckTimer),
     st.integers(0, 5000),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 5)), max_size=30),
 )
-def test_s4_16_i22_each_entry_is_asked_for_once_and_in_its_window(
+def test_each_entry_is_asked_for_once_and_in_its_window(
     timer: NegativeAckTimer, delay_ms: int, nacks: list[tuple[int, int]]
 ) -> None:
     tracker = NegativeAcks(delay_ms=delay_ms, timer=timer)
@@ -56,7 +57,8 @@ def test_s4_16_i22_each_entry_is_asked_for_once_and_in_its_window(
     assert (len(tracker), tracker.next_due_ms()) == (0, None)
 
 
-def test_s4_16_the_delay_is_a_minute_by_default_and_never_under_100_ms() -> None:
+@pytest.mark.row("S4.16")
+def test_the_delay_is_a_minute_by_default_and_never_under_100_ms() -> None:
     tracker, quick = NegativeAcks(), NegativeAcks(delay_ms=1)
     tracker.add((1, 1), T0)
     quick.add((1, 1), T0)
@@ -64,7 +66,8 @@ def test_s4_16_the_delay_is_a_minute_by_default_and_never_under_100_ms() -> None
     assert 100 <= (quick.next_due_ms() or 0) - T0 < 132
 
 
-def test_s4_16_upstreams_timer_is_up_to_256_ms_early_and_the_older_one_looks_every_third() -> None:
+@pytest.mark.row("S4.16")
+def test_upstreams_timer_is_up_to_256_ms_early_and_the_older_one_looks_every_third() -> None:
     truncated = NegativeAcks(delay_ms=1000, timer=NegativeAckTimer.TRUNCATED)
     truncated.add((1, 1), 1255)
     assert truncated.next_due_ms() == 2048
@@ -77,7 +80,8 @@ def test_s4_16_upstreams_timer_is_up_to_256_ms_early_and_the_older_one_looks_eve
     assert looks == [(1300, []), (1600, []), (1900, [(1, 1)]), (2200, [(1, 2)])]
 
 
-def test_s4_19_a_second_negative_ack_of_an_entry_changes_nothing() -> None:
+@pytest.mark.row("S4.19")
+def test_a_second_negative_ack_of_an_entry_changes_nothing() -> None:
     tracker = NegativeAcks(delay_ms=1000)
     tracker.add((1, 1), 0)
     tracker.add((1, 1), 900)
@@ -85,7 +89,8 @@ def test_s4_19_a_second_negative_ack_of_an_entry_changes_nothing() -> None:
     assert tracker.next_due_ms() is None
 
 
-def test_i22_what_is_acked_after_all_is_not_asked_for() -> None:
+@pytest.mark.row("I22")
+def test_what_is_acked_after_all_is_not_asked_for() -> None:
     tracker = NegativeAcks(delay_ms=1000, timer=NegativeAckTimer.PERIODIC)
     tracker.add((1, 1), 0)
     tracker.remove((1, 1))
@@ -93,14 +98,16 @@ def test_i22_what_is_acked_after_all_is_not_asked_for() -> None:
     assert tracker.next_due_ms() is None
 
 
-def test_s4_17_what_is_due_together_comes_together() -> None:
+@pytest.mark.row("S4.17")
+def test_what_is_due_together_comes_together() -> None:
     tracker = NegativeAcks(delay_ms=1000)
     for entry in reversed(range(2500)):
         tracker.add((1, entry), entry % 30)
     assert tracker.pop_due(1056) == [(1, entry) for entry in range(2500)]
 
 
-def test_s4_18_clearing_forgets_them() -> None:
+@pytest.mark.row("S4.18")
+def test_clearing_forgets_them() -> None:
     tracker = NegativeAcks(timer=NegativeAckTimer.PERIODIC)
     tracker.add((1, 1), 0)
     tracker.clear()
@@ -109,8 +116,9 @@ def test_s4_18_clearing_forgets_them() -> None:
     assert len(tracker) == 1
 
 
+@pytest.mark.row("S4.16")
 @pytest.mark.parametrize("timer", NegativeAckTimer)
-def test_s4_16_with_a_back_off_the_delay_grows_with_the_redelivery_count(timer: NegativeAckTimer) -> None:
+def test_with_a_back_off_the_delay_grows_with_the_redelivery_count(timer: NegativeAckTimer) -> None:
     backoff = RedeliveryBackoff(min_ms=1000, max_ms=10_000, multiplier=2)
     tracker = NegativeAcks(backoff=backoff, timer=timer)
     for count in range(6):

@@ -11,13 +11,12 @@ from vela.aio.consumer_warnings import PrefetchWatch
 from vela.core.prefetch import LOOK_MS, Prefetch
 
 
+@pytest.mark.row("S4.26")
 @pytest.mark.parametrize(
     ("queued", "taken", "hoards"),
     [(1000, 0, True), (1000, 400, True), (1000, 600, False), (10, 0, False), (0, 0, False)],
 )
-def test_s4_26_a_queue_that_takes_more_than_a_minute_is_hoarding(
-    queued: int, taken: int, hoards: bool
-) -> None:
+def test_a_queue_that_takes_more_than_a_minute_is_hoarding(queued: int, taken: int, hoards: bool) -> None:
     prefetch = Prefetch()
     prefetch.hoards(queued=0, taken=5000)
     assert prefetch.hoards(queued=queued, taken=5000 + taken) is hoards
@@ -39,7 +38,8 @@ class Slow:
         return 1000, self.taken
 
 
-def test_s4_26_hoarding_is_said_once_and_in_words(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.row("S4.26")
+def test_hoarding_is_said_once_and_in_words(caplog: pytest.LogCaptureFixture) -> None:
     timers, consumer = ManualTimers(), Slow()
     watch = PrefetchWatch(consumer, timers)
     with caplog.at_level(logging.WARNING, "vela"):

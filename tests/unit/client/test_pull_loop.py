@@ -42,8 +42,9 @@ def begun(offset: int = 0, limits: PullLimits | None = None, interval_ms: int = 
     return PullLoop(offset, limits=limits or PullLimits(), pull_interval_ms=interval_ms)
 
 
+@pytest.mark.row("S3.1")
 @pytest.mark.parametrize("interval_ms", [0, 250])
-def test_s3_1_after_messages_the_next_pull_goes_out_at_once_or_after_the_interval(interval_ms: int) -> None:
+def test_after_messages_the_next_pull_goes_out_at_once_or_after_the_interval(interval_ms: int) -> None:
     loop = begun(interval_ms=interval_ms)
     asked = []
     for count in (32, 32, 32, 4):
@@ -54,14 +55,16 @@ def test_s3_1_after_messages_the_next_pull_goes_out_at_once_or_after_the_interva
     assert loop.next_offset == 100
 
 
-def test_s3_1_nothing_found_is_pulled_again_at_once() -> None:
+@pytest.mark.row("S3.1")
+def test_nothing_found_is_pulled_again_at_once() -> None:
     loop = begun(7, interval_ms=250)
     step = loop.answered(answer(PullCode.PULL_NOT_FOUND, 7), waited_ms=15_000)
     assert step == PullStep((), 0, None)
     assert loop.next_offset == 7
 
 
-def test_s3_1_where_no_message_matched_it_goes_on_behind_them_at_once() -> None:
+@pytest.mark.row("S3.1")
+def test_where_no_message_matched_it_goes_on_behind_them_at_once() -> None:
     loop = begun(7)
     step = loop.answered(answer(PullCode.PULL_RETRY_IMMEDIATELY, 39), waited_ms=1)
     assert step == PullStep((), 0, None)

@@ -17,15 +17,17 @@ URL = "http://localhost:8080"
 TOPIC = "persistent://public/default/t"
 
 
+@pytest.mark.row("S3.19")
 @pytest.mark.parametrize("hold_ms", [30_000, 40_000])
-def test_s3_19_a_hold_that_outlasts_the_request_timeout_is_refused(hold_ms: int) -> None:
+def test_a_hold_that_outlasts_the_request_timeout_is_refused(hold_ms: int) -> None:
     with pytest.raises(errors.InvalidConfiguration, match=r"request_timeout_ms .*hold_ms"):
         PullConsumer(URL, "t", "g", hold_ms=hold_ms)
     PullConsumer(URL, "t", "g", hold_ms=hold_ms, request_timeout_ms=hold_ms + 1)
 
 
+@pytest.mark.row("S3.19")
 @pytest.mark.parametrize("timeout_ms", [15_000, 14_999, 0])
-def test_s3_19_a_request_timeout_within_the_hold_is_refused(timeout_ms: int) -> None:
+def test_a_request_timeout_within_the_hold_is_refused(timeout_ms: int) -> None:
     with pytest.raises(errors.InvalidConfiguration, match="request_timeout_ms"):
         PullConsumer(URL, "t", "g", request_timeout_ms=timeout_ms, message_listener=print)
 

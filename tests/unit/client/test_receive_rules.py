@@ -19,7 +19,8 @@ class Waiter:
         return self.is_done
 
 
-def test_s0_21_waiting_receives_are_served_in_the_order_of_their_calls() -> None:
+@pytest.mark.row("S0.21")
+def test_waiting_receives_are_served_in_the_order_of_their_calls() -> None:
     pending: PendingReceives[Waiter] = PendingReceives()
     waiters = [Waiter() for _ in range(3)]
     for waiter in waiters:
@@ -30,7 +31,8 @@ def test_s0_21_waiting_receives_are_served_in_the_order_of_their_calls() -> None
     assert not pending
 
 
-def test_s0_24_who_has_gone_is_passed_over() -> None:
+@pytest.mark.row("S0.24")
+def test_who_has_gone_is_passed_over() -> None:
     pending: PendingReceives[Waiter] = PendingReceives()
     waiters = [Waiter() for _ in range(4)]
     for waiter in waiters:
@@ -42,6 +44,7 @@ def test_s0_24_who_has_gone_is_passed_over() -> None:
     assert pending.next() is None
 
 
+@pytest.mark.row("S0.33")
 @pytest.mark.parametrize(
     ("state", "receives", "over"),
     [
@@ -53,7 +56,7 @@ def test_s0_24_who_has_gone_is_passed_over() -> None:
         (ConsumerState.FAILED, False, False),
     ],
 )
-def test_s0_33_which_states_receive(state: ConsumerState, receives: bool, over: bool) -> None:
+def test_which_states_receive(state: ConsumerState, receives: bool, over: bool) -> None:
     assert (state.can_receive, state.is_over) == (receives, over)
 
 
@@ -85,7 +88,8 @@ def test_a_batch_receive_takes_what_its_limits_allow() -> None:
     assert not BatchMeasure.is_enough(10**6, 10**9, -1, -1)
 
 
-def test_s2_13_a_permit_left_over_is_used_by_the_next_receive() -> None:
+@pytest.mark.row("S2.13")
+def test_a_permit_left_over_is_used_by_the_next_receive() -> None:
     balance = ZeroQueueBalance()
     assert balance.grant_for(1) == 1
     assert balance.grant_for(0) == 0  # cancelled
@@ -94,13 +98,15 @@ def test_s2_13_a_permit_left_over_is_used_by_the_next_receive() -> None:
     assert balance.grant_for(1) == 1
 
 
-def test_s2_6_every_receive_that_waits_has_its_permit() -> None:
+@pytest.mark.row("S2.6")
+def test_every_receive_that_waits_has_its_permit() -> None:
     balance = ZeroQueueBalance()
     assert [balance.grant_for(1), balance.grant_for(2), balance.grant_for(3)] == [1, 1, 1]
     assert balance.outstanding == 3
 
 
-def test_s2_8_while_paused_nothing_is_granted() -> None:
+@pytest.mark.row("S2.8")
+def test_while_paused_nothing_is_granted() -> None:
     balance = ZeroQueueBalance(paused=True)
     assert balance.is_paused
     assert balance.grant_for(2) == 0
@@ -111,14 +117,16 @@ def test_s2_8_while_paused_nothing_is_granted() -> None:
     assert balance.grant_for(1) == 0
 
 
-def test_s2_16_a_new_connection_begins_without_permits() -> None:
+@pytest.mark.row("S2.16")
+def test_a_new_connection_begins_without_permits() -> None:
     balance = ZeroQueueBalance()
     balance.grant_for(1)
     balance.attached()
     assert balance.grant_for(1) == 1
 
 
-def test_s0_19_a_discarded_batch_is_made_up_for() -> None:
+@pytest.mark.row("S0.19")
+def test_a_discarded_batch_is_made_up_for() -> None:
     balance = ZeroQueueBalance()
     balance.grant_for(1)
     balance.spent(10)

@@ -15,7 +15,8 @@ def opened(size: int, **options: bool) -> ReceiveWindow:
     return window
 
 
-def test_s0_36_the_queue_holds_what_was_asked_for_and_at_least_one() -> None:
+@pytest.mark.row("S0.36")
+def test_the_queue_holds_what_was_asked_for_and_at_least_one() -> None:
     assert ReceiveWindow(1).size == 1
     assert ReceiveWindow(1000).size == 1000
     assert (ReceiveWindow(1000, growable=True).size, ReceiveWindow(1000, growable=True).maximum) == (1, 1000)
@@ -23,7 +24,8 @@ def test_s0_36_the_queue_holds_what_was_asked_for_and_at_least_one() -> None:
         ReceiveWindow(0)
 
 
-def test_s0_36_a_growable_window_doubles_up_to_its_size() -> None:
+@pytest.mark.row("S0.36")
+def test_a_growable_window_doubles_up_to_its_size() -> None:
     window = opened(10, growable=True)
     flows, sizes = [], []
     for _ in range(6):
@@ -38,7 +40,8 @@ def test_s0_36_a_growable_window_doubles_up_to_its_size() -> None:
     assert sum(window.give_back(1) for _ in range(10)) + window.owed == 10 + owed
 
 
-def test_s0_41_the_first_flow_is_the_whole_queue_on_every_connection() -> None:
+@pytest.mark.row("S0.41")
+def test_the_first_flow_is_the_whole_queue_on_every_connection() -> None:
     window = ReceiveWindow(10)
     assert window.attached() == 10
     window.give_back(3)
@@ -46,21 +49,24 @@ def test_s0_41_the_first_flow_is_the_whole_queue_on_every_connection() -> None:
     assert window.owed == 0
 
 
-def test_s0_43_half_a_queue_goes_back_in_one_flow() -> None:
+@pytest.mark.row("S0.43")
+def test_half_a_queue_goes_back_in_one_flow() -> None:
     window = opened(10)
     assert [window.give_back(1) for _ in range(5)] == [0, 0, 0, 0, 5]
     assert window.give_back(7) == 7
     assert [opened(1).give_back(1), opened(2).give_back(1), opened(3).give_back(1)] == [1, 1, 1]
 
 
+@pytest.mark.row("S0.43")
 @given(st.integers(1, 50), st.lists(st.integers(1, 40)))
-def test_s0_43_flows_and_what_is_owed_add_up_to_what_was_taken(size: int, takes: list[int]) -> None:
+def test_flows_and_what_is_owed_add_up_to_what_was_taken(size: int, takes: list[int]) -> None:
     window = opened(size)
     flows = [window.give_back(count) for count in takes]
     assert sum(flows) + window.owed == sum(takes)
     assert window.owed < max(1, size // 2)
 
 
+@pytest.mark.row("I7")
 @given(
     st.integers(1, 20),
     st.lists(
@@ -69,7 +75,7 @@ def test_s0_43_flows_and_what_is_owed_add_up_to_what_was_taken(size: int, takes:
         )
     ),
 )
-def test_i7_permits_never_drift(size: int, steps: list[str]) -> None:
+def test_permits_never_drift(size: int, steps: list[str]) -> None:
     window = ReceiveWindow(size, growable=True)
     at_broker = window.attached()
     queued = taken = 0

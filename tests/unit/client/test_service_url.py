@@ -99,10 +99,11 @@ def test_partitions_have_names() -> None:
     assert namespace_of("non-persistent://a/b/c/d") == "a/b"
 
 
+@pytest.mark.row("S0.3")
 @given(
     st.floats(1, 1e4), st.floats(1, 1e6), st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=40)
 )
-def test_s0_3_pauses_double_to_the_limit_and_are_shortened_a_little(
+def test_pauses_double_to_the_limit_and_are_shortened_a_little(
     initial_ms: float, max_ms: float, chances: list[float]
 ) -> None:
     backoff = Backoff(initial_ms=initial_ms, max_ms=max_ms)

@@ -44,7 +44,8 @@ def test_messages_come_in_order_and_those_of_a_past_connection_do_not() -> None:
     assert not ahead
 
 
-def test_s0_34_taking_that_is_broken_off_leaves_the_message() -> None:
+@pytest.mark.row("S0.34")
+def test_taking_that_is_broken_off_leaves_the_message() -> None:
     ahead = filled(Receiver(interrupts=1))
     with pytest.raises(KeyboardInterrupt):
         ahead.next()

@@ -37,9 +37,10 @@ def expiries(tracker: UnackedTracker, until_ms: int) -> dict[int, int]:
     return found
 
 
+@pytest.mark.row("S4.21", "S4.22", "I22")
 @given(steps, st.integers(1000, 3000), st.integers(100, 3000))
 @example([("add", 1, 0), ("add", 2, 99), ("add", 3, 1500)], 1000, 100)  # added just before a tick
-def test_s4_21_s4_22_i22_what_is_not_acked_expires_in_its_window(
+def test_what_is_not_acked_expires_in_its_window(
     steps: list[tuple[str, int, int]], timeout_ms: int, tick_ms: int
 ) -> None:
     tracker = unacked_tracker(timeout_ms, tick_ms=tick_ms)
@@ -69,10 +70,11 @@ def test_s4_21_s4_22_i22_what_is_not_acked_expires_in_its_window(
     assert (len(tracker), tracker.next_tick_ms) == (0, None)
 
 
+@pytest.mark.row("S4.21")
 @pytest.mark.parametrize(
     ("timeout_ms", "tick_ms", "slots"), [(1000, 100, 11), (1000, 1000, 2), (1500, 1000, 3), (1000, 5000, 2)]
 )
-def test_s4_21_the_wheel_has_a_slot_more_than_ticks_in_the_timeout(
+def test_the_wheel_has_a_slot_more_than_ticks_in_the_timeout(
     timeout_ms: int, tick_ms: int, slots: int
 ) -> None:
     tracker = unacked_tracker(timeout_ms, tick_ms=tick_ms)
@@ -80,7 +82,8 @@ def test_s4_21_the_wheel_has_a_slot_more_than_ticks_in_the_timeout(
     assert tracker.slots == slots
 
 
-def test_s4_21_a_late_tick_makes_nothing_early() -> None:
+@pytest.mark.row("S4.21")
+def test_a_late_tick_makes_nothing_early() -> None:
     tracker = UnackedTracker(timeout_ms=1000, tick_ms=100)
     add(tracker, 1, 0)
     add(tracker, 2, 640)  # the loop was busy, and is for 10 ms more
@@ -88,7 +91,8 @@ def test_s4_21_a_late_tick_makes_nothing_early() -> None:
     assert [tracker.pop_expired(now_ms) for now_ms in ticks] == [[]] * 10 + [[(1, 1), (1, 2)]]
 
 
-def test_s0_45_the_messages_of_an_entry_share_the_time_of_the_first() -> None:
+@pytest.mark.row("S0.45")
+def test_the_messages_of_an_entry_share_the_time_of_the_first() -> None:
     tracker = UnackedTracker(timeout_ms=1000, tick_ms=100)
     add(tracker, 1, 0)
     expiries(tracker, 500)
@@ -96,7 +100,8 @@ def test_s0_45_the_messages_of_an_entry_share_the_time_of_the_first() -> None:
     assert expiries(tracker, 2000) == {1: 1100}
 
 
-def test_s4_27_without_a_timeout_nothing_is_tracked_and_a_back_off_chooses_the_other_tracker() -> None:
+@pytest.mark.row("S4.27")
+def test_without_a_timeout_nothing_is_tracked_and_a_back_off_chooses_the_other_tracker() -> None:
     backoff = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
     assert unacked_tracker(0) is None
     assert unacked_tracker(None, backoff=backoff) is None
@@ -104,7 +109,8 @@ def test_s4_27_without_a_timeout_nothing_is_tracked_and_a_back_off_chooses_the_o
     assert type(unacked_tracker(1000, backoff=backoff)) is BackoffUnackedTracker
 
 
-def test_s4_28_with_a_back_off_the_wait_after_the_timeout_grows() -> None:
+@pytest.mark.row("S4.28")
+def test_with_a_back_off_the_wait_after_the_timeout_grows() -> None:
     backoff = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
     waits = []
     for count in range(5):
@@ -117,7 +123,8 @@ def test_s4_28_with_a_back_off_the_wait_after_the_timeout_grows() -> None:
     assert waits == [2100, 3100, 5100, 9100, 9100]
 
 
-def test_s4_22_s4_28_what_is_acked_while_it_waits_does_not_expire() -> None:
+@pytest.mark.row("S4.22", "S4.28")
+def test_what_is_acked_while_it_waits_does_not_expire() -> None:
     backoff = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
     tracker = BackoffUnackedTracker(timeout_ms=1000, tick_ms=100, backoff=backoff)
     for entry in range(4):
@@ -133,13 +140,15 @@ def test_s4_22_s4_28_what_is_acked_while_it_waits_does_not_expire() -> None:
     assert expiries(tracker, 20_000) == {}
 
 
+@pytest.mark.row("S4.30")
 @pytest.mark.parametrize("timeout_ms", [1, 999, -5])
-def test_s4_30_a_timeout_under_a_second_is_refused(timeout_ms: int) -> None:
+def test_a_timeout_under_a_second_is_refused(timeout_ms: int) -> None:
     with pytest.raises(ValueError, match="unacked_messages_timeout_ms"):
         unacked_tracker(timeout_ms)
 
 
-def test_s4_30_a_tick_under_100_ms_is_refused_and_one_over_the_timeout_is_shortened() -> None:
+@pytest.mark.row("S4.30")
+def test_a_tick_under_100_ms_is_refused_and_one_over_the_timeout_is_shortened() -> None:
     with pytest.raises(ValueError, match="unacked_messages_tick_ms"):
         unacked_tracker(1000, tick_ms=99)
     tracker = unacked_tracker(1000, tick_ms=60_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pytest
 from django.template.loader import render_to_string
 
 from console.queries.subscription import ConsumerRow
@@ -39,7 +40,8 @@ def shown(row: ConsumerRow) -> str:
     return render_to_string("console/parts/subscription/consumers.html", context)
 
 
-def test_s2_3_a_consumer_that_is_slow_to_ask_is_shown_to_ask_for_none() -> None:
+@pytest.mark.row("S2.3")
+def test_a_consumer_that_is_slow_to_ask_is_shown_to_ask_for_none() -> None:
     assert "asks for none" in shown(ROW)
     assert "blocked" not in shown(ROW)
     assert "asks for none" not in shown(replace(ROW, permits=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -164,7 +165,8 @@ def test_next_ready_walks_blocks_not_entries() -> None:
     assert time.perf_counter() - began < 0.05  # 3 ms a million; entry by entry it takes 300
 
 
-def test_i15_a_million_waiting_entries_fit_in_a_few_megabytes() -> None:
+@pytest.mark.row("I15")
+def test_a_million_waiting_entries_fit_in_a_few_megabytes() -> None:
     tracemalloc.start()
     try:
         delayed = DelayedEntries()

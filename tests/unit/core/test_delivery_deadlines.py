@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,8 +20,9 @@ steps = st.lists(
 )
 
 
+@pytest.mark.row("I22")
 @given(steps)
-def test_i22_nothing_is_due_early_or_late_or_after_it_was_cancelled(
+def test_nothing_is_due_early_or_late_or_after_it_was_cancelled(
     steps: list[tuple[str, int, int]],
 ) -> None:
     deadlines = DeliveryDeadlines()
@@ -54,7 +56,8 @@ def test_i22_nothing_is_due_early_or_late_or_after_it_was_cancelled(
         assert deadlines.due_ms(position) == model.get(position, (None, False))[0]
 
 
-def test_s4_19_a_nack_replaces_the_timeout_and_a_second_one_changes_nothing() -> None:
+@pytest.mark.row("S4.19")
+def test_a_nack_replaces_the_timeout_and_a_second_one_changes_nothing() -> None:
     deadlines, position = DeliveryDeadlines(), Position(1, 1)
     deadlines.time_out(position, START_MS + 1000)
     deadlines.nack(position, START_MS + 3000)

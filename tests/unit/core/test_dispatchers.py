@@ -66,7 +66,8 @@ def test_a_pick_takes_twenty_entries() -> None:
     assert given == {1: [*range(20), *range(40, 50)], 2: [*range(20, 40)]}
 
 
-def test_i7_a_batch_may_overshoot_once() -> None:
+@pytest.mark.row("I7")
+def test_a_batch_may_overshoot_once() -> None:
     """Semantics 3.5."""
     first, second = consumer(1, 5), consumer(2, 1)
     dispatcher = shared(first, second)

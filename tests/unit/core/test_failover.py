@@ -98,7 +98,8 @@ def test_the_first_one_waits_too_and_its_permits_are_kept() -> None:
     assert first.permits.granted == 8
 
 
-def test_i12_from_the_choice_on_the_old_one_gets_nothing() -> None:
+@pytest.mark.row("I12")
+def test_from_the_choice_on_the_old_one_gets_nothing() -> None:
     old, new = consumer(2, "b"), consumer(1, "a")
     dispatcher = failover(old)
     assert send(dispatcher, 0, 1) == (2, [0, 1])
@@ -110,7 +111,8 @@ def test_i12_from_the_choice_on_the_old_one_gets_nothing() -> None:
     assert send(dispatcher, 0, 1, 2) == (1, [0, 1, 2])
 
 
-def test_s1_17_what_was_read_for_the_old_one_is_dropped() -> None:
+@pytest.mark.row("S1.17")
+def test_what_was_read_for_the_old_one_is_dropped() -> None:
     old, new = consumer(2, "b"), consumer(1, "a")
     dispatcher = failover(old)
     plan = dispatcher.next_read()
@@ -153,7 +155,8 @@ def test_permits_of_standby_consumers_are_kept() -> None:
     assert send(dispatcher, *range(10)) == (2, list(range(7)))
 
 
-def test_s4_24_only_the_active_one_is_heard_and_not_while_it_waits() -> None:
+@pytest.mark.row("S4.24")
+def test_only_the_active_one_is_heard_and_not_while_it_waits() -> None:
     active, standby = consumer(1, "a"), consumer(2, "b")
     dispatcher = failover(active, standby)
     send(dispatcher, 0, 1)

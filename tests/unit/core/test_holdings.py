@@ -17,7 +17,8 @@ from broker.core.redelivery import RedeliveryCounts, ReplaySet
 positions = st.builds(Position, st.integers(0, 3), st.integers(0, 20))
 
 
-def test_i7_permits_add_up() -> None:
+@pytest.mark.row("I7")
+def test_permits_add_up() -> None:
     permits = Permits()
     permits.grant(5)
     permits.spend(7)

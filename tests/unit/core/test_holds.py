@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,46 +44,54 @@ def never() -> int:
     raise AssertionError("the end was read again")
 
 
-def test_s3_4_a_parked_record_keeps_what_its_answer_needs() -> None:
+@pytest.mark.row("S3.4")
+def test_a_parked_record_keeps_what_its_answer_needs() -> None:
     each = held(7, parked_ms=100, hold_ms=2_000, matches=only("A"))
     assert (each.offset, each.parked_ms, each.hold_ms, each.due_ms) == (7, 100, 2_000, 2_100)
 
 
-def test_s3_5_many_wait_under_one_key() -> None:
+@pytest.mark.row("S3.5")
+def test_many_wait_under_one_key() -> None:
     table = parked(*(held(5) for _ in range(10)), held(5, key=OTHER))
     assert len(table) == 11
     assert {key: len(waiting) for key, waiting in table.queues().items()} == {KEY: 10, OTHER: 1}
 
 
-def test_s3_6_a_key_is_no_text_with_a_separator() -> None:
+@pytest.mark.row("S3.6")
+def test_a_key_is_no_text_with_a_separator() -> None:
     table = parked(held(5, key=OTHER))
     assert table.check(FULL_CHECK_MS, lambda _: 6, lambda *_: None) != []
 
 
-def test_s3_9_two_notifications_cannot_wake_one_request() -> None:
+@pytest.mark.row("S3.9")
+def test_two_notifications_cannot_wake_one_request() -> None:
     table = parked(held(5))
     assert len(table.notify(KEY, 6, 1, newest_again=never)) == 1
     assert table.notify(KEY, 6, 1, newest_again=never) == []
     assert table.pop_due(10**9) == []
 
 
-def test_s3_10_a_stale_end_is_read_again() -> None:
+@pytest.mark.row("S3.10")
+def test_a_stale_end_is_read_again() -> None:
     table = parked(held(5))
     assert len(table.notify(KEY, 5, 1, newest_again=lambda: 6)) == 1
 
 
-def test_s3_11_a_filter_that_does_not_match_keeps_it_held() -> None:
+@pytest.mark.row("S3.11")
+def test_a_filter_that_does_not_match_keeps_it_held() -> None:
     table = parked(held(5, matches=only("A")))
     assert table.notify(KEY, 6, 1, newest_again=never, arrived=lambda _: arrivals("B")) == []
     assert len(table.notify(KEY, 7, 1, newest_again=never, arrived=lambda _: arrivals("B", "A"))) == 1
 
 
-def test_s3_11_from_the_timer_every_filter_passes() -> None:
+@pytest.mark.row("S3.11")
+def test_from_the_timer_every_filter_passes() -> None:
     table = parked(held(5, matches=only("A")))
     assert len(table.notify(KEY, 6, 1, newest_again=never)) == 1
 
 
-def test_s3_12_when_its_time_is_over_it_is_answered() -> None:
+@pytest.mark.row("S3.12")
+def test_when_its_time_is_over_it_is_answered() -> None:
     table = parked(held(5, parked_ms=1_000, hold_ms=2_000))
     assert table.notify(KEY, 5, 2_999, newest_again=lambda: 5) == []
     assert len(table.notify(KEY, 5, 3_000, newest_again=lambda: 5)) == 1
@@ -91,20 +100,23 @@ def test_s3_12_when_its_time_is_over_it_is_answered() -> None:
     assert len(table.pop_due(3_000)) == 1
 
 
-def test_s3_13_an_offset_ahead_of_the_end_stays() -> None:
+@pytest.mark.row("S3.13")
+def test_an_offset_ahead_of_the_end_stays() -> None:
     table = parked(held(9))
     assert table.notify(KEY, 6, 1, newest_again=lambda: 6) == []
     assert len(table) == 1
 
 
-def test_s3_7_every_queue_is_looked_at_each_five_seconds() -> None:
+@pytest.mark.row("S3.7")
+def test_every_queue_is_looked_at_each_five_seconds() -> None:
     table = parked(held(5, hold_ms=60_000), held(5, key=OTHER, hold_ms=60_000))
     assert len(table.check(FULL_CHECK_MS, lambda _: 5, lambda *_: None)) == 0
     assert table.check(2 * FULL_CHECK_MS - 1, lambda _: 6, lambda *_: None) == []
     assert len(table.check(2 * FULL_CHECK_MS, lambda _: 6, lambda *_: None)) == 2
 
 
-def test_s3_8_one_broken_queue_does_not_stop_the_others() -> None:
+@pytest.mark.row("S3.8")
+def test_one_broken_queue_does_not_stop_the_others() -> None:
     table = parked(held(5), held(5, key=OTHER))
     told: list[QueueKey] = []
 
@@ -127,7 +139,8 @@ def test_the_next_check_is_never_later_than_the_first_due() -> None:
     assert table.next_check_ms() is None
 
 
-def test_s3_21_all_are_taken_at_a_stop() -> None:
+@pytest.mark.row("S3.21")
+def test_all_are_taken_at_a_stop() -> None:
     table = parked(*(held(5) for _ in range(99)), held(5, key=OTHER))
     assert len(table.take_all()) == 100
     assert len(table) == 0
@@ -144,8 +157,9 @@ EVENTS = st.lists(
 )
 
 
+@pytest.mark.row("I24")
 @given(EVENTS)
-def test_i24_each_request_comes_out_once_in_time_and_never_for_a_mismatch(
+def test_each_request_comes_out_once_in_time_and_never_for_a_mismatch(
     events: list[tuple[object, ...]],
 ) -> None:
     table: HoldTable[HeldRequest] = HoldTable()

@@ -102,7 +102,8 @@ def test_later_ones_of_a_key_wait_behind_what_is_to_be_replayed() -> None:
     assert replay(dispatcher, entry(0), entry(1)) == {1: [0, 1]}
 
 
-def test_i9_a_slot_drains_at_its_old_owner_before_the_new_one_gets_it() -> None:
+@pytest.mark.row("I9")
+def test_a_slot_drains_at_its_old_owner_before_the_new_one_gets_it() -> None:
     """Rule (c), at a leave and join that moves the slot; other keys flow meanwhile."""
     wide, other = consumer(1, 10, (0, 65_535)), consumer(2, 10, (30_001, 65_535))
     dispatcher = KeySharedDispatcher()
@@ -308,7 +309,8 @@ def test_an_ack_of_what_waits_ends_its_waiting() -> None:
     assert read(dispatcher, entry(3)) == {1: [3]}
 
 
-def test_i8_unacked_limits_count_as_on_shared() -> None:
+@pytest.mark.row("I8")
+def test_unacked_limits_count_as_on_shared() -> None:
     only = consumer(1, 100, (0, 65_535), max_unacked=4)
     dispatcher = sticky(only, max_unacked=100)
     assert read(dispatcher, *(entry(n) for n in range(10))) == {1: [0, 1, 2, 3]}

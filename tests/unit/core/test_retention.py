@@ -69,6 +69,7 @@ def test_an_empty_ledger_before_the_last_goes_and_an_emptied_last_one_is_not_cou
     assert trimmable(ledgers(100, sealed=1), retention=NOTHING, limits=NOBODY, now_ms=NOW_MS) == 1
 
 
+@pytest.mark.row("I19")
 @given(
     sizes=st.lists(st.integers(0, 300), min_size=1, max_size=8),
     time_ms=st.integers(-1, 100),
@@ -77,7 +78,7 @@ def test_an_empty_ledger_before_the_last_goes_and_an_emptied_last_one_is_not_cou
     held=st.none() | st.integers(0, 90),
     quota=st.integers(-1, 1500),
 )
-def test_i19_trimming_never_passes_the_slowest_mark_delete_nor_what_retention_keeps(
+def test_trimming_never_passes_the_slowest_mark_delete_nor_what_retention_keeps(
     sizes: list[int], time_ms: int, size_bytes: int, acked: int | None, held: int | None, quota: int
 ) -> None:
     infos = ledgers(*sizes)

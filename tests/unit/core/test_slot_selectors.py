@@ -40,13 +40,14 @@ def check_ranges(selector: SlotSelector, consumers: list[DispatchConsumer]) -> N
     assert said == owners(selector)
 
 
+@pytest.mark.row("I10")
 @given(
     steps=st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=6),
     ring=st.booleans(),
     points=st.sampled_from([1, 7, 100]),
 )
 @settings(max_examples=25, deadline=None)
-def test_i10_every_slot_has_one_owner_and_only_what_must_move_moves(
+def test_every_slot_has_one_owner_and_only_what_must_move_moves(
     steps: list[tuple[bool, int]], ring: bool, points: int
 ) -> None:
     selector: SlotSelector = HashRing(points) if ring else RangeSplit()
@@ -83,7 +84,8 @@ def test_the_ring_spreads_and_does_not_depend_on_the_order_of_joining() -> None:
     assert min(shares) > SLOTS // 10
 
 
-def test_i10_consumers_of_one_name_have_places_of_their_own() -> None:
+@pytest.mark.row("I10")
+def test_consumers_of_one_name_have_places_of_their_own() -> None:
     ring = HashRing()
     twins = [consumer(1, "same"), consumer(2, "same")]
     for twin in twins:

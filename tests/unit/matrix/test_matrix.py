@@ -1,32 +1,51 @@
-"""The page of behaviour, tests by name, results, and what `make matrix` says about them."""
+"""The page of behaviour, tests marked with its rows, results, and what `make matrix` says about them."""
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.matrix.__main__ import patched_halves, report
+from config.environment import PROJECT_DIR
+from tests.matrix.__main__ import is_client_test, is_whole_client_test, report
 from tests.matrix.behaviour import BadPage, Row, read_rows, rows_in
-from tests.matrix.collecting import find_tests, is_client_test, is_whole_client_test, row_tests, rows_of
-from tests.matrix.results import FAILED, NOT_RUN, PASSED, SKIPPED, Outcome, outcome_of, read_outcomes
+from tests.matrix.results import FAILED, PASSED, SKIPPED, Outcome, read_results
 
 ROWS = {
     "S1.1": Row(name="S1.1", side="broker", statement="A."),
     "S1.2": Row(name="S1.2", side="both", statement="B."),
     "S2.1": Row(name="S2.1", side="client", statement="C."),
 }
-JUNIT = """<testsuites><testsuite>
-<testcase classname="tests.unit.test_a" name="test_s1_1_a[0]"/>
-<testcase classname="tests.unit.test_a" name="test_s1_1_a[1]"><failure message="no"/></testcase>
-<testcase classname="tests.unit.test_a.TestB" name="test_s1_2_b"/>
-<testcase classname="tests.unit.test_a" name="test_c[0]"><skipped/></testcase>
-<testcase classname="tests.unit.test_a" name="test_c[1]"/>
-<testcase classname="tests.unit.test_a" name="test_d"><skipped/></testcase>
-<testcase classname="tests.unit.test_a" name="test_f[tcp-0]"/>
-<testcase classname="tests.unit.test_a" name="test_f[0-websocket]"/>
-<testcase classname="tests.unit.test_a" name="test_f[http]"><skipped/></testcase>
-</testsuite></testsuites>"""
+MARKED = """
+import pytest
+
+@pytest.mark.row("S1.1", "I2")
+@pytest.mark.parametrize("x", [0, 1])
+def test_a(x): assert x == 0
+
+class TestB:
+    @pytest.mark.row("S1.1")
+    def test_b(self): pass
+
+@pytest.mark.row("I3")
+@pytest.mark.parametrize("x", [0, pytest.param(1, marks=pytest.mark.row("I4"))])
+def test_c(x):
+    if x == 0: pytest.skip()
+
+@pytest.mark.row("I5")
+@pytest.mark.skip
+def test_d(): pass
+
+@pytest.mark.row("I6")
+@pytest.mark.parametrize(("link", "x"), [("tcp", 0), ("websocket", 0), ("http", 1)])
+def test_e(link, x):
+    if x: pytest.skip()
+
+def test_f(): pass
+"""
 
 
 def test_no_row_is_missing() -> None:
@@ -36,14 +55,13 @@ def test_no_row_is_missing() -> None:
     assert list(read_rows()) == expected
 
 
-def test_every_half_of_every_row_has_its_tests_and_patches() -> None:
-    tests = row_tests()
-    everywhere = {key_of(test): EVERYWHERE for mine in tests.values() for test in mine}
-    assert report(read_rows(), tests, everywhere, patched_halves()).wrong == []
-
-
-def test_every_test_named_by_a_row_names_one_that_there_is() -> None:
-    assert [row for row in row_tests() if row not in read_rows()] == []
+def test_every_half_of_every_row_has_its_tests() -> None:
+    marked: dict[str, dict[str, Outcome]] = {}
+    for path in (PROJECT_DIR / "tests").rglob("test_*.py"):
+        for marks in re.findall(r"\bpytest\.mark\.row\(([^)]*)\)", path.read_text(encoding="utf-8")):
+            for row in re.findall(r'"([^"]+)"', marks):
+                marked.setdefault(row, {})[path.relative_to(PROJECT_DIR).as_posix()] = EVERYWHERE
+    assert report(read_rows(), marked).wrong == []
 
 
 @pytest.mark.parametrize(
@@ -54,106 +72,83 @@ def test_a_page_that_cannot_be_meant(line: str) -> None:
         rows_in(line)
 
 
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("test_s1_4_held", ["S1.4"]),
-        ("test_s1_10_i13_counts", ["S1.10", "I13"]),
-        ("test_i9_s3_keys", ["I9"]),
-        ("test_s1_held", []),
-        ("test_i18n", []),
-        ("test_held_s1_4", []),
-    ],
-)
-def test_rows_of_a_name(name: str, rows: list[str]) -> None:
-    assert rows_of(name) == rows
-
-
-def test_tests_are_found_without_importing_them(tmp_path: Path) -> None:
-    source = "import nothing\ndef test_s1_1_a(): ...\nclass TestB:\n  async def test_s1_1_i2_b(self): ...\n"
-    source += "  def help(self): ...\n"
-    assert list(find_tests(source)) == ["test_s1_1_a", "TestB::test_s1_1_i2_b"]
-    folder = tmp_path / "tests"
-    (folder / "unit").mkdir(parents=True)
-    (folder / "unit" / "test_x.py").write_text(source)
-    assert row_tests(folder) == {
-        "S1.1": ["tests/unit/test_x.py::test_s1_1_a", "tests/unit/test_x.py::TestB::test_s1_1_i2_b"],
-        "I2": ["tests/unit/test_x.py::TestB::test_s1_1_i2_b"],
-    }
-
-
-def test_results_out_of_junit(tmp_path: Path) -> None:
+def run(tmp_path: Path, source: str) -> tuple[str, Path]:
+    """Run tests of this text; what pytest says, and its JUnit file."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = row: a row\n")
+    (tmp_path / "test_x.py").write_text(source)
     file = tmp_path / "junit.xml"
-    file.write_text(JUNIT)
-    outcomes = read_outcomes([file])
-    found = {
-        test: outcome_of(f"tests/unit/test_a.py::{test}", outcomes)
-        for test in ("test_s1_1_a", "TestB::test_s1_2_b", "test_c", "test_d", "test_e", "test_f")
+    options = ["-p", "no:django", "-p", "no:cacheprovider", "-p", "tests.matrix.marks", f"--junitxml={file}"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tmp_path)],
+        cwd=PROJECT_DIR,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return ran.stdout + ran.stderr, file
+
+
+def test_rows_of_tests_and_of_single_cases_come_with_their_results(tmp_path: Path) -> None:
+    _, file = run(tmp_path, MARKED)
+    results = read_results([file])
+    assert {row: {test: each.result for test, each in tests.items()} for row, tests in results.items()} == {
+        "S1.1": {"test_x.py::test_a": FAILED, "test_x.py::TestB::test_b": PASSED},
+        "I2": {"test_x.py::test_a": FAILED},
+        "I3": {"test_x.py::test_c": PASSED},
+        "I4": {"test_x.py::test_c": PASSED},
+        "I5": {"test_x.py::test_d": SKIPPED},
+        "I6": {"test_x.py::test_e": PASSED},
     }
-    assert [each.result for each in found.values()] == [FAILED, PASSED, PASSED, SKIPPED, NOT_RUN, PASSED]
-    assert found["test_s1_1_a"].passed_with == {"0"}
-    assert found["test_f"].passed_with == {"tcp", "websocket", "0"}
+    assert results["S1.1"]["test_x.py::test_a"].passed_with == {"0"}
+    assert results["I6"]["test_x.py::test_e"].passed_with == {"tcp", "websocket", "0"}
 
 
-PATCHED = {("S1.1", "broker"), ("S1.2", "broker"), ("S2.1", "client")}
+def test_a_test_of_no_row_stops_the_run(tmp_path: Path) -> None:
+    said, _ = run(tmp_path, 'import pytest\n@pytest.mark.row("S9.9")\ndef test_a(): pass\n')
+    assert "test_x.py::test_a: docs/reference/behaviour.md has no row S9.9" in said
+
+
 CLIENTS = "tests/acceptance/client/test_c.py::test_three"
+ONE = "tests/a.py::test_one"
+TWO = "tests/a.py::test_two"
 PASS = Outcome(result=PASSED)
 EVERYWHERE = Outcome(result=PASSED, passed_with={"tcp", "websocket"})
 
 
-def key_of(test: str) -> tuple[str, str]:
-    """How JUnit's files name it: class and test."""
-    path, *classes, name = test.split("::")
-    return ".".join([path.removesuffix(".py").replace("/", "."), *classes]), name
-
-
-def clients(outcome: Outcome) -> dict[tuple[str, str], Outcome]:
-    """What became of the client's test."""
-    return {key_of(CLIENTS): outcome}
-
-
-def outcome(**tests: str) -> list[str]:
+def wrong_with(one: Outcome, two: Outcome) -> list[str]:
     """What is wrong when every half of a row has one test, with these results; the client's test passes."""
-    known = {
-        "S1.1": ["tests/a.py::test_one"],
-        "S1.2": ["tests/a.py::test_two", CLIENTS],
-        "S2.1": [CLIENTS],
-    }
-    outcomes = {("tests.a", name): Outcome(result=result) for name, result in tests.items()}
-    return report(ROWS, known, outcomes | clients(EVERYWHERE), PATCHED).wrong
+    known = {"S1.1": {ONE: one}, "S1.2": {TWO: two, CLIENTS: EVERYWHERE}, "S2.1": {CLIENTS: EVERYWHERE}}
+    return report(ROWS, known).wrong
 
 
 def test_everything_passed() -> None:
-    assert outcome(test_one=PASSED, test_two=PASSED) == []
+    assert wrong_with(PASS, PASS) == []
 
 
-@pytest.mark.parametrize("result", [FAILED, SKIPPED, NOT_RUN])
+@pytest.mark.parametrize("result", [FAILED, SKIPPED])
 def test_a_row_whose_only_test_did_not_pass(result: str) -> None:
-    assert outcome(test_one=PASSED, test_two=result)[-1] == "S1.2: broker: no test passed"
+    assert wrong_with(PASS, Outcome(result=result))[-1] == "S1.2: broker: no test passed"
 
 
-def test_halves_of_rows_without_test_or_patch_are_wrong() -> None:
-    outcomes = {("tests.a", "test_one"): PASS}
-    answer = report(ROWS, {"S1.1": ["tests/a.py::test_one"]}, outcomes, {("S1.2", "broker")})
-    assert answer.wrong == [
-        "S1.1: broker: no patch",
-        "S1.2: broker: no test",
-        "S1.2: client: no test",
-        "S2.1: client: no test",
-        "S2.1: client: no patch",
-    ]
+def test_halves_of_rows_without_test_are_wrong() -> None:
+    answer = report(ROWS, {"S1.1": {ONE: PASS}})
+    assert answer.wrong == ["S1.2: broker: no test", "S1.2: client: no test", "S2.1: client: no test"]
     assert [line.split()[0] for line in answer.lines if not line.startswith(" ")] == list(ROWS)
-    assert answer.lines[-1].split() == ["client", "NO", "PATCH"]
+    assert answer.lines[-1].split() == ["client", "NO", "TEST"]
 
 
 def test_a_test_of_the_one_side_shows_nothing_of_the_other() -> None:
-    known = {"S1.1": [CLIENTS], "S1.2": [CLIENTS], "S2.1": ["tests/a.py::test_one"]}
-    answer = report(ROWS, known, {("tests.a", "test_one"): PASS} | clients(EVERYWHERE), PATCHED)
-    assert answer.wrong == ["S1.1: broker: no test", "S1.2: broker: no test", "S2.1: client: no test"]
+    known = {"S1.1": {CLIENTS: EVERYWHERE}, "S1.2": {CLIENTS: EVERYWHERE}, "S2.1": {ONE: PASS}}
+    assert report(ROWS, known).wrong == [
+        "S1.1: broker: no test",
+        "S1.2: broker: no test",
+        "S2.1: client: no test",
+    ]
 
 
 def test_a_failing_test_of_the_client_is_wrong() -> None:
-    answer = report({"S2.1": ROWS["S2.1"]}, {"S2.1": [CLIENTS]}, clients(Outcome(result=FAILED)), PATCHED)
+    answer = report({"S2.1": ROWS["S2.1"]}, {"S2.1": {CLIENTS: Outcome(result=FAILED)}})
     assert answer.wrong == [f"S2.1: {CLIENTS}: {FAILED}", "S2.1: client: no test passed"]
 
 
@@ -168,19 +163,13 @@ def test_a_failing_test_of_the_client_is_wrong() -> None:
 def test_a_clients_row_is_shown_against_a_whole_vela_over_each_transport(
     test: str, outcome: Outcome, lacks: list[str]
 ) -> None:
-    answer = report({"S2.1": ROWS["S2.1"]}, {"S2.1": [test]}, {key_of(test): outcome}, PATCHED)
+    answer = report({"S2.1": ROWS["S2.1"]}, {"S2.1": {test: outcome}})
     assert answer.wrong == [f"S2.1: client: not shown against a whole Vela {each}".rstrip() for each in lacks]
 
 
 def test_the_pull_client_has_one_transport() -> None:
     rows = {"S3.1": Row(name="S3.1", side="both", statement="D.")}
-    answer = report(
-        rows,
-        {"S3.1": [CLIENTS, "tests/a.py::test_one"]},
-        clients(PASS) | {("tests.a", "test_one"): PASS},
-        {("S3.1", "broker")},
-    )
-    assert answer.wrong == []
+    assert report(rows, {"S3.1": {CLIENTS: PASS, ONE: PASS}}).wrong == []
 
 
 def test_the_clients_tests_are_known_by_their_folder() -> None:
@@ -190,7 +179,3 @@ def test_the_clients_tests_are_known_by_their_folder() -> None:
     assert not is_client_test("tests/acceptance/test_client.py::test_x")
     assert is_whole_client_test(CLIENTS)
     assert not is_whole_client_test("tests/integration/client/test_x.py::test_x")
-
-
-def test_a_test_of_no_row_is_wrong() -> None:
-    assert report({}, {"S9.9": ["tests/a.py::test_s9_9_x"]}, {}, set()).wrong == ["S9.9 has tests and no row"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.core.errors import BrokerError
 from broker.core.subscription import SubscriptionType
 from broker.service.values import AckRequest
@@ -13,7 +15,8 @@ from tests.unit.service.test_receiving import settled
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
 
-async def test_s4_4_a_single_ack_takes_one_message_and_leaves_the_others() -> None:
+@pytest.mark.row("S4.4")
+async def test_a_single_ack_takes_one_message_and_leaves_the_others() -> None:
     for type_ in (SHARED, EXCLUSIVE):
         async with memory_broker() as run:
             consumer = await run.consumer(type_=type_, permits=10)
@@ -27,7 +30,8 @@ async def test_s4_4_a_single_ack_takes_one_message_and_leaves_the_others() -> No
             assert again.positions == [p for p in positions if p != positions[2]]
 
 
-async def test_s4_5_a_cumulative_ack_takes_all_before_it_on_one_topic_and_nothing_on_shared() -> None:
+@pytest.mark.row("S4.5")
+async def test_a_cumulative_ack_takes_all_before_it_on_one_topic_and_nothing_on_shared() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         positions = await producer.publish(5)
@@ -42,7 +46,8 @@ async def test_s4_5_a_cumulative_ack_takes_all_before_it_on_one_topic_and_nothin
         assert run.subscription(subscription="s").ignored_acks == 1
 
 
-async def test_s4_6_part_of_a_batch_is_acked_and_the_rest_comes_again() -> None:
+@pytest.mark.row("S4.6")
+async def test_part_of_a_batch_is_acked_and_the_rest_comes_again() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage) as run:
         consumer = await run.consumer(permits=20)
@@ -63,7 +68,8 @@ async def test_s4_6_part_of_a_batch_is_acked_and_the_rest_comes_again() -> None:
         assert after_restart.deliveries[0].remaining == 0b0111101110
 
 
-async def test_s4_7_a_batch_of_which_nothing_was_sent_comes_again_whole() -> None:
+@pytest.mark.row("S4.7")
+async def test_a_batch_of_which_nothing_was_sent_comes_again_whole() -> None:
     """Without batch-index acks clients send nothing until the last member is acked; inside a batch a cumulative ack
     names the entry before.
     """
@@ -79,7 +85,8 @@ async def test_s4_7_a_batch_of_which_nothing_was_sent_comes_again_whole() -> Non
         assert consumer.deliveries[2].remaining is None
 
 
-async def test_s4_12_an_ack_is_answered_when_it_is_stored_and_not_before() -> None:
+@pytest.mark.row("S4.12")
+async def test_an_ack_is_answered_when_it_is_stored_and_not_before() -> None:
     async with memory_broker(flushes=False) as run:
         consumer = await run.consumer(permits=10)
         first, second = await (await run.producer()).publish(2)
@@ -96,7 +103,8 @@ async def test_s4_12_an_ack_is_answered_when_it_is_stored_and_not_before() -> No
         assert run.storage.cursor_of("s").row.cursor.mark_delete == second
 
 
-async def test_s4_13_i3_acks_that_were_not_stored_are_lost_in_a_crash_and_stored_ones_are_not() -> None:
+@pytest.mark.row("S4.13", "I3")
+async def test_acks_that_were_not_stored_are_lost_in_a_crash_and_stored_ones_are_not() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage, flushes=False) as run:
         consumer = await run.consumer(permits=10)
@@ -114,7 +122,8 @@ async def test_s4_13_i3_acks_that_were_not_stored_are_lost_in_a_crash_and_stored
         assert run.subscription().cursor.backlog_messages == 3
 
 
-async def test_i1_what_has_a_receipt_arrives_at_every_subscription_that_was_there() -> None:
+@pytest.mark.row("I1")
+async def test_what_has_a_receipt_arrives_at_every_subscription_that_was_there() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage) as run:
         for name in ("a", "b"):

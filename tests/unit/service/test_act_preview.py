@@ -131,10 +131,11 @@ def prepared(kind: str, data: st.DataObject) -> tuple[Shop, Any] | None:
     return shop, Target.from_json(change.pinned).as_change()  # what a plan keeps is what apply runs
 
 
+@pytest.mark.row("I5")
 @pytest.mark.parametrize("kind", MOVERS)
 @given(data=st.data())
 @settings(max_examples=120, deadline=None)
-def test_i5_the_preview_of_an_act_is_its_effect(kind: str, data: st.DataObject) -> None:
+def test_the_preview_of_an_act_is_its_effect(kind: str, data: st.DataObject) -> None:
     if (found := prepared(kind, data)) is None:
         return
     shop, change = found
@@ -160,10 +161,11 @@ def test_i5_the_preview_of_an_act_is_its_effect(kind: str, data: st.DataObject) 
         assert move.replayed == 0
 
 
+@pytest.mark.row("I4")
 @pytest.mark.parametrize("kind", MOVERS)
 @given(data=st.data(), restarts=st.booleans())
 @settings(max_examples=120, deadline=None)
-def test_i4_undo_restores_exactly_and_keeps_what_was_acked_since(
+def test_undo_restores_exactly_and_keeps_what_was_acked_since(
     kind: str, data: st.DataObject, restarts: bool
 ) -> None:
     if (found := prepared(kind, data)) is None:

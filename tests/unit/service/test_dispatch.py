@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from broker.core.position import Position
 from broker.core.subscription import SubscriptionType
 from broker.service.values import Delivery
@@ -21,7 +23,8 @@ def messages(probe: ConsumerProbe) -> int:
     return sum(each.entry.messages for each in probe.deliveries)
 
 
-async def test_s0_40_no_more_than_granted_but_for_the_last_batch() -> None:
+@pytest.mark.row("S0.40")
+async def test_no_more_than_granted_but_for_the_last_batch() -> None:
     for type_ in (EXCLUSIVE, SHARED):
         async with memory_broker() as run:
             producer = await run.producer()
@@ -37,7 +40,8 @@ async def test_s0_40_no_more_than_granted_but_for_the_last_batch() -> None:
             assert messages(consumer) == 16
 
 
-async def test_s0_41_a_new_connection_begins_without_permits() -> None:
+@pytest.mark.row("S0.41")
+async def test_a_new_connection_begins_without_permits() -> None:
     async with memory_broker() as run:
         positions = await (await run.producer()).publish(3)
         first = await run.consumer()
@@ -56,7 +60,8 @@ async def test_s0_41_a_new_connection_begins_without_permits() -> None:
         assert second.positions == positions[:2]
 
 
-async def test_s0_42_what_there_is_at_once_and_the_rest_as_it_comes() -> None:
+@pytest.mark.row("S0.42")
+async def test_what_there_is_at_once_and_the_rest_as_it_comes() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         now = await producer.publish(3)
@@ -68,7 +73,8 @@ async def test_s0_42_what_there_is_at_once_and_the_rest_as_it_comes() -> None:
         assert consumer.positions == [*now, *later[:7]]
 
 
-async def test_s1_1_a_flow_reads_on_and_a_publish_wakes_a_reader_at_the_end() -> None:
+@pytest.mark.row("S1.1")
+async def test_a_flow_reads_on_and_a_publish_wakes_a_reader_at_the_end() -> None:
     async with memory_broker(tail_cache_bytes=0) as run:
         producer = await run.producer()
         consumer = await run.consumer(type_=EXCLUSIVE, permits=4)
@@ -81,7 +87,8 @@ async def test_s1_1_a_flow_reads_on_and_a_publish_wakes_a_reader_at_the_end() ->
         assert consumer.positions == [*first, *more]
 
 
-async def test_s1_10_the_count_grows_with_requests_and_not_with_lost_connections() -> None:
+@pytest.mark.row("S1.10")
+async def test_the_count_grows_with_requests_and_not_with_lost_connections() -> None:
     async with memory_broker() as run:
         consumer, other = await run.consumer(name="a", permits=100), await run.consumer(name="b")
         [position] = await (await run.producer()).publish(1)
@@ -97,7 +104,8 @@ async def test_s1_10_the_count_grows_with_requests_and_not_with_lost_connections
         assert other.deliveries[0].redelivery_count == 2
 
 
-async def test_s1_11_an_entry_is_its_consumers_before_its_bytes_leave() -> None:
+@pytest.mark.row("S1.11")
+async def test_an_entry_is_its_consumers_before_its_bytes_leave() -> None:
     async with memory_broker() as run:
         held: list[list[Position]] = []
 
@@ -119,7 +127,8 @@ async def test_s1_11_an_entry_is_its_consumers_before_its_bytes_leave() -> None:
         assert sorted(other.positions) == positions
 
 
-async def test_s1_12_bytes_of_what_was_delivered_are_not_kept() -> None:
+@pytest.mark.row("S1.12")
+async def test_bytes_of_what_was_delivered_are_not_kept() -> None:
     async with memory_broker(tail_cache_bytes=5_000) as run:
         producer = await run.producer()
         consumer = await run.consumer()
@@ -133,7 +142,8 @@ async def test_s1_12_bytes_of_what_was_delivered_are_not_kept() -> None:
         assert run.subscription()._loop._just_read == {}
 
 
-async def test_s1_13_the_entries_of_one_dispatch_leave_in_one_write() -> None:
+@pytest.mark.row("S1.13")
+async def test_the_entries_of_one_dispatch_leave_in_one_write() -> None:
     async with memory_broker() as run:
         writes: list[int] = []
 
@@ -148,7 +158,8 @@ async def test_s1_13_the_entries_of_one_dispatch_leave_in_one_write() -> None:
         assert writes == [100]
 
 
-async def test_s1_14_one_read_at_a_time() -> None:
+@pytest.mark.row("S1.14")
+async def test_one_read_at_a_time() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage, tail_cache_bytes=0) as run:
         reads: list[int] = []
@@ -174,7 +185,8 @@ async def test_s1_14_one_read_at_a_time() -> None:
         assert all(sum(reads[:at]) <= 1 for at in range(len(reads) + 1))
 
 
-async def test_s1_15_a_read_that_ends_after_its_consumer_left_does_nothing() -> None:
+@pytest.mark.row("S1.15")
+async def test_a_read_that_ends_after_its_consumer_left_does_nothing() -> None:
     storage = MemoryStorage()
     for type_ in (EXCLUSIVE, SHARED):
         async with memory_broker(storage, tail_cache_bytes=0) as run:
@@ -193,7 +205,8 @@ async def test_s1_15_a_read_that_ends_after_its_consumer_left_does_nothing() -> 
             assert after.positions == sorted(storage.entries)
 
 
-async def test_s1_16_dispatch_stops_without_permits_and_goes_on_with_the_next_flow() -> None:
+@pytest.mark.row("S1.16")
+async def test_dispatch_stops_without_permits_and_goes_on_with_the_next_flow() -> None:
     for type_ in (EXCLUSIVE, SHARED):
         async with memory_broker() as run:
             positions = await (await run.producer()).publish(20)
@@ -204,7 +217,8 @@ async def test_s1_16_dispatch_stops_without_permits_and_goes_on_with_the_next_fl
                 assert consumer.positions == positions[:count]
 
 
-async def test_s1_18_a_socket_that_takes_no_bytes_is_sent_nothing_more() -> None:
+@pytest.mark.row("S1.18")
+async def test_a_socket_that_takes_no_bytes_is_sent_nothing_more() -> None:
     for type_ in (EXCLUSIVE, SHARED):
         async with memory_broker() as run:
             producer = await run.producer()
@@ -222,7 +236,8 @@ async def test_s1_18_a_socket_that_takes_no_bytes_is_sent_nothing_more() -> None
             assert consumer.positions == [*first, *more]
 
 
-async def test_s2_15_a_negative_ack_of_the_only_message_comes_back_in_time_for_one_more_permit() -> None:
+@pytest.mark.row("S2.15")
+async def test_a_negative_ack_of_the_only_message_comes_back_in_time_for_one_more_permit() -> None:
     clock = ManualClock()
     async with memory_broker(clock=clock) as run:
         consumer = await run.consumer(permits=1)
@@ -244,7 +259,8 @@ async def test_s2_15_a_negative_ack_of_the_only_message_comes_back_in_time_for_o
         assert consumer.positions[2] == first
 
 
-async def test_s2_16_after_a_reconnect_the_permit_counts_once() -> None:
+@pytest.mark.row("S2.16")
+async def test_after_a_reconnect_the_permit_counts_once() -> None:
     async with memory_broker() as run:
         old = await run.consumer(permits=1)
         assert old.consumer is not None
@@ -255,7 +271,8 @@ async def test_s2_16_after_a_reconnect_the_permit_counts_once() -> None:
         assert (old.positions, new.positions) == ([], positions[:1])
 
 
-async def test_s2_4_a_consumer_that_asks_for_one_holds_one_and_the_other_gets_the_rest() -> None:
+@pytest.mark.row("S2.4")
+async def test_a_consumer_that_asks_for_one_holds_one_and_the_other_gets_the_rest() -> None:
     async with memory_broker() as run:
         busy, free = await run.consumer(name="busy", permits=1), await run.consumer(name="free")
         positions = await (await run.producer()).publish(10)
@@ -269,7 +286,8 @@ async def test_s2_4_a_consumer_that_asks_for_one_holds_one_and_the_other_gets_th
         assert sorted([*busy.positions, *free.positions]) == positions
 
 
-async def test_i17_without_a_queue_one_message_is_under_way_whatever_is_reconnected() -> None:
+@pytest.mark.row("I17")
+async def test_without_a_queue_one_message_is_under_way_whatever_is_reconnected() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         taken: list[Position] = []

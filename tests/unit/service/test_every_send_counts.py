@@ -16,9 +16,10 @@ def last_counts(probe: ConsumerProbe, last: int) -> list[int]:
     return [each.redelivery_count for each in probe.deliveries[-last:]]
 
 
+@pytest.mark.row("S1.10", "I13")
 @pytest.mark.parametrize("type_", MULTIPLE)
 @pytest.mark.parametrize(("every_send", "count"), [(False, 1), (True, 2)])
-async def test_s1_10_i13_what_a_lost_consumer_held_counts_by_choice(
+async def test_what_a_lost_consumer_held_counts_by_choice(
     type_: SubscriptionType, every_send: bool, count: int
 ) -> None:
     async with memory_broker(counts_every_send=every_send) as run:
@@ -36,9 +37,10 @@ async def test_s1_10_i13_what_a_lost_consumer_held_counts_by_choice(
         assert last_counts(other, 1) == [count]
 
 
+@pytest.mark.row("S1.10", "I13")
 @pytest.mark.parametrize("type_", MULTIPLE)
 @pytest.mark.parametrize(("every_send", "counts"), [(False, [0, 0, 0]), (True, [0, 1, 2])])
-async def test_s1_10_i13_counts_outlive_the_last_consumer_by_choice(
+async def test_counts_outlive_the_last_consumer_by_choice(
     type_: SubscriptionType, every_send: bool, counts: list[int]
 ) -> None:
     async with memory_broker(counts_every_send=every_send) as run:
@@ -54,7 +56,8 @@ async def test_s1_10_i13_counts_outlive_the_last_consumer_by_choice(
         assert last_counts(last, 1) == [0], "the second entry was never sent before"
 
 
-async def test_s1_10_an_ack_ends_the_count_of_sends() -> None:
+@pytest.mark.row("S1.10")
+async def test_an_ack_ends_the_count_of_sends() -> None:
     async with memory_broker(counts_every_send=True) as run:
         consumer = await run.consumer(permits=10)
         positions = await (await run.producer()).publish(2)
@@ -69,7 +72,8 @@ async def test_s1_10_an_ack_ends_the_count_of_sends() -> None:
         assert [dispatcher.redelivery_count(each) for each in positions] == [0, 1]
 
 
-async def test_s1_10_i13_on_exclusive_nothing_is_counted_and_what_was_counted_before_is_forgotten() -> None:
+@pytest.mark.row("S1.10", "I13")
+async def test_on_exclusive_nothing_is_counted_and_what_was_counted_before_is_forgotten() -> None:
     async with memory_broker(counts_every_send=True) as run:
         await (await run.producer()).publish(1)
         for type_, count in (
@@ -86,7 +90,8 @@ async def test_s1_10_i13_on_exclusive_nothing_is_counted_and_what_was_counted_be
             consumer.consumer.detach()
 
 
-def test_s1_10_the_setting_takes_two_values_and_requests_alone_count_by_default() -> None:
+@pytest.mark.row("S1.10")
+def test_the_setting_takes_two_values_and_requests_alone_count_by_default() -> None:
     def chosen(**environment: str) -> bool:
         return BrokerSettings.from_environment(environment).counts_every_send
 

@@ -41,7 +41,8 @@ async def newcomer_with_the_slot(run: MemoryRun) -> ConsumerProbe:
     raise AssertionError("nobody got the slot")
 
 
-async def test_s1_4_later_messages_of_its_key_pass_a_delayed_one_on_key_shared() -> None:
+@pytest.mark.row("S1.4")
+async def test_later_messages_of_its_key_pass_a_delayed_one_on_key_shared() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         consumer = await run.consumer(type_=KEY_SHARED, permits=10)
@@ -54,7 +55,8 @@ async def test_s1_4_later_messages_of_its_key_pass_a_delayed_one_on_key_shared()
         assert consumer.payloads == [b"now", b"later"]
 
 
-async def test_s1_4_i9_a_delayed_message_waits_for_whoever_holds_its_key() -> None:
+@pytest.mark.row("S1.4", "I9")
+async def test_a_delayed_message_waits_for_whoever_holds_its_key() -> None:
     async with memory_broker() as run:
         producer = await run.producer()
         holder = await run.consumer(type_=KEY_SHARED, permits=10)
@@ -70,7 +72,8 @@ async def test_s1_4_i9_a_delayed_message_waits_for_whoever_holds_its_key() -> No
         assert holder.payloads == [b"now"]
 
 
-async def test_s1_7_later_messages_of_its_key_pass_one_that_a_filter_puts_off() -> None:
+@pytest.mark.row("S1.7")
+async def test_later_messages_of_its_key_pass_one_that_a_filter_puts_off() -> None:
     async with memory_broker(entry_filters=FILTER) as run:
         producer = await run.producer()
         consumer = await run.consumer(type_=KEY_SHARED, permits=10)
@@ -84,7 +87,8 @@ async def test_s1_7_later_messages_of_its_key_pass_one_that_a_filter_puts_off() 
         assert consumer.payloads == [b"now", b"later"]
 
 
-async def test_s1_7_i9_what_a_filter_put_off_waits_for_whoever_holds_its_key() -> None:
+@pytest.mark.row("S1.7", "I9")
+async def test_what_a_filter_put_off_waits_for_whoever_holds_its_key() -> None:
     async with memory_broker(entry_filters=FILTER) as run:
         producer = await run.producer()
         holder = await run.consumer(type_=KEY_SHARED, permits=10)

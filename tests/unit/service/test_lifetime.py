@@ -29,7 +29,8 @@ KEEPS_NOTHING: dict[str, Any] = {
 }
 
 
-async def test_s0_47_a_subscription_begins_with_what_comes_or_with_the_first_message_still_stored() -> None:
+@pytest.mark.row("S0.47")
+async def test_a_subscription_begins_with_what_comes_or_with_the_first_message_still_stored() -> None:
     async with memory_broker(**KEEPS_NOTHING) as run:
         producer = await run.producer()
         positions = [await producer.publish(ENTRIES) for _ in range(3)]
@@ -49,7 +50,8 @@ async def test_s0_47_a_subscription_begins_with_what_comes_or_with_the_first_mes
         assert after.positions == positions[2] + fresh
 
 
-async def test_s0_48_a_cumulative_ack_moves_mark_delete_and_single_ones_do_when_they_touch() -> None:
+@pytest.mark.row("S0.48")
+async def test_a_cumulative_ack_moves_mark_delete_and_single_ones_do_when_they_touch() -> None:
     async with memory_broker() as run:
         first, second, third, fourth, fifth = await (await run.producer()).publish(5)
         shared = await run.consumer(subscription="shared", type_=SHARED, permits=10)
@@ -73,7 +75,8 @@ async def test_s0_48_a_cumulative_ack_moves_mark_delete_and_single_ones_do_when_
         assert cursor.mark_delete == fifth
 
 
-async def test_s0_49_what_all_have_acked_goes_and_until_then_it_can_be_read_again() -> None:
+@pytest.mark.row("S0.49")
+async def test_what_all_have_acked_goes_and_until_then_it_can_be_read_again() -> None:
     async with memory_broker(**KEEPS_NOTHING) as run:
         producer = await run.producer()
         positions = [await producer.publish(ENTRIES) for _ in range(3)]
@@ -95,7 +98,8 @@ async def test_s0_49_what_all_have_acked_goes_and_until_then_it_can_be_read_agai
             await trim(run.topic())
 
 
-async def test_i19_what_is_acked_in_memory_alone_or_young_or_held_stays() -> None:
+@pytest.mark.row("I19")
+async def test_what_is_acked_in_memory_alone_or_young_or_held_stays() -> None:
     storage, clock = MemoryStorage(), ManualClock()
     settings = {**KEEPS_NOTHING, "default_retention_ms": 1000, "default_retention_bytes": -1}
     async with memory_broker(storage, clock=clock, flushes=False, **settings) as run:
@@ -160,10 +164,11 @@ STEP = st.one_of(
 )
 
 
+@pytest.mark.row("I5", "I19")
 @settings(max_examples=120, deadline=None)
 @given(steps=st.lists(STEP, min_size=5, max_size=40))
 @pytest.mark.parametrize("time_ms", [0, RETENTION_MS])
-def test_i5_i19_counts_are_exact_and_nothing_needed_goes_whatever_happens(
+def test_counts_are_exact_and_nothing_needed_goes_whatever_happens(
     time_ms: int, steps: list[tuple[str, int | str, int]]
 ) -> None:
     asyncio.run(_live(time_ms, steps))

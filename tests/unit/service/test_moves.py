@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import psycopg
+import pytest
 
 from broker.storage import acts as act_store
 from tests.model.operator import Operator
@@ -13,7 +14,8 @@ from tests.support.memory_storage import MemoryStorage
 from tests.unit.service.test_receiving import settled
 
 
-async def test_i8_a_skip_that_ends_inside_a_batch_takes_what_it_passed_off_the_unacked_count() -> None:
+@pytest.mark.row("I8")
+async def test_a_skip_that_ends_inside_a_batch_takes_what_it_passed_off_the_unacked_count() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage, max_unacked_per_consumer=5) as run:
         consumer = await run.consumer(permits=10)
@@ -33,7 +35,8 @@ async def test_i8_a_skip_that_ends_inside_a_batch_takes_what_it_passed_off_the_u
         assert not consumer.consumer.dispatch.blocked
 
 
-async def test_i8_an_entry_skipped_while_it_is_held_is_held_no_more_and_does_not_come_again() -> None:
+@pytest.mark.row("I8")
+async def test_an_entry_skipped_while_it_is_held_is_held_no_more_and_does_not_come_again() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage) as run:
         consumer = await run.consumer(permits=100)
@@ -53,7 +56,8 @@ async def test_i8_an_entry_skipped_while_it_is_held_is_held_no_more_and_does_not
         assert (dispatcher.unacked_messages, len(consumer.consumer.dispatch.pending)) == (0, 0)
 
 
-async def test_i8_an_entry_skipped_while_it_waits_to_be_delivered_again_does_not_come() -> None:
+@pytest.mark.row("I8")
+async def test_an_entry_skipped_while_it_waits_to_be_delivered_again_does_not_come() -> None:
     storage = MemoryStorage()
     async with memory_broker(storage) as run:
         consumer = await run.consumer(permits=2)

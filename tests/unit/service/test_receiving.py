@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ async def settled(run: MemoryRun) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.row("S0.22")
 @settings(deadline=None, max_examples=40)
 @given(
     st.lists(
@@ -31,7 +33,7 @@ async def settled(run: MemoryRun) -> None:
         max_size=30,
     )
 )
-def test_s0_22_flows_and_appends_that_race_neither_double_nor_lose(steps: list[tuple[str, int, int]]) -> None:
+def test_flows_and_appends_that_race_neither_double_nor_lose(steps: list[tuple[str, int, int]]) -> None:
     async def run_steps() -> None:
         async with memory_broker(tail_cache_bytes=2000) as run:
             producer = await run.producer()
@@ -53,7 +55,8 @@ def test_s0_22_flows_and_appends_that_race_neither_double_nor_lose(steps: list[t
     asyncio.run(run_steps())
 
 
-async def test_s0_23_nothing_is_sent_without_permits_and_what_was_sent_is_kept_for_its_consumer() -> None:
+@pytest.mark.row("S0.23")
+async def test_nothing_is_sent_without_permits_and_what_was_sent_is_kept_for_its_consumer() -> None:
     async with memory_broker() as run:
         first, second = await run.consumer(name="a"), await run.consumer(name="b")
         producer = await run.producer()
@@ -71,7 +74,8 @@ async def test_s0_23_nothing_is_sent_without_permits_and_what_was_sent_is_kept_f
         assert second.positions == [positions[2], *positions[:2]]
 
 
-async def test_s0_24_who_has_gone_when_his_turn_comes_is_passed_over() -> None:
+@pytest.mark.row("S0.24")
+async def test_who_has_gone_when_his_turn_comes_is_passed_over() -> None:
     """It leaves while its neighbour is being written to: after it was chosen, before it is sent anything."""
     async with memory_broker() as run:
 
@@ -97,7 +101,8 @@ async def test_s0_24_who_has_gone_when_his_turn_comes_is_passed_over() -> None:
         assert (pusher.positions, third.positions) == (positions[:10], positions[10:])
 
 
-async def test_s0_27_a_batch_sent_to_one_who_takes_single_messages_goes_to_another() -> None:
+@pytest.mark.row("S0.27")
+async def test_a_batch_sent_to_one_who_takes_single_messages_goes_to_another() -> None:
     async with memory_broker() as run:
         single = await run.consumer(name="single", permits=1)
         [position] = await (await run.producer()).publish(1, messages=10)
@@ -113,7 +118,8 @@ async def test_s0_27_a_batch_sent_to_one_who_takes_single_messages_goes_to_anoth
         assert other.deliveries[0].redelivery_count == 0
 
 
-async def test_s0_28_an_entry_counts_as_unacked_with_its_messages() -> None:
+@pytest.mark.row("S0.28")
+async def test_an_entry_counts_as_unacked_with_its_messages() -> None:
     for type_ in (SubscriptionType.SHARED, EXCLUSIVE):
         async with memory_broker() as run:
             consumer = await run.consumer(type_=type_, permits=100)
@@ -124,7 +130,8 @@ async def test_s0_28_an_entry_counts_as_unacked_with_its_messages() -> None:
             assert run.subscription().dispatcher.unacked_messages == 4
 
 
-async def test_s0_39_what_comes_while_nobody_is_connected_is_kept() -> None:
+@pytest.mark.row("S0.39")
+async def test_what_comes_while_nobody_is_connected_is_kept() -> None:
     async with memory_broker(tail_cache_bytes=0) as run:
         consumer = await run.consumer(permits=10)
         assert consumer.consumer is not None
@@ -136,7 +143,8 @@ async def test_s0_39_what_comes_while_nobody_is_connected_is_kept() -> None:
         assert again.positions == positions
 
 
-async def test_s0_43_permits_add_up_however_they_are_given() -> None:
+@pytest.mark.row("S0.43")
+async def test_permits_add_up_however_they_are_given() -> None:
     async with memory_broker() as run:
         one, other = await run.consumer(subscription="a"), await run.consumer(subscription="b")
         for permits in (1, 1, 1, 4, 5):
@@ -152,7 +160,8 @@ async def test_s0_43_permits_add_up_however_they_are_given() -> None:
         assert len(one.positions) == 15
 
 
-async def test_s0_44_a_connection_that_was_replaced_counts_for_nothing() -> None:
+@pytest.mark.row("S0.44")
+async def test_a_connection_that_was_replaced_counts_for_nothing() -> None:
     async with memory_broker() as run:
         old = await run.consumer(type_=EXCLUSIVE, permits=100)
         old.alive = False
@@ -169,7 +178,8 @@ async def test_s0_44_a_connection_that_was_replaced_counts_for_nothing() -> None
         assert run.subscription().cursor.backlog_messages == 10
 
 
-async def test_s0_45_deadlines_are_an_entrys_and_begin_with_its_delivery() -> None:
+@pytest.mark.row("S0.45")
+async def test_deadlines_are_an_entrys_and_begin_with_its_delivery() -> None:
     clock = ManualClock()
     async with memory_broker(clock=clock) as run:
         consumer = await run.consumer(permits=5, ack_timeout_ms=1000)
@@ -192,7 +202,8 @@ async def test_s0_45_deadlines_are_an_entrys_and_begin_with_its_delivery() -> No
         assert consumer.positions[3] == late
 
 
-async def test_s0_46_shown_permits_are_none_when_the_clients_queue_is_full() -> None:
+@pytest.mark.row("S0.46")
+async def test_shown_permits_are_none_when_the_clients_queue_is_full() -> None:
     async with memory_broker() as run:
         consumer = await run.consumer(permits=10)
         producer = await run.producer()
@@ -207,7 +218,8 @@ async def test_s0_46_shown_permits_are_none_when_the_clients_queue_is_full() -> 
         assert [each.permits for each in await run.reported_consumers()] == [16]
 
 
-async def test_s0_50_one_permit_brings_one_message() -> None:
+@pytest.mark.row("S0.50")
+async def test_one_permit_brings_one_message() -> None:
     async with memory_broker() as run:
         consumer = await run.consumer()
         positions = await (await run.producer()).publish(3)
@@ -217,7 +229,8 @@ async def test_s0_50_one_permit_brings_one_message() -> None:
             assert consumer.positions == positions[:count]
 
 
-async def test_i21_who_comes_late_gets_what_nobody_before_could_take() -> None:
+@pytest.mark.row("I21")
+async def test_who_comes_late_gets_what_nobody_before_could_take() -> None:
     """Permits spent, blocked, not writable, without permits: none of them keeps a fifth from the rest."""
     async with memory_broker(max_unacked_per_consumer=2) as run:
         spent, blocked = await run.consumer(name="a", permits=1), await run.consumer(name="b", permits=100)
@@ -237,7 +250,8 @@ async def test_i21_who_comes_late_gets_what_nobody_before_could_take() -> None:
         assert sorted(everybody) == positions
 
 
-async def test_i21_a_publish_wakes_who_waits() -> None:
+@pytest.mark.row("I21")
+async def test_a_publish_wakes_who_waits() -> None:
     async with memory_broker() as run:
         consumer = await run.consumer(permits=2)
         producer = await run.producer()

@@ -239,7 +239,8 @@ async def test_what_is_not_available_is_refused_by_name(client: WireClient) -> N
     assert "transactions" in answer.error.message
 
 
-async def test_s1_9_s1_13_entries_go_out_untouched_with_their_ack_set_in_one_write(
+@pytest.mark.row("S1.9", "S1.13")
+async def test_entries_go_out_untouched_with_their_ack_set_in_one_write(
     client: WireClient,
 ) -> None:
     await client.open_producer()
@@ -469,7 +470,8 @@ async def test_garbage_closes_after_what_came_before_it_was_answered(client: Wir
     assert client.is_closed()
 
 
-async def test_s0_10_a_frame_that_announces_too_much_closes_before_it_is_buffered(client: WireClient) -> None:
+@pytest.mark.row("S0.10")
+async def test_a_frame_that_announces_too_much_closes_before_it_is_buffered(client: WireClient) -> None:
     client.tell(b"\x7f\xff\xff\xff\x00\x00\x00\x02")
     assert client.names() == ["ERROR"]
     assert client.is_closed()
@@ -502,7 +504,8 @@ async def test_topics_of_a_namespace(client: WireClient) -> None:
     assert list(second.getTopicsOfNamespaceResponse.topics) == []
 
 
-async def test_s1_9_delivery_names_the_partition(client: WireClient) -> None:
+@pytest.mark.row("S1.9")
+async def test_delivery_names_the_partition(client: WireClient) -> None:
     name = "persistent://public/default/parts-partition-2"
     client.tell(commands.producer(name, producer_id=1, request_id=1, name="p"))
     client.tell(

@@ -63,18 +63,21 @@ async def discarded(*entries: tuple[bytes, int], queue: int = 10) -> tuple[FakeC
     return subscription.consumers[0], pushed, subscription.acked
 
 
+@pytest.mark.row("S0.18")
 @pytest.mark.parametrize(
     ("data", "messages", "reason"),
     [
-        pytest.param(BAD_METADATA, 1, "CHECKSUM_MISMATCH", id="s0_11"),
-        pytest.param(flipped(GOOD), 1, "CHECKSUM_MISMATCH", id="s0_12"),
-        pytest.param(flipped(BATCH), 5, "CHECKSUM_MISMATCH", id="s0_12-batch"),
-        pytest.param(TOO_LARGE, 1, "UNCOMPRESSED_SIZE_CORRUPTION", id="s0_13"),
-        pytest.param(BAD_CODEC, 1, "DECOMPRESSION_ERROR", id="s0_14"),
-        pytest.param(CUT_BATCH, 5, "BATCH_DESERIALIZE_ERROR", id="s0_15"),
+        pytest.param(BAD_METADATA, 1, "CHECKSUM_MISMATCH", id="metadata", marks=pytest.mark.row("S0.11")),
+        pytest.param(flipped(GOOD), 1, "CHECKSUM_MISMATCH", id="checksum", marks=pytest.mark.row("S0.12")),
+        pytest.param(
+            flipped(BATCH), 5, "CHECKSUM_MISMATCH", id="checksum of a batch", marks=pytest.mark.row("S0.12")
+        ),
+        pytest.param(TOO_LARGE, 1, "UNCOMPRESSED_SIZE_CORRUPTION", id="size", marks=pytest.mark.row("S0.13")),
+        pytest.param(BAD_CODEC, 1, "DECOMPRESSION_ERROR", id="codec", marks=pytest.mark.row("S0.14")),
+        pytest.param(CUT_BATCH, 5, "BATCH_DESERIALIZE_ERROR", id="batch", marks=pytest.mark.row("S0.15")),
     ],
 )
-async def test_s0_18_each_damage_is_one_ack_with_its_reason(data: bytes, messages: int, reason: str) -> None:
+async def test_each_damage_is_one_ack_with_its_reason(data: bytes, messages: int, reason: str) -> None:
     consumer, pushed, acked = await discarded((data, messages))
     assert pushed == ["Z29vZA=="]
     assert acked == {0}
@@ -82,12 +85,14 @@ async def test_s0_18_each_damage_is_one_ack_with_its_reason(data: bytes, message
     assert consumer.permits == 9  # ten, less the good one that nobody acked
 
 
-async def test_s0_11_unreadable_metadata_is_a_checksum_mismatch() -> None:
+@pytest.mark.row("S0.11")
+async def test_unreadable_metadata_is_a_checksum_mismatch() -> None:
     consumer, _, acked = await discarded((BAD_METADATA, 1))
     assert (consumer.validation_errors, acked) == (["CHECKSUM_MISMATCH"], {0})
 
 
-async def test_s0_12_a_wrong_checksum_is_found_before_anything_else_is_read() -> None:
+@pytest.mark.row("S0.12")
+async def test_a_wrong_checksum_is_found_before_anything_else_is_read() -> None:
     consumer, pushed, _ = await discarded(
         (flipped(BAD_CODEC), 1), (flipped(TOO_LARGE), 1), (flipped(GOOD), 1)
     )
@@ -95,39 +100,45 @@ async def test_s0_12_a_wrong_checksum_is_found_before_anything_else_is_read() ->
     assert pushed == ["Z29vZA=="]
 
 
-async def test_s0_13_a_declared_or_real_size_above_the_limit_is_not_unpacked() -> None:
+@pytest.mark.row("S0.13")
+async def test_a_declared_or_real_size_above_the_limit_is_not_unpacked() -> None:
     large = encode_single(producer_name="p", sequence_id=0, publish_time_ms=1, payload=bytes(6 * 1024 * 1024))
     consumer, _, acked = await discarded((TOO_LARGE, 1), (large, 1))
     assert consumer.validation_errors == ["UNCOMPRESSED_SIZE_CORRUPTION"] * 2
     assert acked == {0, 1}
 
 
-async def test_s0_14_what_its_codec_refuses_is_a_decompression_error() -> None:
+@pytest.mark.row("S0.14")
+async def test_what_its_codec_refuses_is_a_decompression_error() -> None:
     consumer, _, _ = await discarded((BAD_CODEC, 1))
     assert consumer.validation_errors == ["DECOMPRESSION_ERROR"]
 
 
-async def test_s0_15_a_batch_that_cannot_be_split_goes_whole_and_once() -> None:
+@pytest.mark.row("S0.15")
+async def test_a_batch_that_cannot_be_split_goes_whole_and_once() -> None:
     consumer, pushed, acked = await discarded((CUT_BATCH, 5))
     assert consumer.validation_errors == ["BATCH_DESERIALIZE_ERROR"]
     assert acked == {0}
     assert pushed == ["Z29vZA=="]
 
 
-async def test_s0_17_only_the_first_failing_check_acts() -> None:
+@pytest.mark.row("S0.17")
+async def test_only_the_first_failing_check_acts() -> None:
     both = flipped(BAD_CODEC_BATCH)
     consumer, _, acked = await discarded((both, 5), (BAD_CODEC_BATCH, 5))
     assert consumer.validation_errors == ["CHECKSUM_MISMATCH", "DECOMPRESSION_ERROR"]
     assert acked == {0, 1}
 
 
-async def test_s0_19_a_hundred_damaged_batches_leave_room_for_the_good_message() -> None:
+@pytest.mark.row("S0.19")
+async def test_a_hundred_damaged_batches_leave_room_for_the_good_message() -> None:
     consumer, pushed, _ = await discarded(*[(flipped(BATCH), 5)] * 100, queue=50)
     assert pushed == ["Z29vZA=="]
     assert consumer.permits == 49
 
 
-async def test_s0_20_a_batch_of_one_is_a_batch() -> None:
+@pytest.mark.row("S0.20")
+async def test_a_batch_of_one_is_a_batch() -> None:
     one = encode_batch([OutgoingMessage(payload=b"x")], producer_name="p", sequence_id=0, publish_time_ms=1)
     assert entry_flags(parse_header(one)) == FLAG_BATCH
     assert entry_flags(parse_header(GOOD)) == 0

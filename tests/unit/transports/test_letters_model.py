@@ -6,6 +6,7 @@ import asyncio
 import base64
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,11 +117,10 @@ def _entry_of(push: dict[str, Any]) -> int:
     return MessageId.from_base64(push["messageId"]).entry_id
 
 
+@pytest.mark.row("I16")
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(["java", "go"]), steps)
-def test_i16_a_message_ends_with_the_application_or_as_a_letter(
-    rule: str, steps: list[tuple[str, int]]
-) -> None:
+def test_a_message_ends_with_the_application_or_as_a_letter(rule: str, steps: list[tuple[str, int]]) -> None:
     async def run() -> None:
         world = _World(rule)
         await world.connect()

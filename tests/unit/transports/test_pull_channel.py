@@ -235,7 +235,8 @@ def test_who_does_not_take_answers_is_not_answered_on() -> None:
     assert [len(body) for _, body in peer.answers()] == [LARGE] * 50
 
 
-def test_s3_14_a_peer_that_leaves_while_held_is_told_to_the_broker() -> None:
+@pytest.mark.row("S3.14")
+def test_a_peer_that_leaves_while_held_is_told_to_the_broker() -> None:
     peer = Peer()
     peer.send(pull("held") + pull("second"))
     peer.channel.connectionLost(connectionDone)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from tests.unit.transports.fake_broker import FakeBroker
 from tests.unit.transports.wire_client import TOPIC, WireClient
 from vela.wire.binary import commands
@@ -13,7 +15,8 @@ from vela.wire.entry import encode_single
 from vela.wire.pb import vela_pulsar_pb2 as pb
 
 
-async def test_s1_6_transactions_are_refused_by_name() -> None:
+@pytest.mark.row("S1.6")
+async def test_transactions_are_refused_by_name() -> None:
     broker = FakeBroker()
     client = WireClient(broker)
     await client.open_producer()

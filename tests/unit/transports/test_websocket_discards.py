@@ -85,8 +85,9 @@ def flipped(data: bytes, at: int) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.row("S0.16")
 @pytest.mark.parametrize("messages", [1, 3])
-async def test_s0_16_an_encrypted_entry_is_what_the_action_says(broker: FakeBroker, messages: int) -> None:
+async def test_an_encrypted_entry_is_what_the_action_says(broker: FakeBroker, messages: int) -> None:
     topic = store(broker, encrypted(messages), messages)
     store_good(broker)
     peer = await connect(broker, "&receiverQueueSize=5")
@@ -119,7 +120,8 @@ async def test_s0_16_an_encrypted_entry_is_what_the_action_says(broker: FakeBrok
     assert topic.subscriptions["s"].acked == {0}
 
 
-async def test_s0_16_one_ack_settles_an_entry_that_was_handed_over_encrypted(broker: FakeBroker) -> None:
+@pytest.mark.row("S0.16")
+async def test_one_ack_settles_an_entry_that_was_handed_over_encrypted(broker: FakeBroker) -> None:
     topic = store(broker, encrypted(3), 3)
     peer = await connect(broker, "&cryptoFailureAction=CONSUME")
     (push,) = peer.heard()
@@ -127,7 +129,8 @@ async def test_s0_16_one_ack_settles_an_entry_that_was_handed_over_encrypted(bro
     assert topic.subscriptions["s"].acked == {0}
 
 
-async def test_s0_18_a_discard_is_an_ack_on_the_consumer_that_got_it_and_comes_never_again(
+@pytest.mark.row("S0.18")
+async def test_a_discard_is_an_ack_on_the_consumer_that_got_it_and_comes_never_again(
     broker: FakeBroker,
 ) -> None:
     topic = store(broker, flipped(batch(3), -1), 3)
@@ -142,8 +145,9 @@ async def test_s0_18_a_discard_is_an_ack_on_the_consumer_that_got_it_and_comes_n
     assert consumer_of(broker).validation_errors == []
 
 
+@pytest.mark.row("S0.19")
 @pytest.mark.parametrize("make", [lambda: flipped(batch(10), -1), lambda: batch(10, Compression.LZ4)[:-3]])
-async def test_s0_19_discarded_batches_give_back_exactly_what_they_cost(
+async def test_discarded_batches_give_back_exactly_what_they_cost(
     broker: FakeBroker, make: Callable[[], bytes]
 ) -> None:
     for _ in range(100):

@@ -97,8 +97,9 @@ def test_a_single_message_comes_back(
         assert entry[header.payload_offset :] == message.payload
 
 
+@pytest.mark.row("S0.25")
 @given(st.lists(OUTGOING, min_size=1, max_size=8), st.sampled_from(Compression))
-def test_s0_25_a_batch_comes_back_in_order(messages: list[OutgoingMessage], compression: Compression) -> None:
+def test_a_batch_comes_back_in_order(messages: list[OutgoingMessage], compression: Compression) -> None:
     entry = encode_batch(
         messages,
         producer_name="p",

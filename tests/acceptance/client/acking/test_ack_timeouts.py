@@ -29,9 +29,8 @@ SHARED = ConsumerType.Shared
 BACKOFF = RedeliveryBackoff(min_ms=1000, max_ms=8000, multiplier=2)
 
 
-async def test_s4_1_s4_2_s4_21_s4_22_an_ack_timeout_brings_back_what_was_forgotten(
-    client: Client, topic: str
-) -> None:
+@pytest.mark.row("S4.1", "S4.2", "S4.21", "S4.22")
+async def test_an_ack_timeout_brings_back_what_was_forgotten(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS[:3])
     consumer = await subscribed(
         client, topic, consumer_type=SHARED, unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=100
@@ -46,9 +45,8 @@ async def test_s4_1_s4_2_s4_21_s4_22_an_ack_timeout_brings_back_what_was_forgott
     assert (again.data(), again.redelivery_count()) == (forgotten.data(), 1)
 
 
-async def test_s4_25_s4_26_what_waits_in_a_queue_is_kept_from_others_until_it_goes(
-    client: Client, topic: str
-) -> None:
+@pytest.mark.row("S4.25", "S4.26")
+async def test_what_waits_in_a_queue_is_kept_from_others_until_it_goes(client: Client, topic: str) -> None:
     hoarder = await subscribed(client, topic, consumer_type=SHARED, unacked_messages_timeout_ms=1000)
     await publish(client, topic, NUMBERS)
     await until(lambda: len(hoarder.queue) == 10, "the queue of the hoarder")
@@ -71,7 +69,8 @@ async def asks_after_s(
     return None
 
 
-async def test_s4_27_deadlines_by_what_is_set(
+@pytest.mark.row("S4.27")
+async def test_deadlines_by_what_is_set(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     await publish(relayed, topic, NUMBERS[:1])
@@ -91,7 +90,8 @@ async def test_s4_27_deadlines_by_what_is_set(
     assert found == [None, None, 4, 5]
 
 
-async def test_s4_28_with_a_back_off_the_pause_grows_with_each_redelivery(
+@pytest.mark.row("S4.28")
+async def test_with_a_back_off_the_pause_grows_with_each_redelivery(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     consumer = await shared_with_one(
@@ -105,6 +105,7 @@ async def test_s4_28_with_a_back_off_the_pause_grows_with_each_redelivery(
     assert pauses_s == [3, 4, 6, 10, 10]  # the timeout and its tick, then 1, 2, 4, 8 and at most 8
 
 
+@pytest.mark.row("S4.30")
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -114,7 +115,7 @@ async def test_s4_28_with_a_back_off_the_pause_grows_with_each_redelivery(
         ({"unacked_messages_timeout_ms": 1000, "unacked_messages_tick_ms": 99}, "unacked_messages_tick_ms"),
     ],
 )
-async def test_s4_30_an_ack_timeout_that_is_too_short_is_refused(
+async def test_an_ack_timeout_that_is_too_short_is_refused(
     client: Client, topic: str, options: dict[str, int], named: str
 ) -> None:
     with pytest.raises(errors.InvalidConfiguration, match=named):
@@ -123,7 +124,8 @@ async def test_s4_30_an_ack_timeout_that_is_too_short_is_refused(
         await (await subscribed(client, topic, unacked_messages_timeout_ms=timeout_ms)).close()
 
 
-async def test_s4_30_a_tick_over_the_timeout_is_shortened_to_it(
+@pytest.mark.row("S4.30")
+async def test_a_tick_over_the_timeout_is_shortened_to_it(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     consumer = await shared_with_one(

@@ -16,7 +16,8 @@ from vela.options import ConsumerType
 SHARED = ConsumerType.Shared
 
 
-async def test_s4_4_a_single_ack_takes_one_message(client: Client, topic: str) -> None:
+@pytest.mark.row("S4.4")
+async def test_a_single_ack_takes_one_message(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS[:5])
     consumer = await subscribed(client, topic)
     messages = await take(consumer, 5)
@@ -27,7 +28,8 @@ async def test_s4_4_a_single_ack_takes_one_message(client: Client, topic: str) -
     await nothing_comes(again)
 
 
-async def test_s4_5_a_cumulative_ack_takes_all_up_to_it(client: Client, topic: str) -> None:
+@pytest.mark.row("S4.5")
+async def test_a_cumulative_ack_takes_all_up_to_it(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS)
     consumer = await subscribed(client, topic, ack_receipt_enabled=True)
     messages = await take(consumer, 10)
@@ -37,11 +39,10 @@ async def test_s4_5_a_cumulative_ack_takes_all_up_to_it(client: Client, topic: s
     assert texts(await take(again, 3)) == ["7", "8", "9"]
 
 
+@pytest.mark.row("S4.6", "S4.7")
 @pytest.mark.parametrize("batch_index_ack", [True, False])
 @pytest.mark.parametrize("cumulative", [True, False])
-async def test_s4_6_s4_7_part_of_a_batch(
-    client: Client, topic: str, batch_index_ack: bool, cumulative: bool
-) -> None:
+async def test_part_of_a_batch(client: Client, topic: str, batch_index_ack: bool, cumulative: bool) -> None:
     await publish(client, topic, [b"before"])
     await publish(client, topic, NUMBERS, batch=10)
     options = {"batch_index_ack_enabled": batch_index_ack, "ack_receipt_enabled": True}
@@ -62,7 +63,8 @@ async def test_s4_6_s4_7_part_of_a_batch(
     await nothing_comes(last)
 
 
-async def test_s4_10_s4_12_receipts_one_by_one(client: Client, topic: str) -> None:
+@pytest.mark.row("S4.10", "S4.12")
+async def test_receipts_one_by_one(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS)
     consumer = await subscribed(client, topic, ack_group_time_ms=0, ack_receipt_enabled=True)
     async with asyncio.timeout(20):
@@ -76,7 +78,8 @@ async def test_s4_10_s4_12_receipts_one_by_one(client: Client, topic: str) -> No
     )
 
 
-async def test_s4_13_acks_that_were_not_sent_are_lost_with_their_client(
+@pytest.mark.row("S4.13")
+async def test_acks_that_were_not_sent_are_lost_with_their_client(
     client: Client, topic: str, service_url: str
 ) -> None:
     await publish(client, topic, NUMBERS[:3])
@@ -92,7 +95,8 @@ async def test_s4_13_acks_that_were_not_sent_are_lost_with_their_client(
     assert texts(await take(again, 3)) == ["0", "1", "2"]
 
 
-async def test_s4_8_on_a_non_persistent_topic_acks_are_harmless(client: Client, topic: str) -> None:
+@pytest.mark.row("S4.8")
+async def test_on_a_non_persistent_topic_acks_are_harmless(client: Client, topic: str) -> None:
     name = topic.replace("persistent://", "non-persistent://")
     consumer = await subscribed(client, name, consumer_type=SHARED, ack_receipt_enabled=True)
     await publish(client, name, [b"x"])
@@ -101,7 +105,8 @@ async def test_s4_8_on_a_non_persistent_topic_acks_are_harmless(client: Client, 
         await consumer.acknowledge(message)
 
 
-async def test_s4_9_what_was_acked_within_100_ms_is_one_command(
+@pytest.mark.row("S4.9")
+async def test_what_was_acked_within_100_ms_is_one_command(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     await publish(relayed, topic, NUMBERS)
@@ -118,7 +123,8 @@ async def test_s4_9_what_was_acked_within_100_ms_is_one_command(
     assert last.mark_delete.entry_id == last.last.entry_id == 9
 
 
-async def test_s4_9_a_thousand_acks_do_not_wait(
+@pytest.mark.row("S4.9")
+async def test_a_thousand_acks_do_not_wait(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     await publish(relayed, topic, [b"%d" % number for number in range(1001)])
@@ -136,7 +142,8 @@ async def test_s4_9_a_thousand_acks_do_not_wait(
     assert last.mark_delete.entry_id == 999
 
 
-async def test_s4_11_acking_twice_is_one_id_and_the_last_of_a_batch_stands_for_all(
+@pytest.mark.row("S4.11")
+async def test_acking_twice_is_one_id_and_the_last_of_a_batch_stands_for_all(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     await publish(relayed, topic, [b"alone"])

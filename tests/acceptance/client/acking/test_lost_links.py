@@ -14,7 +14,8 @@ from vela.options import ConsumerType
 SHARED = ConsumerType.Shared
 
 
-async def test_s4_14_s4_15_acks_survive_a_lost_connection(client: Client, topic: str) -> None:
+@pytest.mark.row("S4.14", "S4.15")
+async def test_acks_survive_a_lost_connection(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS)
     consumer = await subscribed(client, topic, ack_group_time_ms=3_600_000)
     messages = await take(consumer, 10)
@@ -29,8 +30,9 @@ async def test_s4_14_s4_15_acks_survive_a_lost_connection(client: Client, topic:
     await nothing_comes(consumer)
 
 
+@pytest.mark.row("S4.14", "I22")
 @pytest.mark.parametrize("batch_index_ack", [True, False])
-async def test_s4_14_i22_links_lost_every_50_ms_lose_no_ack_and_no_message(
+async def test_links_lost_every_50_ms_lose_no_ack_and_no_message(
     client: Client, topic: str, batch_index_ack: bool
 ) -> None:
     count = 600

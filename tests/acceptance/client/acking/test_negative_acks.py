@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance.client.acking.taking import (
     NUMBERS,
     nothing_comes,
@@ -20,7 +22,8 @@ from vela.options import ConsumerType
 SHARED = ConsumerType.Shared
 
 
-async def test_s4_16_s4_20_a_negative_ack_brings_its_message_again(client: Client, topic: str) -> None:
+@pytest.mark.row("S4.16", "S4.20")
+async def test_a_negative_ack_brings_its_message_again(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS[:3], batch=3)
     consumer = await subscribed(
         client,
@@ -38,7 +41,8 @@ async def test_s4_16_s4_20_a_negative_ack_brings_its_message_again(client: Clien
     await nothing_comes(consumer)
 
 
-async def test_s4_17_many_negative_acks_come_again_together(client: Client, topic: str) -> None:
+@pytest.mark.row("S4.17")
+async def test_many_negative_acks_come_again_together(client: Client, topic: str) -> None:
     await publish(client, topic, [b"%d" % number for number in range(1500)])
     consumer = await subscribed(
         client, topic, consumer_type=SHARED, negative_ack_redelivery_delay_ms=100, receiver_queue_size=2000
@@ -50,7 +54,8 @@ async def test_s4_17_many_negative_acks_come_again_together(client: Client, topi
     assert sorted(map(int, texts(again))) == list(range(1500))
 
 
-async def test_s4_18_s4_29_what_a_consumer_held_comes_to_the_next_at_once(client: Client, topic: str) -> None:
+@pytest.mark.row("S4.18", "S4.29")
+async def test_what_a_consumer_held_comes_to_the_next_at_once(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS[:2])
     consumer = await subscribed(
         client, topic, consumer_type=SHARED, negative_ack_redelivery_delay_ms=3_600_000
@@ -63,9 +68,8 @@ async def test_s4_18_s4_29_what_a_consumer_held_comes_to_the_next_at_once(client
     assert texts(await take(again, 2)) == ["0", "1"]
 
 
-async def test_s4_24_on_exclusive_a_negative_ack_brings_everything_in_order(
-    client: Client, topic: str
-) -> None:
+@pytest.mark.row("S4.24")
+async def test_on_exclusive_a_negative_ack_brings_everything_in_order(client: Client, topic: str) -> None:
     await publish(client, topic, NUMBERS)
     consumer = await subscribed(client, topic, negative_ack_redelivery_delay_ms=100, receiver_queue_size=20)
     messages = await take(consumer, 10)
@@ -76,7 +80,8 @@ async def test_s4_24_on_exclusive_a_negative_ack_brings_everything_in_order(
     assert texts(await take(consumer, 1)) == ["0"]
 
 
-async def test_s4_19_a_negative_ack_ends_the_ack_timeout_and_a_second_one_adds_nothing(
+@pytest.mark.row("S4.19")
+async def test_a_negative_ack_ends_the_ack_timeout_and_a_second_one_adds_nothing(
     relayed: Client, relay: FrameRelay, timers: ManualTimers, topic: str
 ) -> None:
     consumer = await shared_with_one(

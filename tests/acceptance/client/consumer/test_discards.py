@@ -119,22 +119,26 @@ def scene(
     return Scene(vela=shared_vela, relay=relay, client=relayed, topic=topic, log=caplog)
 
 
-async def test_s0_11_metadata_that_cannot_be_read(scene: Scene) -> None:
+@pytest.mark.row("S0.11")
+async def test_metadata_that_cannot_be_read(scene: Scene) -> None:
     scene.damage(TEN, compose(b"\xff\xff\xff", b"payload"))
     await scene.throws_away((TEN, 10), as_=ValidationError.CHECKSUM_MISMATCH, because="MessageMetadata")
 
 
-async def test_s0_12_a_payload_with_one_bit_changed(scene: Scene) -> None:
+@pytest.mark.row("S0.12")
+async def test_a_payload_with_one_bit_changed(scene: Scene) -> None:
     scene.damage(TEN, damage(TEN))
     await scene.throws_away((TEN, 10), as_=ValidationError.CHECKSUM_MISMATCH, because="checksum")
 
 
-async def test_s0_12_the_checksum_is_looked_at_before_the_metadata(scene: Scene) -> None:
+@pytest.mark.row("S0.12")
+async def test_the_checksum_is_looked_at_before_the_metadata(scene: Scene) -> None:
     scene.damage(TEN, compose(b"\xff\xff\xff", b"payload", checksum=1))
     await scene.throws_away((TEN, 10), as_=ValidationError.CHECKSUM_MISMATCH, because="checksum")
 
 
-async def test_s0_13_a_declared_size_above_what_may_be_unpacked(scene: Scene) -> None:
+@pytest.mark.row("S0.13")
+async def test_a_declared_size_above_what_may_be_unpacked(scene: Scene) -> None:
     small = single(b"small")
     bomb = compose(metadata(compression=Compression.LZ4.value, uncompressed_size=257 * MIB), b"no lz4 at all")
     scene.damage(small, bomb)
@@ -143,7 +147,8 @@ async def test_s0_13_a_declared_size_above_what_may_be_unpacked(scene: Scene) ->
     )
 
 
-async def test_s0_13_a_payload_above_the_largest_message(scene: Scene) -> None:
+@pytest.mark.row("S0.13")
+async def test_a_payload_above_the_largest_message(scene: Scene) -> None:
     small = single(b"small")
     scene.damage(small, compose(metadata(), bytes(5 * MIB + 1)))
     await scene.throws_away(
@@ -151,7 +156,8 @@ async def test_s0_13_a_payload_above_the_largest_message(scene: Scene) -> None:
     )
 
 
-async def test_s0_14_payloads_that_their_codecs_refuse(scene: Scene) -> None:
+@pytest.mark.row("S0.14")
+async def test_payloads_that_their_codecs_refuse(scene: Scene) -> None:
     garbage = [
         compose(
             metadata(compression=codec.value, uncompressed_size=500, num_messages_in_batch=10), b"\xff" * 99
@@ -163,7 +169,8 @@ async def test_s0_14_payloads_that_their_codecs_refuse(scene: Scene) -> None:
     )
 
 
-async def test_s0_15_a_batch_that_breaks_off_at_its_third_message(scene: Scene) -> None:
+@pytest.mark.row("S0.15")
+async def test_a_batch_that_breaks_off_at_its_third_message(scene: Scene) -> None:
     five = [b"%d" % number * 20 for number in range(5)]
     cut_off = batch(five, cut=2 * (4 + 4 + 20) + 5)
     await scene.throws_away(
@@ -171,7 +178,8 @@ async def test_s0_15_a_batch_that_breaks_off_at_its_third_message(scene: Scene) 
     )
 
 
-async def test_s0_17_only_the_first_of_many_damages_acts(scene: Scene) -> None:
+@pytest.mark.row("S0.17")
+async def test_only_the_first_of_many_damages_acts(scene: Scene) -> None:
     everything = metadata(
         compression=Compression.LZ4.value, uncompressed_size=6 * MIB, num_messages_in_batch=10
     )

@@ -34,7 +34,8 @@ SHARED = ConsumerType.Shared
 TIMEOUT_MS = 10_000
 
 
-async def test_s0_20_a_batch_of_one_is_a_batch(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.20")
+async def test_a_batch_of_one_is_a_batch(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", SHARED, receiver_queue_size=0)
     await publish_entries(client, topic, (single(b"alone"), 1), (batch([b"a batch of one"]), 1))
     (message,) = await take(consumer, 1)
@@ -48,7 +49,8 @@ async def test_s0_20_a_batch_of_one_is_a_batch(client: Client, topic: str) -> No
     await becomes(lambda: all_acknowledged(other), "both acknowledged")
 
 
-async def test_s0_26_an_entry_is_acked_with_the_last_of_its_messages(
+@pytest.mark.row("S0.26")
+async def test_an_entry_is_acked_with_the_last_of_its_messages(
     relayed: Client, relay: FrameRelay, topic: str
 ) -> None:
     consumer = await relayed.subscribe(topic, "s", batch_index_ack_enabled=False, ack_group_time_ms=0)
@@ -64,7 +66,8 @@ async def test_s0_26_an_entry_is_acked_with_the_last_of_its_messages(
     assert acked(relay) == [[(last.message_id().entry_id(), None)]]
 
 
-async def test_s0_26_what_lacks_one_ack_comes_again_whole(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.26")
+async def test_what_lacks_one_ack_comes_again_whole(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", batch_index_ack_enabled=False)
     await publish(client, topic, numbers(10), size=10)
     for message in (await take(consumer, 10, acknowledge=False))[:9]:
@@ -75,7 +78,8 @@ async def test_s0_26_what_lacks_one_ack_comes_again_whole(client: Client, topic:
     await becomes(lambda: all_acknowledged(again), "the ack of the entry")
 
 
-async def test_s0_28_an_entry_counts_with_its_messages(
+@pytest.mark.row("S0.28")
+async def test_an_entry_counts_with_its_messages(
     client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
     consumer = await client.subscribe(topic, "s")
@@ -95,7 +99,8 @@ async def test_s0_28_an_entry_counts_with_its_messages(
     await becomes(is_counted, "fourteen that are unacked")
 
 
-async def test_s0_37_a_batch_that_overfills_the_queue_is_kept_whole(
+@pytest.mark.row("S0.37")
+async def test_a_batch_that_overfills_the_queue_is_kept_whole(
     relayed: Client, relay: FrameRelay, topic: str
 ) -> None:
     consumer = await relayed.subscribe(topic, "s", receiver_queue_size=10)
@@ -109,9 +114,8 @@ async def test_s0_37_a_batch_that_overfills_the_queue_is_kept_whole(
     assert data(await take(consumer, 10)) == numbers(10)
 
 
-async def test_s0_38_s0_45_deadlines_are_an_entrys_and_begin_when_it_is_taken(
-    client: Client, topic: str
-) -> None:
+@pytest.mark.row("S0.38", "S0.45")
+async def test_deadlines_are_an_entrys_and_begin_when_it_is_taken(client: Client, topic: str) -> None:
     timers = ManualTimers()
     client.make_timers = lambda: timers
     consumer = await client.subscribe(
@@ -134,8 +138,9 @@ async def test_s0_38_s0_45_deadlines_are_an_entrys_and_begin_when_it_is_taken(
     await becomes(lambda: all_acknowledged(consumer), "all of it acknowledged")
 
 
+@pytest.mark.row("S0.38")
 @pytest.mark.parametrize("timeout_ms", [None, 0, TIMEOUT_MS])
-async def test_s0_38_the_clock_exists_only_with_a_timeout(
+async def test_the_clock_exists_only_with_a_timeout(
     client: Client, topic: str, timeout_ms: int | None
 ) -> None:
     timers = ManualTimers()

@@ -23,8 +23,9 @@ from vela.wire.binary.decoding import parse_command
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 
+@pytest.mark.row("S0.36")
 @pytest.mark.parametrize("size", [1, 10])
-async def test_s0_36_the_queue_holds_what_it_was_made_for(client: Client, topic: str, size: int) -> None:
+async def test_the_queue_holds_what_it_was_made_for(client: Client, topic: str, size: int) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=size)
     await witnessed(client, topic, numbers(30))
     await until(lambda: len(consumer.queue) == size, "a full queue")
@@ -32,7 +33,8 @@ async def test_s0_36_the_queue_holds_what_it_was_made_for(client: Client, topic:
     assert data(await take(consumer, 30)) == numbers(30)
 
 
-async def test_s0_36_a_growing_queue_begins_at_one_and_doubles_up_to_its_size(
+@pytest.mark.row("S0.36")
+async def test_a_growing_queue_begins_at_one_and_doubles_up_to_its_size(
     relayed: Client, permits: PermitAccount, topic: str
 ) -> None:
     consumer = await relayed.subscribe(
@@ -49,7 +51,8 @@ async def test_s0_36_a_growing_queue_begins_at_one_and_doubles_up_to_its_size(
     assert sizes == [1, 2, 4, 8, 8]
 
 
-async def test_s0_41_permits_are_of_one_connection(
+@pytest.mark.row("S0.41")
+async def test_permits_are_of_one_connection(
     client: Client, relayed: Client, relay: FrameRelay, permits: PermitAccount, topic: str
 ) -> None:
     consumer = await relayed.subscribe(topic, "s", receiver_queue_size=7)
@@ -64,8 +67,9 @@ async def test_s0_41_permits_are_of_one_connection(
     assert data(await take(consumer, 20)) == numbers(20)
 
 
+@pytest.mark.row("S0.23", "S0.41")
 @pytest.mark.parametrize("size", [0, 7])
-async def test_s0_23_s0_41_before_the_first_flow_nothing_comes(
+async def test_before_the_first_flow_nothing_comes(
     client: Client, relayed: Client, relay: FrameRelay, permits: PermitAccount, topic: str, size: int
 ) -> None:
     consumer = await relayed.subscribe(topic, "s", receiver_queue_size=size, start_paused=True)
@@ -81,7 +85,8 @@ async def test_s0_23_s0_41_before_the_first_flow_nothing_comes(
     assert permits.flows == [max(1, size)]
 
 
-async def test_s0_43_half_a_queue_goes_back_in_one_flow(
+@pytest.mark.row("S0.43")
+async def test_half_a_queue_goes_back_in_one_flow(
     relayed: Client, permits: PermitAccount, topic: str
 ) -> None:
     consumer = await relayed.subscribe(topic, "s", receiver_queue_size=10)
@@ -97,9 +102,8 @@ async def test_s0_43_half_a_queue_goes_back_in_one_flow(
     assert permits.flows == [10, 5, 5, 5, 5]
 
 
-async def test_s0_43_a_queue_of_one_asks_for_each(
-    relayed: Client, permits: PermitAccount, topic: str
-) -> None:
+@pytest.mark.row("S0.43")
+async def test_a_queue_of_one_asks_for_each(relayed: Client, permits: PermitAccount, topic: str) -> None:
     consumer = await relayed.subscribe(topic, "s", receiver_queue_size=1)
     await publish(relayed, topic, numbers(3))
     assert data(await take(consumer, 3)) == numbers(3)
@@ -107,7 +111,8 @@ async def test_s0_43_a_queue_of_one_asks_for_each(
     assert permits.flows == [1, 1, 1, 1]
 
 
-async def test_s0_43_permits_given_one_by_one_or_together_add_up_to_the_same(
+@pytest.mark.row("S0.43")
+async def test_permits_given_one_by_one_or_together_add_up_to_the_same(
     relayed: Client, relay: FrameRelay, topic: str
 ) -> None:
     split = await relayed.subscribe(topic, "split", receiver_queue_size=9, start_paused=True)
@@ -134,7 +139,8 @@ async def test_s0_43_permits_given_one_by_one_or_together_add_up_to_the_same(
             await take(consumer, 8)
 
 
-async def test_s0_51_a_message_is_counted_when_it_is_taken(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.51")
+async def test_a_message_is_counted_when_it_is_taken(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
     await publish(client, topic, [b"12345"] * 10, size=5)
     await until(lambda: len(consumer.queue) == 10, "all of them")

@@ -44,8 +44,9 @@ def grows_once(relay: FrameRelay, total_bytes: int) -> None:
     relay.to_client = grow
 
 
+@pytest.mark.row("S0.10")
 @pytest.mark.parametrize("announced_bytes", [None, 100_000], ids=["as-vela-says", "less"])
-async def test_s0_10_one_byte_more_than_the_largest_frame_closes_the_connection(
+async def test_one_byte_more_than_the_largest_frame_closes_the_connection(
     relay: FrameRelay, relayed: Client, client: Client, topic: str, announced_bytes: int | None
 ) -> None:
     if announced_bytes is not None:

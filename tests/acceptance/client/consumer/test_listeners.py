@@ -26,7 +26,8 @@ def listener(kind: str, function: Any) -> Any:
     return listen if kind == "task" else function
 
 
-async def test_s0_30_a_listener_that_raises_stops_nothing(
+@pytest.mark.row("S0.30")
+async def test_a_listener_that_raises_stops_nothing(
     client: Client, topic: str, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[bytes] = []
@@ -50,7 +51,8 @@ async def test_s0_30_a_listener_that_raises_stops_nothing(
     await becomes(lambda: all_acknowledged(again), "the one that was left, acknowledged")
 
 
-async def test_s0_31_a_failure_in_taking_a_message_ends_that_round_only(
+@pytest.mark.row("S0.31")
+async def test_a_failure_in_taking_a_message_ends_that_round_only(
     client: Client, topic: str, kind: str
 ) -> None:
     seen: list[bytes] = []

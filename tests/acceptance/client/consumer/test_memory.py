@@ -7,6 +7,8 @@ import itertools
 import tracemalloc
 from collections.abc import Sequence
 
+import pytest
+
 from tests.acceptance.client.consumer.consuming import all_acknowledged, becomes, publish, take
 from tests.acceptance.client.publishing import publish_entries
 from tests.support.frame_relay import Frame, FrameRelay
@@ -32,7 +34,8 @@ def damages_every_third_batch(relay: FrameRelay) -> None:
     relay.to_client = hand_on
 
 
-async def test_s0_5_bytes_of_payloads_are_given_back_once_whatever_becomes_of_them(
+@pytest.mark.row("S0.5")
+async def test_bytes_of_payloads_are_given_back_once_whatever_becomes_of_them(
     relay: FrameRelay, client: Client, topic: str
 ) -> None:
     async with Client(relay.service_url, memory_limit_bytes=1 << 30, initial_backoff_ms=20) as reading:

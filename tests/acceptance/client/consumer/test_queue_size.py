@@ -16,8 +16,9 @@ from vela.aio.consumer import Consumer
 from vela.errors import InvalidConfiguration
 
 
+@pytest.mark.row("S2.1")
 @pytest.mark.parametrize("options", [{}, {"receiver_queue_size": None}])
-async def test_s2_1_not_set_the_queue_holds_1000_and_below_0_it_is_refused(
+async def test_not_set_the_queue_holds_1000_and_below_0_it_is_refused(
     relayed: Client, permits: PermitAccount, topic: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidConfiguration, match="0 or more"):
@@ -27,7 +28,8 @@ async def test_s2_1_not_set_the_queue_holds_1000_and_below_0_it_is_refused(
     assert permits.flows == [1000]
 
 
-async def test_s2_3_a_consumer_that_is_slow_to_ask_is_healthy_and_shown_to_ask_for_none(
+@pytest.mark.row("S2.3")
+async def test_a_consumer_that_is_slow_to_ask_is_healthy_and_shown_to_ask_for_none(
     client: Client, relayed: Client, permits: PermitAccount, topic: str, shared_vela: VelaProcess
 ) -> None:
     slow = await relayed.subscribe(topic, "slow", receiver_queue_size=4)

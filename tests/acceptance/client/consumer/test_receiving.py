@@ -38,7 +38,8 @@ from vela.wire.binary.enums import ValidationError
 from vela.wire.compression import Compression
 
 
-async def test_s0_25_what_apaches_client_publishes_comes_in_order(
+@pytest.mark.row("S0.25")
+async def test_what_apaches_client_publishes_comes_in_order(
     client: Client, apache: pulsar.Client, topic: str
 ) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=20)
@@ -59,7 +60,8 @@ async def test_s0_25_what_apaches_client_publishes_comes_in_order(
     await becomes(lambda: all_acknowledged(consumer), "everything acknowledged")
 
 
-async def test_s0_29_iterating_and_listening(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.29")
+async def test_iterating_and_listening(client: Client, topic: str) -> None:
     seen: list[bytes] = []
     consumer = await client.subscribe(topic, "iterating", receiver_queue_size=10)
 
@@ -82,7 +84,8 @@ async def test_s0_29_iterating_and_listening(client: Client, topic: str) -> None
     await becomes(lambda: all_acknowledged(listening), "the listener's acks")
 
 
-async def test_s0_18_s0_19_what_is_corrupt_is_acked_and_costs_no_permit(
+@pytest.mark.row("S0.18", "S0.19")
+async def test_what_is_corrupt_is_acked_and_costs_no_permit(
     client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=100)
@@ -105,7 +108,8 @@ async def test_s0_18_s0_19_what_is_corrupt_is_acked_and_costs_no_permit(
     await broker_has_permits(shared_vela, consumer, 100)
 
 
-async def test_s0_40_s0_46_the_broker_sends_no_more_than_the_queue_holds(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.40", "S0.46")
+async def test_the_broker_sends_no_more_than_the_queue_holds(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=10)
     await publish(client, topic, numbers(100))
     await until(lambda: len(consumer.queue) == 10, "a full queue")
@@ -129,7 +133,8 @@ async def test_batch_receive(client: Client, topic: str) -> None:
     await becomes(lambda: all_acknowledged(consumer), "all of them acknowledged")
 
 
-async def test_s0_44_after_a_lost_link_what_is_unacknowledged_comes_again(
+@pytest.mark.row("S0.44")
+async def test_after_a_lost_link_what_is_unacknowledged_comes_again(
     client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=50)
@@ -171,7 +176,8 @@ async def test_chunked_messages_come_whole(client: Client, apache: pulsar.Client
     assert data(await take(consumer, 2)) == [large[1], b"after"]
 
 
-async def test_s0_16_encrypted_messages_by_action(
+@pytest.mark.row("S0.16")
+async def test_encrypted_messages_by_action(
     client: Client, apache: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
     public, private = write_key_pair(tmp_path)

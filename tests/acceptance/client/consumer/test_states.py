@@ -27,7 +27,8 @@ async def receiving_raises(consumer: Consumer, error: type[VelaError]) -> None:
             take()
 
 
-async def test_s0_32_with_a_listener_receiving_by_hand_is_refused(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.32")
+async def test_with_a_listener_receiving_by_hand_is_refused(client: Client, topic: str) -> None:
     seen: list[bytes] = []
     consumer = await client.subscribe(
         topic, "s", message_listener=lambda consumer, message: seen.append(message.data())
@@ -44,7 +45,8 @@ async def test_s0_32_with_a_listener_receiving_by_hand_is_refused(client: Client
     await receiving_raises(consumer, InvalidConfiguration)
 
 
-async def test_s0_33_receiving_works_while_ready_or_connecting(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.33")
+async def test_receiving_works_while_ready_or_connecting(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
     await publish(client, topic, [b"ready"])
     message = await consumer.receive(20_000)
@@ -57,7 +59,8 @@ async def test_s0_33_receiving_works_while_ready_or_connecting(client: Client, t
     assert consumer.state.value == "ready"
 
 
-async def test_s0_33_what_is_closing_or_closed_says_so(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.33")
+async def test_what_is_closing_or_closed_says_so(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
     await publish(client, topic, [b"left behind"])
     await until(lambda: len(consumer.queue) == 1, "a message")
@@ -75,7 +78,8 @@ async def test_s0_33_what_is_closing_or_closed_says_so(client: Client, topic: st
         await waiting
 
 
-async def test_s0_33_what_never_connected_says_so(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.33")
+async def test_what_never_connected_says_so(client: Client, topic: str) -> None:
     holder = await client.subscribe(topic, "s")
     refused = TopicConsumer(client, topic, ConsumerOptions(subscription_name="s"))
     assert refused.state.value == "uninitialized"
@@ -90,7 +94,8 @@ async def test_s0_33_what_never_connected_says_so(client: Client, topic: str) ->
     assert (await holder.receive(20_000)).data() == b"for the holder"
 
 
-async def test_s0_35_a_name_of_five_hexadecimal_digits_for_life(
+@pytest.mark.row("S0.35")
+async def test_a_name_of_five_hexadecimal_digits_for_life(
     relayed: Client, relay: FrameRelay, topic: str
 ) -> None:
     consumer = await relayed.subscribe(topic, "s")

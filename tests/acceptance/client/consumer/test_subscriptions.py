@@ -34,7 +34,8 @@ from vela.options import (
 )
 
 
-async def test_s4_24_redelivery_on_exclusive_is_in_order(
+@pytest.mark.row("S4.24")
+async def test_redelivery_on_exclusive_is_in_order(
     tcp_client: Client, topic: str, shared_vela: VelaProcess
 ) -> None:
     consumer = await tcp_client.subscribe(topic, "s", receiver_queue_size=20)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.acceptance.client.consumer.consuming import (
     all_acknowledged,
     becomes,
@@ -45,7 +47,8 @@ async def with_one_unasked(client: Client, relay: FrameRelay, topic: str) -> Con
     return consumer
 
 
-async def test_s0_23_what_comes_unasked_is_for_the_next_receive(
+@pytest.mark.row("S0.23")
+async def test_what_comes_unasked_is_for_the_next_receive(
     relayed: Client, relay: FrameRelay, topic: str
 ) -> None:
     consumer = await with_one_unasked(relayed, relay, topic)
@@ -56,7 +59,8 @@ async def test_s0_23_what_comes_unasked_is_for_the_next_receive(
     await becomes(lambda: all_acknowledged(consumer), "all of it acknowledged")
 
 
-async def test_s0_23_what_was_sent_stays_its_consumers_until_that_one_leaves(
+@pytest.mark.row("S0.23")
+async def test_what_was_sent_stays_its_consumers_until_that_one_leaves(
     relayed: Client, relay: FrameRelay, topic: str
 ) -> None:
     consumer = await with_one_unasked(relayed, relay, topic)

@@ -17,9 +17,8 @@ THREADS = 8
 MESSAGES = 800
 
 
-async def test_s0_21_waiting_receives_are_served_in_the_order_of_their_calls(
-    client: Client, topic: str
-) -> None:
+@pytest.mark.row("S0.21")
+async def test_waiting_receives_are_served_in_the_order_of_their_calls(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
     first = [consumer.receive_async() for _ in range(2)]
     waiting = asyncio.create_task(consumer.receive())
@@ -32,7 +31,8 @@ async def test_s0_21_waiting_receives_are_served_in_the_order_of_their_calls(
     assert data(await take(consumer, 2)) == numbers(6)[4:]
 
 
-async def test_s0_21_who_waits_is_served_and_the_queue_stays_empty(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.21")
+async def test_who_waits_is_served_and_the_queue_stays_empty(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s")
     waiting = [consumer.receive_async() for _ in range(3)]
     await publish(client, topic, numbers(3))
@@ -41,8 +41,9 @@ async def test_s0_21_who_waits_is_served_and_the_queue_stays_empty(client: Clien
     assert (len(consumer.queue), consumer.receive_nowait()) == (0, None)
 
 
+@pytest.mark.row("S0.24")
 @pytest.mark.parametrize("queue_size", [0, 10])
-async def test_s0_24_who_has_gone_is_passed_over(client: Client, topic: str, queue_size: int) -> None:
+async def test_who_has_gone_is_passed_over(client: Client, topic: str, queue_size: int) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=queue_size)
     gone, stays = consumer.receive_async(), consumer.receive_async()
     gone.cancel()
@@ -53,9 +54,8 @@ async def test_s0_24_who_has_gone_is_passed_over(client: Client, topic: str, que
     assert consumer.statistics().messages_received == 2
 
 
-def test_s0_22_receives_that_race_with_deliveries_neither_double_nor_lose(
-    service_url: str, topic: str
-) -> None:
+@pytest.mark.row("S0.22")
+def test_receives_that_race_with_deliveries_neither_double_nor_lose(service_url: str, topic: str) -> None:
     """Threads take, some of them not waiting long enough, while others publish; a small queue has many Flows."""
     with vela.Client(service_url) as client:
         consumer = client.subscribe(topic, "s", receiver_queue_size=16)

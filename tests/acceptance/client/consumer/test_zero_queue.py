@@ -25,7 +25,8 @@ from vela.message import Message, MessageId
 from vela.options import ConsumerType
 
 
-async def test_s2_2_a_queue_of_0_receives_or_is_refused(client: Client, topic: str) -> None:
+@pytest.mark.row("S2.2")
+async def test_a_queue_of_0_receives_or_is_refused(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=0)
     heard: asyncio.Queue[bytes] = asyncio.Queue()
 
@@ -45,7 +46,8 @@ async def test_s2_2_a_queue_of_0_receives_or_is_refused(client: Client, topic: s
             await client.subscribe(topics, "s", receiver_queue_size=0)
 
 
-async def test_s2_4_consumers_without_a_queue_hold_one_message_each(client: Client, topic: str) -> None:
+@pytest.mark.row("S2.4")
+async def test_consumers_without_a_queue_hold_one_message_each(client: Client, topic: str) -> None:
     options: dict[str, Any] = {"consumer_type": ConsumerType.Shared, "receiver_queue_size": 0}
     busy = await client.subscribe(topic, "s", **options)
     other = await client.subscribe(topic, "s", **options)
@@ -60,7 +62,8 @@ async def test_s2_4_consumers_without_a_queue_hold_one_message_each(client: Clie
     await becomes(lambda: all_acknowledged(other), "all of it acknowledged")
 
 
-async def test_s0_27_a_batch_that_closed_one_consumer_goes_to_another(client: Client, topic: str) -> None:
+@pytest.mark.row("S0.27")
+async def test_a_batch_that_closed_one_consumer_goes_to_another(client: Client, topic: str) -> None:
     options: dict[str, Any] = {"consumer_type": ConsumerType.Shared}
     consumer = await client.subscribe(topic, "s", receiver_queue_size=0, **options)
     receiving = asyncio.create_task(consumer.receive())
@@ -73,7 +76,8 @@ async def test_s0_27_a_batch_that_closed_one_consumer_goes_to_another(client: Cl
     assert data(await take(other, 3)) == numbers(3)
 
 
-async def test_s2_12_closing_fails_the_receives_that_wait(client: Client, topic: str) -> None:
+@pytest.mark.row("S2.12")
+async def test_closing_fails_the_receives_that_wait(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=0)
     calls = [asyncio.create_task(consumer.receive()) for _ in range(2)]
     future = consumer.receive_async()
@@ -89,7 +93,8 @@ async def test_s2_12_closing_fails_the_receives_that_wait(client: Client, topic:
     assert data(await take(again, 1)) == numbers(1)  # the permits went with who had granted them
 
 
-async def test_s2_14_s2_17_what_cannot_work_without_a_queue_is_refused_and_loses_nothing(
+@pytest.mark.row("S2.14", "S2.17")
+async def test_what_cannot_work_without_a_queue_is_refused_and_loses_nothing(
     client: Client, topic: str
 ) -> None:
     for name in ("retry_enable", "auto_scaled_receiver_queue_size_enabled"):
@@ -109,7 +114,8 @@ async def test_s2_14_s2_17_what_cannot_work_without_a_queue_is_refused_and_loses
     assert data(await take(consumer, 1)) == numbers(1)
 
 
-async def test_s2_15_negative_acks_without_a_queue(client: Client, topic: str) -> None:
+@pytest.mark.row("S2.15")
+async def test_negative_acks_without_a_queue(client: Client, topic: str) -> None:
     consumer = await client.subscribe(
         topic,
         "s",
@@ -126,7 +132,8 @@ async def test_s2_15_negative_acks_without_a_queue(client: Client, topic: str) -
     assert asyncio.get_running_loop().time() - began >= 0.15
 
 
-async def test_s2_16_without_a_queue_over_a_lost_link(client: Client, topic: str) -> None:
+@pytest.mark.row("S2.16")
+async def test_without_a_queue_over_a_lost_link(client: Client, topic: str) -> None:
     consumer = await client.subscribe(topic, "s", receiver_queue_size=0)
     for number in range(3):
         receiving = asyncio.create_task(consumer.receive())

@@ -21,9 +21,8 @@ async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsume
     return consumer
 
 
-async def test_s0_50_s2_5_s2_7_each_receive_is_one_flow_of_one(
-    relayed: Client, permits: PermitAccount, topic: str
-) -> None:
+@pytest.mark.row("S0.50", "S2.5", "S2.7")
+async def test_each_receive_is_one_flow_of_one(relayed: Client, permits: PermitAccount, topic: str) -> None:
     consumer = await subscribed(relayed, topic)
     await publish(relayed, topic, numbers(5))
     await fence(consumer)
@@ -34,8 +33,9 @@ async def test_s0_50_s2_5_s2_7_each_receive_is_one_flow_of_one(
         assert (permits.flows, permits.messages) == ([1] * (number + 1), number + 1)
 
 
+@pytest.mark.row("S2.9")
 @pytest.mark.parametrize("enabled", [True, False])
-async def test_s2_9_the_switch_decides_whatever_the_size_says(
+async def test_the_switch_decides_whatever_the_size_says(
     relayed: Client, permits: PermitAccount, topic: str, enabled: bool
 ) -> None:
     switch = {"enable_zero_queue_consumer": True} if enabled else {}  # off by default
@@ -46,7 +46,8 @@ async def test_s2_9_the_switch_decides_whatever_the_size_says(
     assert data(await take(consumer, 1)) == numbers(1)
 
 
-async def test_s2_6_each_asynchronous_receive_that_has_to_wait_grants_one(
+@pytest.mark.row("S2.6")
+async def test_each_asynchronous_receive_that_has_to_wait_grants_one(
     relayed: Client, permits: PermitAccount, topic: str
 ) -> None:
     consumer = await subscribed(relayed, topic)
@@ -63,9 +64,8 @@ async def test_s2_6_each_asynchronous_receive_that_has_to_wait_grants_one(
     assert (sum(permits.flows), permits.outstanding) == (4, 0)
 
 
-async def test_s2_8_while_paused_nothing_is_granted(
-    relayed: Client, permits: PermitAccount, topic: str
-) -> None:
+@pytest.mark.row("S2.8")
+async def test_while_paused_nothing_is_granted(relayed: Client, permits: PermitAccount, topic: str) -> None:
     consumer = await subscribed(relayed, topic, start_paused=True)
     await publish(relayed, topic, numbers(3))
     futures = [consumer.receive_async() for _ in range(2)]
@@ -84,9 +84,8 @@ async def test_s2_8_while_paused_nothing_is_granted(
     assert permits.flows == [2, 1]
 
 
-async def test_s2_11_concurrent_receives_take_turns(
-    relayed: Client, permits: PermitAccount, topic: str
-) -> None:
+@pytest.mark.row("S2.11")
+async def test_concurrent_receives_take_turns(relayed: Client, permits: PermitAccount, topic: str) -> None:
     consumer = await subscribed(relayed, topic)
     calls = [asyncio.create_task(consumer.receive()) for _ in range(3)]
     for number, call in enumerate(calls):
@@ -98,7 +97,8 @@ async def test_s2_11_concurrent_receives_take_turns(
     assert permits.most_outstanding == 1
 
 
-async def test_s2_13_a_permit_left_over_is_used_by_the_next_receive(
+@pytest.mark.row("S2.13")
+async def test_a_permit_left_over_is_used_by_the_next_receive(
     relayed: Client, permits: PermitAccount, topic: str
 ) -> None:
     consumer = await subscribed(relayed, topic)
@@ -120,7 +120,8 @@ async def test_s2_13_a_permit_left_over_is_used_by_the_next_receive(
     assert (permits.flows, permits.messages) == ([1, 1], 2)
 
 
-async def test_s2_18_the_permit_is_granted_when_the_receive_begins(
+@pytest.mark.row("S2.18")
+async def test_the_permit_is_granted_when_the_receive_begins(
     relayed: Client, permits: PermitAccount, topic: str
 ) -> None:
     consumer = await subscribed(relayed, topic)

@@ -6,6 +6,8 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from tests.acceptance.client.consumer.consuming import numbers, publish
 from tests.acceptance.client.sent_frames import PermitAccount
 from tests.support.frame_relay import FrameRelay
@@ -79,7 +81,8 @@ class Racer:
             await self._consumer.acknowledge(message)
 
 
-async def test_i17_one_message_is_under_way_at_most(relayed: Client, relay: FrameRelay, topic: str) -> None:
+@pytest.mark.row("I17")
+async def test_one_message_is_under_way_at_most(relayed: Client, relay: FrameRelay, topic: str) -> None:
     permits = PermitAccount(relay)
     consumer = await relayed.subscribe(
         topic,

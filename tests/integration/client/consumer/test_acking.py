@@ -58,7 +58,8 @@ def acked(desk: Desk) -> list[list[Any]]:
     ]
 
 
-async def test_s4_9_ten_acks_are_one_command(desk: Desk, timers: ManualTimers) -> None:
+@pytest.mark.row("S4.9")
+async def test_ten_acks_are_one_command(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe()
     desk.deliver_each(*[b"x"] * 10)
     for message in await take(consumer, 10):
@@ -71,7 +72,8 @@ async def test_s4_9_ten_acks_are_one_command(desk: Desk, timers: ManualTimers) -
     assert acked(desk) == [list(range(10))]
 
 
-async def test_s4_5_s4_7_cumulative_acks_by_type(desk: Desk, timers: ManualTimers) -> None:
+@pytest.mark.row("S4.5", "S4.7")
+async def test_cumulative_acks_by_type(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe()
     desk.deliver_each(b"x")
     desk.deliver(batch([b"0", b"1", b"2"]), messages=3)
@@ -85,10 +87,9 @@ async def test_s4_5_s4_7_cumulative_acks_by_type(desk: Desk, timers: ManualTimer
         shared.acknowledge_cumulative(first)
 
 
+@pytest.mark.row("S0.26", "S4.6", "S4.7")
 @pytest.mark.parametrize("batch_index_ack", [True, False])
-async def test_s0_26_s4_6_s4_7_what_is_sent_of_a_batch(
-    desk: Desk, timers: ManualTimers, batch_index_ack: bool
-) -> None:
+async def test_what_is_sent_of_a_batch(desk: Desk, timers: ManualTimers, batch_index_ack: bool) -> None:
     consumer = await desk.subscribe(batch_index_ack_enabled=batch_index_ack)
     desk.deliver(batch([b"%d" % index for index in range(10)]), messages=10)
     messages = await take(consumer, 10)
@@ -103,7 +104,8 @@ async def test_s0_26_s4_6_s4_7_what_is_sent_of_a_batch(
     assert acked(desk)[-1] == [0]
 
 
-async def test_s4_8_of_a_topic_that_stores_nothing_no_ack_is_sent(desk: Desk, timers: ManualTimers) -> None:
+@pytest.mark.row("S4.8")
+async def test_of_a_topic_that_stores_nothing_no_ack_is_sent(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.client.subscribe("non-persistent://public/default/orders", "billing")
     assert isinstance(consumer, TopicConsumer)
     desk.deliver_each(b"x")
@@ -114,7 +116,8 @@ async def test_s4_8_of_a_topic_that_stores_nothing_no_ack_is_sent(desk: Desk, ti
     assert acked(desk) == []
 
 
-async def test_s4_12_a_receipt_is_the_brokers_answer(desk: Desk) -> None:
+@pytest.mark.row("S4.12")
+async def test_a_receipt_is_the_brokers_answer(desk: Desk) -> None:
     consumer = await desk.subscribe(ack_receipt_enabled=True, ack_group_time_ms=0)
     desk.deliver_each(b"a", b"b", b"c")
     first, second, third = await take(consumer, 3)
@@ -136,7 +139,8 @@ async def test_s4_12_a_receipt_is_the_brokers_answer(desk: Desk) -> None:
     assert lost.value.retriable
 
 
-async def test_s4_13_a_client_that_dies_within_the_window_has_acked_nothing(
+@pytest.mark.row("S4.13")
+async def test_a_client_that_dies_within_the_window_has_acked_nothing(
     desk: Desk, timers: ManualTimers
 ) -> None:
     consumer = await desk.subscribe()
@@ -149,7 +153,8 @@ async def test_s4_13_a_client_that_dies_within_the_window_has_acked_nothing(
     assert acked(desk) == []
 
 
-async def test_s4_14_what_was_acked_is_not_shown_again_and_costs_no_permit(
+@pytest.mark.row("S4.14")
+async def test_what_was_acked_is_not_shown_again_and_costs_no_permit(
     desk: Desk, timers: ManualTimers
 ) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10, batch_index_ack_enabled=True)
@@ -171,7 +176,8 @@ async def test_s4_14_what_was_acked_is_not_shown_again_and_costs_no_permit(
     await desk.settled(10)
 
 
-async def test_s4_15_acks_without_a_link_are_the_first_thing_sent_on_the_next(
+@pytest.mark.row("S4.15")
+async def test_acks_without_a_link_are_the_first_thing_sent_on_the_next(
     desk: Desk, timers: ManualTimers
 ) -> None:
     consumer = await desk.subscribe()
@@ -188,9 +194,8 @@ async def test_s4_15_acks_without_a_link_are_the_first_thing_sent_on_the_next(
     assert acked(desk) == [[0, 1, 2, 3, 4]]
 
 
-async def test_s4_15_acks_are_kept_when_the_broker_closes_the_consumer(
-    desk: Desk, timers: ManualTimers
-) -> None:
+@pytest.mark.row("S4.15")
+async def test_acks_are_kept_when_the_broker_closes_the_consumer(desk: Desk, timers: ManualTimers) -> None:
     """Whether a topic was unloaded or a cursor moved the command does not say (docs/decisions/0020)."""
     consumer = await desk.subscribe()
     desk.deliver_each(b"0", b"1", b"2")
@@ -207,7 +212,8 @@ async def test_s4_15_acks_are_kept_when_the_broker_closes_the_consumer(
     assert heard.index(events.Ack) < len(heard) - 1 - heard[::-1].index(events.Flow), "before its permits"
 
 
-async def test_s4_14_closing_sends_what_is_gathered(desk: Desk, timers: ManualTimers) -> None:
+@pytest.mark.row("S4.14")
+async def test_closing_sends_what_is_gathered(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe()
     desk.deliver_each(b"x")
     (message,) = await take(consumer, 1)
@@ -234,6 +240,7 @@ async def test_closing_waits_once_for_a_broker_that_answers_nothing() -> None:
         assert desk.peer.count(events.CloseConsumer) == 1
 
 
+@pytest.mark.row("S4.16")
 @pytest.mark.parametrize(
     ("timer", "not_before_ms", "by_ms"),
     [
@@ -242,7 +249,7 @@ async def test_closing_waits_once_for_a_broker_that_answers_nothing() -> None:
         (NegativeAckTimer.PERIODIC, 1000, 1335),
     ],
 )
-async def test_s4_16_negative_acks_come_again_in_the_window_of_their_timer(
+async def test_negative_acks_come_again_in_the_window_of_their_timer(
     desk: Desk, timers: ManualTimers, timer: NegativeAckTimer, not_before_ms: int, by_ms: int
 ) -> None:
     consumer = await desk.subscribe(
@@ -260,7 +267,8 @@ async def test_s4_16_negative_acks_come_again_in_the_window_of_their_timer(
     del other
 
 
-async def test_s4_17_2500_negative_acks_are_three_commands(desk: Desk, timers: ManualTimers) -> None:
+@pytest.mark.row("S4.17")
+async def test_2500_negative_acks_are_three_commands(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe(consumer_type=SHARED, receiver_queue_size=3000)
     desk.deliver_each(*[b"x"] * 2500)
     for message in await take(consumer, 2500):
@@ -270,7 +278,8 @@ async def test_s4_17_2500_negative_acks_are_three_commands(desk: Desk, timers: M
     assert [len(each) for each in asked(desk)] == [1000, 1000, 500]
 
 
-async def test_s4_18_negative_acks_go_with_their_consumer(desk: Desk, timers: ManualTimers) -> None:
+@pytest.mark.row("S4.18")
+async def test_negative_acks_go_with_their_consumer(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe(consumer_type=SHARED, negative_ack_redelivery_delay_ms=3_600_000)
     desk.deliver_each(b"x")
     (message,) = await take(consumer, 1)
@@ -281,7 +290,8 @@ async def test_s4_18_negative_acks_go_with_their_consumer(desk: Desk, timers: Ma
     assert asked(desk) == []
 
 
-async def test_s4_19_a_negative_ack_ends_the_ack_timeout(desk: Desk, timers: ManualTimers) -> None:
+@pytest.mark.row("S4.19")
+async def test_a_negative_ack_ends_the_ack_timeout(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe(
         consumer_type=SHARED, unacked_messages_timeout_ms=1000, negative_ack_redelivery_delay_ms=3000
     )
@@ -295,8 +305,9 @@ async def test_s4_19_a_negative_ack_ends_the_ack_timeout(desk: Desk, timers: Man
     assert asked(desk) == [[0]]
 
 
+@pytest.mark.row("S4.20")
 @pytest.mark.parametrize("batch_index_ack", [True, False])
-async def test_s4_20_acks_of_neighbours_are_sent_before_the_entry_is_asked_for(
+async def test_acks_of_neighbours_are_sent_before_the_entry_is_asked_for(
     desk: Desk, timers: ManualTimers, batch_index_ack: bool
 ) -> None:
     consumer = await desk.subscribe(
@@ -322,9 +333,8 @@ async def test_s4_20_acks_of_neighbours_are_sent_before_the_entry_is_asked_for(
     assert again == ([b"1"] if batch_index_ack else [b"0", b"1", b"2"])
 
 
-async def test_s4_20_what_waits_of_an_entry_that_is_asked_for_is_dropped(
-    desk: Desk, timers: ManualTimers
-) -> None:
+@pytest.mark.row("S4.20")
+async def test_what_waits_of_an_entry_that_is_asked_for_is_dropped(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe(
         consumer_type=SHARED, receiver_queue_size=4, negative_ack_redelivery_delay_ms=100
     )
@@ -337,9 +347,8 @@ async def test_s4_20_what_waits_of_an_entry_that_is_asked_for_is_dropped(
     assert [message.data() for message in await take(consumer, 3)] == [b"0", b"1", b"2"]
 
 
-async def test_s4_1_s0_45_s4_21_what_is_taken_and_not_acked_comes_again(
-    desk: Desk, timers: ManualTimers
-) -> None:
+@pytest.mark.row("S4.1", "S0.45", "S4.21")
+async def test_what_is_taken_and_not_acked_comes_again(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe(
         consumer_type=SHARED, unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=100
     )
@@ -357,7 +366,8 @@ async def test_s4_1_s0_45_s4_21_what_is_taken_and_not_acked_comes_again(
     assert asked(desk) == [[1]], "S4.25: what waits in the queue has no timeout"
 
 
-async def test_s4_24_on_exclusive_everything_comes_again_in_order(desk: Desk, timers: ManualTimers) -> None:
+@pytest.mark.row("S4.24")
+async def test_on_exclusive_everything_comes_again_in_order(desk: Desk, timers: ManualTimers) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10, negative_ack_redelivery_delay_ms=100)
     desk.deliver_each(*(b"%d" % index for index in range(8)))
     messages = await take(consumer, 3)
@@ -372,10 +382,9 @@ async def test_s4_24_on_exclusive_everything_comes_again_in_order(desk: Desk, ti
     assert [message.data() for message in await take(consumer, 1)] == [b"0"]
 
 
+@pytest.mark.row("S4.27", "S4.28")
 @pytest.mark.parametrize("is_backed_off", [True, False])
-async def test_s4_27_s4_28_a_back_off_follows_the_timeout(
-    desk: Desk, timers: ManualTimers, is_backed_off: bool
-) -> None:
+async def test_a_back_off_follows_the_timeout(desk: Desk, timers: ManualTimers, is_backed_off: bool) -> None:
     backoff = RedeliveryBackoff(min_ms=4000, max_ms=60_000, multiplier=2) if is_backed_off else None
     consumer = await desk.subscribe(
         consumer_type=SHARED, unacked_messages_timeout_ms=1000, ack_timeout_redelivery_backoff=backoff
@@ -390,7 +399,8 @@ async def test_s4_27_s4_28_a_back_off_follows_the_timeout(
     assert seconds == (10 if is_backed_off else 2)
 
 
-async def test_s4_2_s4_29_without_timeout_and_negative_ack_nothing_is_asked_for(
+@pytest.mark.row("S4.2", "S4.29")
+async def test_without_timeout_and_negative_ack_nothing_is_asked_for(
     desk: Desk, timers: ManualTimers
 ) -> None:
     consumer = await desk.subscribe(consumer_type=SHARED)
@@ -401,15 +411,17 @@ async def test_s4_2_s4_29_without_timeout_and_negative_ack_nothing_is_asked_for(
     assert asked(desk) == []
 
 
+@pytest.mark.row("S4.30")
 @pytest.mark.parametrize("timeout_ms", [999, 1, -1])
-async def test_s4_30_a_short_ack_timeout_is_refused(desk: Desk, timeout_ms: int) -> None:
+async def test_a_short_ack_timeout_is_refused(desk: Desk, timeout_ms: int) -> None:
     with pytest.raises(errors.InvalidConfiguration, match="unacked_messages_timeout_ms"):
         await desk.subscribe(unacked_messages_timeout_ms=timeout_ms)
     with pytest.raises(errors.InvalidConfiguration, match="unacked_messages_tick_ms"):
         await desk.subscribe(unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=99)
 
 
-async def test_s4_25_s4_26_a_consumer_that_hoards_is_told_so(
+@pytest.mark.row("S4.25", "S4.26")
+async def test_a_consumer_that_hoards_is_told_so(
     desk: Desk, timers: ManualTimers, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = await desk.subscribe(consumer_type=SHARED, unacked_messages_timeout_ms=1000)
@@ -448,7 +460,8 @@ def no_old_names(link: Link, event: events.PartitionMetadata) -> None:
         link.engine.send_partition_metadata(event.request_id, 0)
 
 
-async def test_i16_s4_31_a_dead_letter_is_stored_then_acked_and_nothing_is_asked_for(
+@pytest.mark.row("I16", "S4.31")
+async def test_a_dead_letter_is_stored_then_acked_and_nothing_is_asked_for(
     desk: Desk, timers: ManualTimers
 ) -> None:
     desk.peer.on(events.PartitionMetadata, no_old_names)
@@ -469,7 +482,8 @@ async def test_i16_s4_31_a_dead_letter_is_stored_then_acked_and_nothing_is_asked
     assert heard == [events.Send, events.Ack]
 
 
-async def test_i16_what_waits_of_a_batch_at_the_limit_is_shown_and_costs_its_permits_once(
+@pytest.mark.row("I16")
+async def test_what_waits_of_a_batch_at_the_limit_is_shown_and_costs_its_permits_once(
     desk: Desk, timers: ManualTimers
 ) -> None:
     desk.peer.on(events.PartitionMetadata, no_old_names)
@@ -488,7 +502,8 @@ async def test_i16_what_waits_of_a_batch_at_the_limit_is_shown_and_costs_its_per
     assert desk.peer.count(events.Send) == 1
 
 
-async def test_i16_what_waits_in_a_consumer_of_several_topics_makes_no_letter(
+@pytest.mark.row("I16")
+async def test_what_waits_in_a_consumer_of_several_topics_makes_no_letter(
     desk: Desk, timers: ManualTimers
 ) -> None:
     consumer, consumer_id = await retrying(
@@ -554,9 +569,8 @@ async def test_a_dead_letter_goes_where_old_clients_put_it_when_that_exists(
     assert consumer.counters.messages_received == 0
 
 
-async def test_i16_a_letter_that_is_refused_brings_the_message_again(
-    desk: Desk, timers: ManualTimers
-) -> None:
+@pytest.mark.row("I16")
+async def test_a_letter_that_is_refused_brings_the_message_again(desk: Desk, timers: ManualTimers) -> None:
     desk.peer.on(events.PartitionMetadata, no_old_names)
 
     def refuse(link: Link, event: events.OpenProducer) -> None:
@@ -633,7 +647,8 @@ async def retrying(desk: Desk, **options: Any) -> tuple[Consumer, int]:
     return consumer, subscribed[TOPIC].consumer_id
 
 
-async def test_i16_reconsume_later_stores_a_copy_with_its_delay_and_then_acks(
+@pytest.mark.row("I16")
+async def test_reconsume_later_stores_a_copy_with_its_delay_and_then_acks(
     desk: Desk, timers: ManualTimers
 ) -> None:
     consumer, consumer_id = await retrying(desk)
@@ -663,10 +678,9 @@ async def test_i16_reconsume_later_stores_a_copy_with_its_delay_and_then_acks(
     assert (desk.peer.count(events.CloseProducer), desk.peer.count(events.CloseConsumer)) == (1, 2)
 
 
+@pytest.mark.row("S4.32")
 @pytest.mark.parametrize("is_chosen", [True, False])
-async def test_s4_32_by_choice_what_times_out_is_put_off(
-    desk: Desk, timers: ManualTimers, is_chosen: bool
-) -> None:
+async def test_by_choice_what_times_out_is_put_off(desk: Desk, timers: ManualTimers, is_chosen: bool) -> None:
     consumer, consumer_id = await retrying(
         desk, unacked_messages_timeout_ms=1000, retry_on_ack_timeout=is_chosen
     )
@@ -682,7 +696,8 @@ async def test_s4_32_by_choice_what_times_out_is_put_off(
     assert len(asked(desk)) == (0 if is_chosen else 1)
 
 
-async def test_s4_2_retry_letters_without_an_ack_timeout_are_warned_of(
+@pytest.mark.row("S4.2")
+async def test_retry_letters_without_an_ack_timeout_are_warned_of(
     desk: Desk, timers: ManualTimers, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "vela"):

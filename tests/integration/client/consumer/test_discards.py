@@ -20,25 +20,32 @@ from vela.wire.binary.enums import ValidationError
 from vela.wire.compression import Compression
 
 DAMAGED = [
-    pytest.param(compose(b"\xff\xff", b"x"), "CHECKSUM_MISMATCH", 1, id="s0_11_metadata"),
-    pytest.param(damage(batch([b"x"] * 10)), "CHECKSUM_MISMATCH", 10, id="s0_12_checksum"),
+    pytest.param(
+        compose(b"\xff\xff", b"x"), "CHECKSUM_MISMATCH", 1, id="metadata", marks=pytest.mark.row("S0.11")
+    ),
+    pytest.param(
+        damage(batch([b"x"] * 10)), "CHECKSUM_MISMATCH", 10, id="checksum", marks=pytest.mark.row("S0.12")
+    ),
     pytest.param(
         compose(metadata(uncompressed_size=257 << 20, compression=1), b"x"),
         "UNCOMPRESSED_SIZE_CORRUPTION",
         1,
-        id="s0_13_size",
+        id="size",
+        marks=pytest.mark.row("S0.13"),
     ),
     pytest.param(
         compose(metadata(uncompressed_size=60, compression=1, num_messages_in_batch=4), b"\xff" * 9),
         "DECOMPRESSION_ERROR",
         4,
-        id="s0_14_codec",
+        id="codec",
+        marks=pytest.mark.row("S0.14"),
     ),
 ]
 
 
+@pytest.mark.row("S0.18")
 @pytest.mark.parametrize(("entry", "reason", "charged"), DAMAGED)
-async def test_s0_18_a_damaged_entry_is_one_ack_with_the_reason_and_its_permits(
+async def test_a_damaged_entry_is_one_ack_with_the_reason_and_its_permits(
     desk: Desk, entry: bytes, reason: str, charged: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     consumer = await desk.subscribe(receiver_queue_size=20)
@@ -54,7 +61,8 @@ async def test_s0_18_a_damaged_entry_is_one_ack_with_the_reason_and_its_permits(
     await until(lambda: desk.permits + consumer._window.owed == 20, "all permits")
 
 
-async def test_s0_17_an_entry_is_thrown_away_once_however_much_is_wrong(desk: Desk) -> None:
+@pytest.mark.row("S0.17")
+async def test_an_entry_is_thrown_away_once_however_much_is_wrong(desk: Desk) -> None:
     consumer = await desk.subscribe()
     worst = compose(
         metadata(compression=1, uncompressed_size=6 << 20, num_messages_in_batch=9), b"?", checksum=1
@@ -67,7 +75,8 @@ async def test_s0_17_an_entry_is_thrown_away_once_however_much_is_wrong(desk: De
     assert desk.acks() == [(LEDGER_ID, at)]
 
 
-async def test_s0_15_the_messages_before_the_damage_stay_receivable(desk: Desk) -> None:
+@pytest.mark.row("S0.15")
+async def test_the_messages_before_the_damage_stay_receivable(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=20)
     five = [b"%d" % index * 9 for index in range(5)]
     at = desk.deliver(batch(five, cut=40), messages=5)
@@ -84,7 +93,8 @@ async def test_s0_15_the_messages_before_the_damage_stay_receivable(desk: Desk) 
     await until(lambda: desk.permits + consumer._window.owed == 20, "all permits")
 
 
-async def test_s0_19_a_hundred_damaged_batches_leave_the_permits_right(desk: Desk) -> None:
+@pytest.mark.row("S0.19")
+async def test_a_hundred_damaged_batches_leave_the_permits_right(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=100)
     for _ in range(100):
         desk.deliver(damage(batch([b"x"] * 10)), messages=10)
@@ -93,7 +103,8 @@ async def test_s0_19_a_hundred_damaged_batches_leave_the_permits_right(desk: Des
     await until(lambda: desk.permits + consumer._window.owed == 100, "all permits")
 
 
-async def test_s0_19_a_broker_that_makes_up_for_discarded_batches_is_given_one_permit(desk: Desk) -> None:
+@pytest.mark.row("S0.19")
+async def test_a_broker_that_makes_up_for_discarded_batches_is_given_one_permit(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=100)
     link = consumer.connection()
     assert link is not None
@@ -106,7 +117,8 @@ async def test_s0_19_a_broker_that_makes_up_for_discarded_batches_is_given_one_p
     await until(lambda: desk.permits + consumer._window.owed == 100, "all permits")
 
 
-async def test_s0_16_fail_keeps_it_unacknowledged(desk: Desk) -> None:
+@pytest.mark.row("S0.16")
+async def test_fail_keeps_it_unacknowledged(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
     desk.deliver(sealed(b"?", num_messages_in_batch=4), messages=4)
     desk.deliver_each(b"good")
@@ -117,13 +129,15 @@ async def test_s0_16_fail_keeps_it_unacknowledged(desk: Desk) -> None:
     await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
 
 
-async def test_s0_16_what_cannot_be_decrypted_is_asked_for_again_by_the_ack_timeout(desk: Desk) -> None:
+@pytest.mark.row("S0.16")
+async def test_what_cannot_be_decrypted_is_asked_for_again_by_the_ack_timeout(desk: Desk) -> None:
     await desk.subscribe(unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=100)
     desk.deliver(sealed(b"?"))
     await until(lambda: desk.peer.count(events.Redeliver) == 1, "the redelivery request")
 
 
-async def test_s0_16_discard_throws_it_away(desk: Desk) -> None:
+@pytest.mark.row("S0.16")
+async def test_discard_throws_it_away(desk: Desk) -> None:
     consumer = await desk.subscribe(
         receiver_queue_size=10, crypto_failure_action=ConsumerCryptoFailureAction.DISCARD
     )
@@ -135,7 +149,8 @@ async def test_s0_16_discard_throws_it_away(desk: Desk) -> None:
     await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
 
 
-async def test_s0_16_consume_hands_it_over_as_it_is(desk: Desk) -> None:
+@pytest.mark.row("S0.16")
+async def test_consume_hands_it_over_as_it_is(desk: Desk) -> None:
     consumer = await desk.subscribe(
         receiver_queue_size=10, crypto_failure_action=ConsumerCryptoFailureAction.CONSUME
     )
@@ -156,7 +171,8 @@ async def test_s0_16_consume_hands_it_over_as_it_is(desk: Desk) -> None:
     await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
 
 
-async def test_s0_16_a_decrypted_message_says_what_it_was_encrypted_with(desk: Desk) -> None:
+@pytest.mark.row("S0.16")
+async def test_a_decrypted_message_says_what_it_was_encrypted_with(desk: Desk) -> None:
     consumer = await desk.subscribe()
 
     def decrypt(head: object, payload: bytes) -> bytes:
@@ -175,7 +191,8 @@ async def test_s0_16_a_decrypted_message_says_what_it_was_encrypted_with(desk: D
     assert issubclass(Undecryptable, Exception)
 
 
-async def test_s4_14_a_duplicate_of_what_was_acked_here_is_dropped_with_its_permit(desk: Desk) -> None:
+@pytest.mark.row("S4.14")
+async def test_a_duplicate_of_what_was_acked_here_is_dropped_with_its_permit(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10, ack_group_time_ms=60_000)
     at = desk.deliver(single(b"first"))
     consumer.acknowledge(await consumer.receive())
@@ -200,14 +217,16 @@ async def test_a_chunk_whose_beginning_is_gone_is_acked_once_it_is_old(desk: Des
     assert desk.acks() == ([(LEDGER_ID, at)] if is_old else [])
 
 
-async def test_s0_28_an_entry_counts_with_its_messages(desk: Desk) -> None:
+@pytest.mark.row("S0.28")
+async def test_an_entry_counts_with_its_messages(desk: Desk) -> None:
     consumer = await desk.subscribe()
     desk.deliver(batch([b"x"] * 7), messages=7)
     await until(lambda: consumer.counters.messages_delivered == 7, "seven messages")
     assert consumer.topic() == TOPIC
 
 
-async def test_s0_26_an_entry_is_acked_with_the_last_of_its_messages(desk: Desk) -> None:
+@pytest.mark.row("S0.26")
+async def test_an_entry_is_acked_with_the_last_of_its_messages(desk: Desk) -> None:
     consumer = await desk.subscribe(ack_group_time_ms=0)
     at = desk.deliver(batch([b"x"] * 10), messages=10)
     messages = [await consumer.receive() for _ in range(10)]

@@ -15,7 +15,8 @@ from vela.options import ConsumerType
 from vela.wire.binary import events
 
 
-async def test_s0_41_the_first_flow_is_the_queue_size_after_every_subscribe(desk: Desk) -> None:
+@pytest.mark.row("S0.41")
+async def test_the_first_flow_is_the_queue_size_after_every_subscribe(desk: Desk) -> None:
     await desk.subscribe(receiver_queue_size=7)
     await desk.settled(7)
     desk.link.drop()
@@ -27,14 +28,16 @@ async def test_s0_41_the_first_flow_is_the_queue_size_after_every_subscribe(desk
     assert order == ["Subscribe", "Flow"]
 
 
-async def test_s2_1_a_queue_that_is_not_set_holds_1000(desk: Desk) -> None:
+@pytest.mark.row("S2.1")
+async def test_a_queue_that_is_not_set_holds_1000(desk: Desk) -> None:
     await desk.subscribe(receiver_queue_size=None)
     await desk.settled(1000)
     with pytest.raises(InvalidConfiguration, match="0 or more"):
         await desk.subscribe(receiver_queue_size=-1)
 
 
-async def test_s0_43_half_a_queue_goes_back_in_one_flow(desk: Desk) -> None:
+@pytest.mark.row("S0.43")
+async def test_half_a_queue_goes_back_in_one_flow(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
     desk.deliver_each(*(b"%d" % index for index in range(10)))
     await payloads(consumer, 4)
@@ -46,7 +49,8 @@ async def test_s0_43_half_a_queue_goes_back_in_one_flow(desk: Desk) -> None:
     await until(lambda: desk.flows == [10, 5, 5], "the third")
 
 
-async def test_s0_43_a_queue_of_one_asks_for_each(desk: Desk) -> None:
+@pytest.mark.row("S0.43")
+async def test_a_queue_of_one_asks_for_each(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=1)
     for payload in (b"0", b"1", b"2"):
         desk.deliver_each(payload)
@@ -55,7 +59,8 @@ async def test_s0_43_a_queue_of_one_asks_for_each(desk: Desk) -> None:
     assert desk.flows == [1, 1, 1, 1]
 
 
-async def test_s0_40_the_client_holds_what_it_asked_for(desk: Desk) -> None:
+@pytest.mark.row("S0.40")
+async def test_the_client_holds_what_it_asked_for(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=5)
     desk.deliver_each(*(b"%d" % index for index in range(5)))
     await delivered(consumer, 5)
@@ -65,7 +70,8 @@ async def test_s0_40_the_client_holds_what_it_asked_for(desk: Desk) -> None:
     assert consumer.available_permits == 3
 
 
-async def test_s0_46_s2_3_permits_show_whether_anyone_receives(desk: Desk) -> None:
+@pytest.mark.row("S0.46", "S2.3")
+async def test_permits_show_whether_anyone_receives(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=4)
     desk.deliver(batch([b"x"] * 6), messages=6)
     await delivered(consumer, 6)
@@ -75,7 +81,8 @@ async def test_s0_46_s2_3_permits_show_whether_anyone_receives(desk: Desk) -> No
     await desk.settled(2)
 
 
-async def test_s0_51_a_message_is_counted_when_it_is_taken(desk: Desk) -> None:
+@pytest.mark.row("S0.51")
+async def test_a_message_is_counted_when_it_is_taken(desk: Desk) -> None:
     consumer = await desk.subscribe()
     desk.deliver_each(*(b"12345" for _ in range(10)))
     await delivered(consumer, 10)
@@ -83,7 +90,8 @@ async def test_s0_51_a_message_is_counted_when_it_is_taken(desk: Desk) -> None:
     assert (consumer.counters.messages_received, consumer.counters.bytes_received) == (3, 15)
 
 
-async def test_s0_44_what_came_over_a_replaced_connection_counts_for_nothing(desk: Desk) -> None:
+@pytest.mark.row("S0.44")
+async def test_what_came_over_a_replaced_connection_counts_for_nothing(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
     desk.deliver_each(*(b"old%d" % index for index in range(5)))
     await delivered(consumer, 5)
@@ -108,7 +116,8 @@ async def test_s0_44_what_came_over_a_replaced_connection_counts_for_nothing(des
     await desk.settled(10)
 
 
-async def test_s0_44_a_message_taken_from_a_lost_connection_gives_no_permit(desk: Desk) -> None:
+@pytest.mark.row("S0.44")
+async def test_a_message_taken_from_a_lost_connection_gives_no_permit(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=2)
     desk.deliver_each(b"old")
     old = await consumer.receive()
@@ -149,7 +158,8 @@ async def test_pausing_stops_the_flow_and_resuming_sends_what_came_together(desk
     await until(lambda: desk.flows == [4], "one Flow")
 
 
-async def test_s0_36_an_auto_scaled_queue_begins_at_one_and_doubles(desk: Desk) -> None:
+@pytest.mark.row("S0.36")
+async def test_an_auto_scaled_queue_begins_at_one_and_doubles(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=8, auto_scaled_receiver_queue_size_enabled=True)
     await desk.settled(1)
     sizes = []
@@ -165,7 +175,8 @@ async def test_s0_36_an_auto_scaled_queue_begins_at_one_and_doubles(desk: Desk) 
     assert sizes == [2, 4, 8, 8, 8]
 
 
-async def test_s4_24_redelivering_on_exclusive_drops_the_queue_and_what_is_under_way(desk: Desk) -> None:
+@pytest.mark.row("S4.24")
+async def test_redelivering_on_exclusive_drops_the_queue_and_what_is_under_way(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
     assert desk.peer.of(events.Subscribe)[0].epoch == 0
     for index in range(4):
@@ -209,7 +220,8 @@ async def test_a_negative_ack_on_shared_takes_the_entry_out_of_the_queue(desk: D
     await until(lambda: desk.permits + consumer._window.owed == 8, "all permits")
 
 
-async def test_s0_19_permits_are_conserved_whatever_comes(desk: Desk) -> None:
+@pytest.mark.row("S0.19")
+async def test_permits_are_conserved_whatever_comes(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=20)
     good = 0
     for index in range(200):

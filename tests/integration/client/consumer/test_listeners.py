@@ -33,7 +33,8 @@ def listener(kind: str, function: Any) -> Any:
     return listen if kind == "task" else function
 
 
-async def test_s0_29_every_message_is_handed_to_the_listener_in_order(desk: Desk, kind: str) -> None:
+@pytest.mark.row("S0.29")
+async def test_every_message_is_handed_to_the_listener_in_order(desk: Desk, kind: str) -> None:
     seen: list[bytes] = []
     consumer = await desk.subscribe(
         message_listener=listener(kind, lambda consumer, message: seen.append(message.data())),
@@ -48,7 +49,8 @@ async def test_s0_29_every_message_is_handed_to_the_listener_in_order(desk: Desk
     await until(lambda: desk.permits + consumer._window.owed == 10, "all permits")
 
 
-async def test_s0_29_a_listener_that_blocks_delays_nobody_else(desk: Desk) -> None:
+@pytest.mark.row("S0.29")
+async def test_a_listener_that_blocks_delays_nobody_else(desk: Desk) -> None:
     called, go_on = threading.Event(), threading.Event()
     threads: list[str] = []
 
@@ -74,7 +76,8 @@ async def test_s0_29_a_listener_that_blocks_delays_nobody_else(desk: Desk) -> No
         go_on.set()
 
 
-async def test_s0_30_a_listener_that_raises_stops_nothing(
+@pytest.mark.row("S0.30")
+async def test_a_listener_that_raises_stops_nothing(
     desk: Desk, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[bytes] = []
@@ -97,7 +100,8 @@ async def test_s0_30_a_listener_that_raises_stops_nothing(
     assert consumer.counters.messages_received == 3
 
 
-async def test_s0_31_a_failure_in_taking_a_message_ends_that_round_only(
+@pytest.mark.row("S0.31")
+async def test_a_failure_in_taking_a_message_ends_that_round_only(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[bytes] = []
@@ -216,7 +220,8 @@ async def test_the_end_of_the_topic_is_seen_and_the_queue_still_drained(desk: De
     waiting.cancel()
 
 
-async def test_s0_30_a_listener_on_a_thread_that_exits_stops_nothing(desk: Desk) -> None:
+@pytest.mark.row("S0.30")
+async def test_a_listener_on_a_thread_that_exits_stops_nothing(desk: Desk) -> None:
     seen: list[bytes] = []
 
     def listen(consumer: Any, message: Any) -> None:

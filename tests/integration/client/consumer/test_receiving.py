@@ -25,7 +25,8 @@ async def delivered(consumer: TopicConsumer, count: int) -> None:
     await until(lambda: consumer.counters.messages_delivered >= count, f"{count} messages")
 
 
-async def test_s0_21_pending_receives_are_in_order(desk: Desk) -> None:
+@pytest.mark.row("S0.21")
+async def test_pending_receives_are_in_order(desk: Desk) -> None:
     consumer = await desk.subscribe()
     first = [consumer.receive_async() for _ in range(2)]
     waiting = asyncio.create_task(consumer.receive())
@@ -36,7 +37,8 @@ async def test_s0_21_pending_receives_are_in_order(desk: Desk) -> None:
     assert len(consumer.queue) == 0
 
 
-async def test_s0_21_the_queue_is_served_first(desk: Desk) -> None:
+@pytest.mark.row("S0.21")
+async def test_the_queue_is_served_first(desk: Desk) -> None:
     consumer = await desk.subscribe()
     desk.deliver_each(b"0", b"1")
     await delivered(consumer, 2)
@@ -47,7 +49,8 @@ async def test_s0_21_the_queue_is_served_first(desk: Desk) -> None:
     assert consumer.receive_nowait() is None
 
 
-async def test_s0_24_a_cancelled_receive_is_passed_over(desk: Desk) -> None:
+@pytest.mark.row("S0.24")
+async def test_a_cancelled_receive_is_passed_over(desk: Desk) -> None:
     consumer = await desk.subscribe()
     gone, stays = consumer.receive_async(), consumer.receive_async()
     gone.cancel()
@@ -55,7 +58,8 @@ async def test_s0_24_a_cancelled_receive_is_passed_over(desk: Desk) -> None:
     assert (await asyncio.wait_for(stays, 5)).data() == b"only"
 
 
-async def test_s0_34_an_interrupted_receive_loses_no_message(desk: Desk) -> None:
+@pytest.mark.row("S0.34")
+async def test_an_interrupted_receive_loses_no_message(desk: Desk) -> None:
     consumer = await desk.subscribe()
     waiting = asyncio.create_task(consumer.receive())
     await asyncio.sleep(0)
@@ -67,7 +71,8 @@ async def test_s0_34_an_interrupted_receive_loses_no_message(desk: Desk) -> None
     assert await payloads(consumer, 2) == [b"first", b"second"]
 
 
-async def test_s0_34_a_receive_cancelled_after_its_message_came_puts_it_back_in_front(desk: Desk) -> None:
+@pytest.mark.row("S0.34")
+async def test_a_receive_cancelled_after_its_message_came_puts_it_back_in_front(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=4)
     waiting = asyncio.create_task(consumer.receive())
     await asyncio.sleep(0)
@@ -98,7 +103,8 @@ class _Spy:
         return len(self._inner)  # type: ignore[arg-type]
 
 
-async def test_s0_34_a_message_put_back_goes_to_who_waits(desk: Desk) -> None:
+@pytest.mark.row("S0.34")
+async def test_a_message_put_back_goes_to_who_waits(desk: Desk) -> None:
     consumer = await desk.subscribe()
     waiting = asyncio.create_task(consumer.receive())
     await asyncio.sleep(0)
@@ -122,7 +128,8 @@ async def test_a_receive_with_a_time_limit(desk: Desk) -> None:
     assert (await consumer.receive(timeout_millis=5000)).data() == b"late"
 
 
-async def test_s0_33_receiving_by_state(desk: Desk) -> None:
+@pytest.mark.row("S0.33")
+async def test_receiving_by_state(desk: Desk) -> None:
     consumer = await desk.subscribe()
     assert consumer.is_connected()
     desk.peer.on(events.Subscribe, lambda link, event: None)  # stays connecting
@@ -144,7 +151,8 @@ async def test_s0_33_receiving_by_state(desk: Desk) -> None:
     await consumer.close()
 
 
-async def test_s0_33_a_consumer_that_failed_is_not_connected(desk: Desk) -> None:
+@pytest.mark.row("S0.33")
+async def test_a_consumer_that_failed_is_not_connected(desk: Desk) -> None:
     consumer = await desk.subscribe()
     waiting = consumer.receive_async()
     desk.peer.on(
@@ -162,7 +170,8 @@ async def test_s0_33_a_consumer_that_failed_is_not_connected(desk: Desk) -> None
         await consumer.receive()
 
 
-async def test_s0_33_a_refused_subscription_raises_and_leaves_nothing(desk: Desk) -> None:
+@pytest.mark.row("S0.33")
+async def test_a_refused_subscription_raises_and_leaves_nothing(desk: Desk) -> None:
     desk.peer.on(
         events.Subscribe,
         lambda link, event: link.engine.send_error(event.request_id, ServerError.CONSUMER_BUSY, "taken"),
@@ -172,7 +181,8 @@ async def test_s0_33_a_refused_subscription_raises_and_leaves_nothing(desk: Desk
     assert all(not link.engine.pending_bytes for link in desk.peer.links)
 
 
-async def test_s0_33_what_fails_once_the_broker_has_the_consumer_takes_it_away_again(
+@pytest.mark.row("S0.33")
+async def test_what_fails_once_the_broker_has_the_consumer_takes_it_away_again(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(consumer: TopicConsumer) -> None:
@@ -192,7 +202,8 @@ async def test_a_queue_size_that_is_no_whole_number_is_refused(desk: Desk) -> No
     assert not desk.peer.count(events.Subscribe)
 
 
-async def test_s0_32_with_a_listener_receiving_by_hand_is_refused(desk: Desk) -> None:
+@pytest.mark.row("S0.32")
+async def test_with_a_listener_receiving_by_hand_is_refused(desk: Desk) -> None:
     consumer = await desk.subscribe(message_listener=lambda consumer, message: None)
     with pytest.raises(InvalidConfiguration):
         await consumer.receive()
@@ -208,7 +219,8 @@ async def test_s0_32_with_a_listener_receiving_by_hand_is_refused(desk: Desk) ->
             call()
 
 
-async def test_s0_35_a_name_of_five_hexadecimal_digits_for_life(desk: Desk) -> None:
+@pytest.mark.row("S0.35")
+async def test_a_name_of_five_hexadecimal_digits_for_life(desk: Desk) -> None:
     consumer = await desk.subscribe()
     name = consumer.consumer_name()
     assert re.fullmatch("[0-9a-f]{5}", name)
@@ -220,7 +232,8 @@ async def test_s0_35_a_name_of_five_hexadecimal_digits_for_life(desk: Desk) -> N
     assert (named.topic(), named.subscription_name()) == (TOPIC, "billing")
 
 
-async def test_s0_37_a_batch_that_overfills_the_queue_is_kept_whole(desk: Desk) -> None:
+@pytest.mark.row("S0.37")
+async def test_a_batch_that_overfills_the_queue_is_kept_whole(desk: Desk) -> None:
     consumer = await desk.subscribe(receiver_queue_size=10)
     sent = [b"%d" % index for index in range(100)]
     desk.deliver(batch(sent), messages=100)

@@ -58,8 +58,9 @@ def wanted(message: dict[str, Any]) -> dict[str, Any]:
     return {"data": message["text"].encode() * message.get("times", 1), **parts}
 
 
+@pytest.mark.row("S0.25")
 @pytest.mark.parametrize("name", PRODUCERS)
-async def test_s0_25_what_apaches_producer_sent_is_read(desk: Desk, name: str) -> None:
+async def test_what_apaches_producer_sent_is_read(desk: Desk, name: str) -> None:
     reader = CryptoKeyReader(str(DATA / "public-key.pem"), str(DATA / "private-key.pem"))
     consumer = await desk.subscribe(crypto_key_reader=reader)
     sends = [event for event in commands_of(name) if isinstance(event, events.Send)]

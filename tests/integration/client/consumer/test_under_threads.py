@@ -6,6 +6,8 @@ import asyncio
 import random
 import threading
 
+import pytest
+
 from tests.integration.client.consumer.backlog import Backlog
 from tests.integration.client.consumer.desk import Desk
 from tests.support.waiting import until
@@ -98,18 +100,21 @@ async def break_links(desk: Desk) -> None:
         desk.link.drop()
 
 
-async def test_s0_22_s0_43_eight_threads_receive_every_message_once(desk: Desk) -> None:
+@pytest.mark.row("S0.22", "S0.43")
+async def test_eight_threads_receive_every_message_once(desk: Desk) -> None:
     backlog, workers = await run(desk, gives_up=False, breaks=False)
     assert len(workers.handed_out) == len(set(workers.handed_out)) == backlog.messages
     assert sum(desk.flows) <= backlog.messages + 100
 
 
-async def test_s0_34_nothing_is_lost_while_threads_give_receives_up(desk: Desk) -> None:
+@pytest.mark.row("S0.34")
+async def test_nothing_is_lost_while_threads_give_receives_up(desk: Desk) -> None:
     backlog, workers = await run(desk, gives_up=True, breaks=False)
     assert len(workers.handed_out) == len(set(workers.handed_out)) == backlog.messages
 
 
-async def test_i1_i7_nothing_is_lost_or_doubled_while_links_break(desk: Desk) -> None:
+@pytest.mark.row("I1", "I7")
+async def test_nothing_is_lost_or_doubled_while_links_break(desk: Desk) -> None:
     backlog, workers = await run(desk, gives_up=True, breaks=True)
     assert desk.peer.links[1:], "no link was broken"
     assert len(workers.handed_out) == len(set(workers.handed_out))  # on one connection each message once

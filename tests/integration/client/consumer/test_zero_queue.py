@@ -32,19 +32,22 @@ async def started(consumer: TopicConsumer) -> asyncio.Task[Any]:
     return task
 
 
-async def test_s2_5_a_queue_of_0_makes_the_zero_queue_consumer(desk: Desk) -> None:
+@pytest.mark.row("S2.5")
+async def test_a_queue_of_0_makes_the_zero_queue_consumer(desk: Desk) -> None:
     await zero(desk)
     assert not isinstance(await desk.subscribe(receiver_queue_size=1), ZeroQueueConsumer)
 
 
-async def test_s2_9_the_switch_means_a_queue_of_0_whatever_the_size_says(desk: Desk) -> None:
+@pytest.mark.row("S2.9")
+async def test_the_switch_means_a_queue_of_0_whatever_the_size_says(desk: Desk) -> None:
     switched = await desk.subscribe(enable_zero_queue_consumer=True, receiver_queue_size=500)
     assert isinstance(switched, ZeroQueueConsumer)
     await desk.fence(switched)
     assert desk.flows == []
 
 
-async def test_s2_2_it_receives(desk: Desk) -> None:
+@pytest.mark.row("S2.2")
+async def test_it_receives(desk: Desk) -> None:
     consumer = await zero(desk)
 
     def give(link: Link, event: events.Flow) -> None:
@@ -55,7 +58,8 @@ async def test_s2_2_it_receives(desk: Desk) -> None:
     assert (await asyncio.wait_for(consumer.receive(), 5)).data() == b"given"
 
 
-async def test_s0_41_s0_50_one_flow_of_one_for_each_receive(desk: Desk) -> None:
+@pytest.mark.row("S0.41", "S0.50")
+async def test_one_flow_of_one_for_each_receive(desk: Desk) -> None:
     consumer = await zero(desk)
     await desk.fence(consumer)
     assert desk.flows == []
@@ -67,7 +71,8 @@ async def test_s0_41_s0_50_one_flow_of_one_for_each_receive(desk: Desk) -> None:
     assert desk.flows == [1, 1, 1]
 
 
-async def test_s2_4_s2_7_nothing_else_is_asked_for(desk: Desk) -> None:
+@pytest.mark.row("S2.4", "S2.7")
+async def test_nothing_else_is_asked_for(desk: Desk) -> None:
     consumer = await zero(desk)
     waiting = await started(consumer)
     await desk.settled(1)
@@ -78,7 +83,8 @@ async def test_s2_4_s2_7_nothing_else_is_asked_for(desk: Desk) -> None:
     assert desk.flows == [1]
 
 
-async def test_s2_18_the_permit_is_granted_when_the_receive_begins(desk: Desk) -> None:
+@pytest.mark.row("S2.18")
+async def test_the_permit_is_granted_when_the_receive_begins(desk: Desk) -> None:
     consumer = await zero(desk)
     waiting = await started(consumer)
     await desk.settled(1)
@@ -91,7 +97,8 @@ async def test_s2_18_the_permit_is_granted_when_the_receive_begins(desk: Desk) -
     again.cancel()
 
 
-async def test_s2_6_each_asynchronous_receive_that_waits_grants_one(desk: Desk) -> None:
+@pytest.mark.row("S2.6")
+async def test_each_asynchronous_receive_that_waits_grants_one(desk: Desk) -> None:
     consumer = await zero(desk)
     futures = [consumer.receive_async() for _ in range(3)]
     await desk.settled(3)
@@ -99,7 +106,8 @@ async def test_s2_6_each_asynchronous_receive_that_waits_grants_one(desk: Desk) 
     assert [(await future).data() for future in futures] == [b"0", b"1", b"2"]
 
 
-async def test_s2_11_concurrent_receives_take_turns(desk: Desk) -> None:
+@pytest.mark.row("S2.11")
+async def test_concurrent_receives_take_turns(desk: Desk) -> None:
     consumer = await zero(desk)
     calls = [await started(consumer) for _ in range(3)]
     for number in range(3):
@@ -110,7 +118,8 @@ async def test_s2_11_concurrent_receives_take_turns(desk: Desk) -> None:
         assert (await calls[number]).data() == b"%d" % number
 
 
-async def test_s2_12_closing_fails_the_receives_that_wait(desk: Desk) -> None:
+@pytest.mark.row("S2.12")
+async def test_closing_fails_the_receives_that_wait(desk: Desk) -> None:
     consumer = await zero(desk)
     calls = [await started(consumer) for _ in range(2)]
     future = consumer.receive_async()
@@ -122,7 +131,8 @@ async def test_s2_12_closing_fails_the_receives_that_wait(desk: Desk) -> None:
         await consumer.receive()
 
 
-async def test_s2_13_a_cancelled_receive_leaves_its_permit_and_its_message_to_the_next(desk: Desk) -> None:
+@pytest.mark.row("S2.13")
+async def test_a_cancelled_receive_leaves_its_permit_and_its_message_to_the_next(desk: Desk) -> None:
     consumer = await zero(desk)
     gone = await started(consumer)
     await desk.settled(1)
@@ -143,7 +153,8 @@ async def test_s2_13_a_cancelled_receive_leaves_its_permit_and_its_message_to_th
     assert desk.permits == 0
 
 
-async def test_s0_23_what_is_sent_without_a_permit_is_neither_lost_nor_acked(desk: Desk) -> None:
+@pytest.mark.row("S0.23")
+async def test_what_is_sent_without_a_permit_is_neither_lost_nor_acked(desk: Desk) -> None:
     consumer = await zero(desk)
     desk.deliver_each(b"unasked")
     await until(lambda: len(consumer.queue) == 1, "the message")
@@ -156,7 +167,8 @@ async def test_s0_23_what_is_sent_without_a_permit_is_neither_lost_nor_acked(des
     assert desk.acks() == []  # the broker gives it to another
 
 
-async def test_s2_14_looking_past_the_receive_call_is_refused(desk: Desk) -> None:
+@pytest.mark.row("S2.14")
+async def test_looking_past_the_receive_call_is_refused(desk: Desk) -> None:
     consumer = await zero(desk)
     with pytest.raises(InvalidConfiguration, match=r"receive\(\)"):
         consumer.receive_nowait()
@@ -164,7 +176,8 @@ async def test_s2_14_looking_past_the_receive_call_is_refused(desk: Desk) -> Non
         ZeroQueueConsumer(desk.client, TOPIC, consumer._options, inbox=object())
 
 
-async def test_s2_17_what_cannot_work_without_a_queue_is_refused(desk: Desk) -> None:
+@pytest.mark.row("S2.17")
+async def test_what_cannot_work_without_a_queue_is_refused(desk: Desk) -> None:
     consumer = await zero(desk)
     with pytest.raises(InvalidConfiguration, match="time limit"):
         await consumer.receive(timeout_millis=10)
@@ -174,7 +187,8 @@ async def test_s2_17_what_cannot_work_without_a_queue_is_refused(desk: Desk) -> 
         await zero(desk, auto_scaled_receiver_queue_size_enabled=True)
 
 
-async def test_s2_10_a_partitioned_topic_is_refused_and_one_partition_allowed(desk: Desk) -> None:
+@pytest.mark.row("S2.10")
+async def test_a_partitioned_topic_is_refused_and_one_partition_allowed(desk: Desk) -> None:
     counts = {TOPIC: 3}
     desk.peer.on(
         events.PartitionMetadata,
@@ -188,7 +202,8 @@ async def test_s2_10_a_partitioned_topic_is_refused_and_one_partition_allowed(de
     assert (await zero(desk)).topic() == f"{TOPIC}-partition-0"
 
 
-async def test_s2_8_while_paused_nothing_is_granted(desk: Desk) -> None:
+@pytest.mark.row("S2.8")
+async def test_while_paused_nothing_is_granted(desk: Desk) -> None:
     consumer = await zero(desk, start_paused=True)
     futures = [consumer.receive_async() for _ in range(2)]
     await desk.fence(consumer)
@@ -205,7 +220,8 @@ async def test_s2_8_while_paused_nothing_is_granted(desk: Desk) -> None:
     assert [(await future).data() for future in futures] == [b"0", b"1", b"2"]
 
 
-async def test_s2_16_a_receive_that_waits_has_its_permit_again_after_a_reconnect(desk: Desk) -> None:
+@pytest.mark.row("S2.16")
+async def test_a_receive_that_waits_has_its_permit_again_after_a_reconnect(desk: Desk) -> None:
     consumer = await zero(desk)
     waiting = await started(consumer)
     await desk.settled(1)
@@ -216,7 +232,8 @@ async def test_s2_16_a_receive_that_waits_has_its_permit_again_after_a_reconnect
     assert (await waiting).data() == b"after"
 
 
-async def test_s2_16_nobody_waits_nothing_is_granted_after_a_reconnect(desk: Desk) -> None:
+@pytest.mark.row("S2.16")
+async def test_nobody_waits_nothing_is_granted_after_a_reconnect(desk: Desk) -> None:
     consumer = await zero(desk)
     gone = await started(consumer)
     await desk.settled(1)
@@ -229,7 +246,8 @@ async def test_s2_16_nobody_waits_nothing_is_granted_after_a_reconnect(desk: Des
     assert (desk.flows, len(consumer.queue)) == ([], 0)
 
 
-async def test_s2_16_a_busy_listener_is_granted_nothing_on_reconnect(desk: Desk) -> None:
+@pytest.mark.row("S2.16")
+async def test_a_busy_listener_is_granted_nothing_on_reconnect(desk: Desk) -> None:
     calls: list[bytes] = []
     go_on = asyncio.Event()
 
@@ -270,9 +288,8 @@ async def test_a_listener_on_a_thread_is_given_one_at_a_time(desk: Desk) -> None
     await desk.settled(1)
 
 
-async def test_s0_27_s0_20_a_batch_closes_it_and_fails_the_receive(
-    desk: Desk, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.row("S0.27", "S0.20")
+async def test_a_batch_closes_it_and_fails_the_receive(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     consumer = await zero(desk, consumer_name="mine")
     waiting = await started(consumer)
     await desk.settled(1)
@@ -288,7 +305,8 @@ async def test_s0_27_s0_20_a_batch_closes_it_and_fails_the_receive(
         await consumer.receive()
 
 
-async def test_s0_18_what_is_thrown_away_is_asked_for_again(desk: Desk) -> None:
+@pytest.mark.row("S0.18")
+async def test_what_is_thrown_away_is_asked_for_again(desk: Desk) -> None:
     consumer = await zero(desk)
     waiting = await started(consumer)
     await desk.settled(1)
@@ -300,7 +318,8 @@ async def test_s0_18_what_is_thrown_away_is_asked_for_again(desk: Desk) -> None:
     assert (await waiting).data() == b"good"
 
 
-async def test_i17_never_more_than_one_in_flight_over_cancelling_and_reconnecting(desk: Desk) -> None:
+@pytest.mark.row("I17")
+async def test_never_more_than_one_in_flight_over_cancelling_and_reconnecting(desk: Desk) -> None:
     consumer = await zero(desk)
     chance = random.Random(7)
     backlog = iter(b"%d" % number for number in range(1000))
@@ -334,7 +353,8 @@ async def test_i17_never_more_than_one_in_flight_over_cancelling_and_reconnectin
     assert consumer.counters.messages_received == len(taken)
 
 
-async def test_s0_23_what_comes_unasked_is_for_the_next_receive_and_asks_for_nothing(desk: Desk) -> None:
+@pytest.mark.row("S0.23")
+async def test_what_comes_unasked_is_for_the_next_receive_and_asks_for_nothing(desk: Desk) -> None:
     consumer = await zero(desk)
     desk.deliver_each(b"unasked")
     await until(lambda: len(consumer.queue) == 1, "the message")
@@ -348,7 +368,8 @@ async def test_s0_23_what_comes_unasked_is_for_the_next_receive_and_asks_for_not
     assert (desk.most_permits, desk.permits) == (1, 0)
 
 
-async def test_s0_23_what_came_unasked_goes_back_unacked_when_the_consumer_closes(desk: Desk) -> None:
+@pytest.mark.row("S0.23")
+async def test_what_came_unasked_goes_back_unacked_when_the_consumer_closes(desk: Desk) -> None:
     consumer = await zero(desk)
     desk.deliver_each(b"unasked")
     await until(lambda: len(consumer.queue) == 1, "the message")

@@ -312,11 +312,12 @@ def test_what_the_brokers_builders_write_is_read(data: bytes, reply: replies.Rep
     assert connected_engine().receive(data) == [reply]
 
 
+@pytest.mark.row("S0.2")
 @given(
     st.lists(st.sampled_from(EVERY_REPLY), max_size=12),
     st.lists(st.integers(1, 60), min_size=1, max_size=30),
 )
-def test_s0_2_replies_do_not_depend_on_how_the_bytes_are_cut(
+def test_replies_do_not_depend_on_how_the_bytes_are_cut(
     said: list[tuple[bytes, replies.Reply]], sizes: list[int]
 ) -> None:
     stream = b"".join(data for data, _ in said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,8 +22,9 @@ COUNTS = st.integers(0, 2**32 - 1)
 ACK_SETS = st.none() | st.just(0) | st.integers(0, 2**1000)
 
 
+@pytest.mark.row("S1.9")
 @given(UINT64, INT64, INT64, PARTITIONS, COUNTS, ACK_SETS, st.binary(max_size=20))
-def test_s1_9_message_is_what_protobuf_writes(
+def test_message_is_what_protobuf_writes(
     consumer_id: int,
     ledger_id: int,
     entry_id: int,

@@ -57,7 +57,8 @@ def test_garbage_gives_the_same_frames_and_the_same_error_however_cut(data: byte
     assert outcome(cut(data, cuts)) == outcome([data])
 
 
-def test_s0_10_a_frame_at_the_limit_passes_and_one_byte_more_does_not() -> None:
+@pytest.mark.row("S0.10")
+def test_a_frame_at_the_limit_passes_and_one_byte_more_does_not() -> None:
     payload = bytes(LIMIT - 4 - 3)
     assert FrameDecoder(LIMIT).feed(encode(b"cmd", payload)) == [Frame(b"cmd", payload)]
     with pytest.raises(FrameTooLarge, match=str(LIMIT)):

@@ -24,7 +24,8 @@ def test_a_message_sent_alone_is_its_entry() -> None:
         assert tracker.individual([MessageId(1, 5)]) == [entry_ack(None, 0)]
 
 
-def test_s4_6_one_member_leaves_the_others() -> None:
+@pytest.mark.row("S4.6")
+def test_one_member_leaves_the_others() -> None:
     tracker = BatchAcks()
     assert tracker.individual([member(1, 3)]) == [entry_ack(0b101, 3)]
     assert tracker.partly_acked == 0
@@ -37,7 +38,8 @@ def test_members_of_one_frame_become_one_ack_an_entry_in_order() -> None:
     assert acks == [entry_ack(None, 2, 9), entry_ack(0b001, 3)]
 
 
-def test_s0_26_s4_7_without_batch_index_acks_only_the_last_member_acks_the_entry() -> None:
+@pytest.mark.row("S0.26", "S4.7")
+def test_without_batch_index_acks_only_the_last_member_acks_the_entry() -> None:
     tracker = BatchAcks(batch_index_acks=False)
     assert tracker.individual([member(0, 3), member(2, 3)]) == []
     assert tracker.individual([member(2, 3)]) == []
@@ -76,7 +78,8 @@ def test_cumulative_inside_a_batch() -> None:
     assert BatchAcks().cumulative(MessageId(1, 5)) == entry_ack(None, 0)
 
 
-def test_s4_7_cumulative_without_batch_index_acks_leaves_the_whole_entry() -> None:
+@pytest.mark.row("S4.7")
+def test_cumulative_without_batch_index_acks_leaves_the_whole_entry() -> None:
     tracker = BatchAcks(batch_index_acks=False)
     tracker.individual([member(0, 2, 4), member(0, 4), member(0, 2, 6)])
     assert tracker.cumulative(member(1, 4)) == entry_ack(0b1111, 4)

@@ -62,7 +62,8 @@ def test_a_message_sent_alone(
     }
 
 
-def test_s0_25_members_of_a_batch_are_pushed_and_acked_one_by_one() -> None:
+@pytest.mark.row("S0.25")
+def test_members_of_a_batch_are_pushed_and_acked_one_by_one() -> None:
     entry = encode_batch(
         [OutgoingMessage(payload=b"a"), OutgoingMessage(payload=b"b")],
         producer_name="p",

@@ -75,14 +75,16 @@ def test_offsets_of_a_group() -> None:
         parse_offset_request(TOPIC, "subscription=g&offset=4", is_commit=False)
 
 
-def test_s3_6_a_topic_may_hold_any_separator() -> None:
+@pytest.mark.row("S3.6")
+def test_a_topic_may_hold_any_separator() -> None:
     assert parse_pull_topic("/pull/v1/public/default/a%40b", "/pull/v1/") == "persistent://public/default/a@b"
     for path in ("/pull/v1/a/b", "/pull/v1/a//b", "/pull/v1/a/b/c/d", "/pull/v1/a/b/%zz"):
         with pytest.raises(InvalidPull):
             parse_pull_topic(path, "/pull/v1/")
 
 
-def test_s3_20_an_answer_names_its_code() -> None:
+@pytest.mark.row("S3.20")
+def test_an_answer_names_its_code() -> None:
     names = {PullCode.SUCCESS: 0, PullCode.PULL_NOT_FOUND: 19, PullCode.PULL_RETRY_IMMEDIATELY: 20}
     assert {code: int(code) for code in names} == names
     body = json.loads(
@@ -102,7 +104,8 @@ def test_s3_20_an_answer_names_its_code() -> None:
     assert "key" not in message
 
 
-def test_s3_19_a_hold_has_a_limit_so_that_a_client_can_wait_longer() -> None:
+@pytest.mark.row("S3.19")
+def test_a_hold_has_a_limit_so_that_a_client_can_wait_longer() -> None:
     longest = parse_pull_request(TOPIC, f"offset=0&suspend=true&suspend_timeout_ms={MAX_SUSPEND_MS}")
     assert longest.suspend_timeout_ms == MAX_SUSPEND_MS
     with pytest.raises(InvalidPull, match="suspend_timeout_ms"):
