@@ -1,4 +1,4 @@
-"""The producers of one topic: who is admitted beside whom, who waits, who is fenced (protocol 3.5)."""
+"""The producers of one topic: which ones are admitted, which wait, which are fenced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from broker.core.errors import BrokerError, ProducerBusy, ProducerFenced
-from broker.core.producer_access import AccessMode, Admission, admission
+from broker.core.producer_access import AccessMode, Admission, admission, next_epoch
 
 if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
@@ -114,9 +114,8 @@ class ProducerAccess:
             self.remove(other)
 
     async def _take(self, producer: Producer) -> None:
-        """Make `producer`, for whom the topic is reserved, its exclusive owner."""
-        known = producer.request.topic_epoch
-        epoch = (-1 if self.topic_epoch is None else self.topic_epoch) + 1 if known is None else known
+        """Make `producer` the exclusive owner of the topic, which is reserved for it."""
+        epoch = next_epoch(self.topic_epoch, producer.request.topic_epoch)
         try:
             await self._store_epoch(epoch)
             if self._exclusive is not producer or not producer.is_open:

@@ -6,7 +6,7 @@ import pytest
 
 from broker.core.errors import ProducerBusy, ProducerFenced
 from broker.core.producer_access import AccessMode
-from tests.support.broker_harness import BrokerRun, ProducerProbe, eventually, one_row, running
+from tests.support.broker_harness import BrokerRun, ProducerProbe, eventually, one_row, rows, running
 
 EXCLUSIVE, WAIT, FENCING = (
     AccessMode.EXCLUSIVE,
@@ -98,6 +98,22 @@ async def test_a_producer_that_was_overtaken_is_fenced_when_it_comes_back(broker
         with pytest.raises(ProducerFenced, match="its epoch is 1, not 0"):
             await second.producer(name="a", access_mode=EXCLUSIVE, topic_epoch=0)
         assert epoch(await second.producer(name="b", access_mode=EXCLUSIVE, topic_epoch=1)) == 1
+
+
+async def test_a_topic_whose_epoch_is_the_highest_there_is_goes_on_with_one_never_given(
+    broker_url: str,
+) -> None:
+    async with running(broker_url) as first:
+        leave(await first.producer(name="a", access_mode=EXCLUSIVE))
+    rows(broker_url, "UPDATE vela_topic SET producer_epoch = %s", 2**63 - 1)
+    async with running(broker_url) as second:
+        healed = await second.producer(name="b", access_mode=EXCLUSIVE)
+        assert epoch(healed) == 2**62
+        leave(healed)
+        for claimed in (0, 2**63 - 1):
+            with pytest.raises(ProducerFenced):
+                await second.producer(name="a", access_mode=EXCLUSIVE, topic_epoch=claimed)
+        assert epoch(await second.producer(name="c", access_mode=EXCLUSIVE)) == 2**62 + 1
 
 
 async def test_an_exclusive_producer_whose_connection_is_dead_gives_way_to_itself(run: BrokerRun) -> None:

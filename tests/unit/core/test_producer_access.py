@@ -1,13 +1,15 @@
-"""Access modes, as a table (protocol 3.5)."""
+"""Access modes as a table, and the epochs that exclusive producers get."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.core.errors import ProducerBusy, ProducerFenced
-from broker.core.producer_access import AccessMode, Admission, admission
+from broker.core.producer_access import AccessMode, Admission, admission, next_epoch
 
 FREE: dict[str, Any] = {
     "producers": 0, "exclusive": None, "waiting": 0, "topic_epoch": None, "known_epoch": None,
@@ -31,6 +33,8 @@ LEFT = FREE | {"topic_epoch": 3}
         (AccessMode.EXCLUSIVE, WAITED_FOR, ProducerFenced),
         (AccessMode.EXCLUSIVE, LEFT | {"known_epoch": 3}, Admission.ALONE),
         (AccessMode.EXCLUSIVE, LEFT | {"known_epoch": 2}, ProducerFenced),
+        (AccessMode.EXCLUSIVE, LEFT | {"known_epoch": 4}, ProducerFenced),
+        (AccessMode.EXCLUSIVE, FREE | {"known_epoch": 4}, Admission.ALONE),
         (AccessMode.WAIT_FOR_EXCLUSIVE, FREE, Admission.ALONE),
         (AccessMode.WAIT_FOR_EXCLUSIVE, SHARED_BY_TWO, Admission.WAIT),
         (AccessMode.WAIT_FOR_EXCLUSIVE, TAKEN, Admission.WAIT),
@@ -38,7 +42,9 @@ LEFT = FREE | {"topic_epoch": 3}
         (AccessMode.EXCLUSIVE_WITH_FENCING, FREE, Admission.ALONE),
         (AccessMode.EXCLUSIVE_WITH_FENCING, SHARED_BY_TWO, Admission.TAKE_OVER),
         (AccessMode.EXCLUSIVE_WITH_FENCING, TAKEN, Admission.TAKE_OVER),
+        (AccessMode.WAIT_FOR_EXCLUSIVE, LEFT | {"known_epoch": 4}, ProducerFenced),
         (AccessMode.EXCLUSIVE_WITH_FENCING, TAKEN | {"known_epoch": 2}, ProducerFenced),
+        (AccessMode.EXCLUSIVE_WITH_FENCING, TAKEN | {"known_epoch": 4}, ProducerFenced),
     ],
 )
 def test_who_is_admitted(
@@ -49,3 +55,18 @@ def test_who_is_admitted(
     else:
         with pytest.raises(expected, match="t "):
             admission(mode, topic="t", **state)
+
+
+@given(st.none() | st.integers(0, 2**63 - 1), st.none() | st.integers(0, 2**64 - 1))
+def test_an_epoch_is_stored_only_if_the_topic_counted_to_it(
+    topic_epoch: int | None, claimed: int | None
+) -> None:
+    epoch = next_epoch(topic_epoch, claimed)
+    assert 0 <= epoch < 2**63
+    if topic_epoch is None:
+        assert epoch == 0
+    elif claimed == topic_epoch:
+        assert epoch == topic_epoch
+    else:
+        assert epoch == topic_epoch + 1 or topic_epoch == 2**63 - 1
+        assert epoch != topic_epoch
