@@ -202,10 +202,11 @@ class Producer:
             self._topic.remove_producer(self)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """The topic goes away; the client looks it up again and resends what got no receipt."""
+        """End it from this side: the client looks the topic up again and resends what got no receipt. Repeatable."""
         if self.is_open:
             self._end()
             self._idle.set()
+            self._topic.remove_producer(self)
             try:
                 self.sink.on_producer_closed(error)
             except Exception:

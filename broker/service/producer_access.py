@@ -91,7 +91,6 @@ class ProducerAccess:
                 continue
             if not is_alive:
                 other.closed_by_broker(None)
-                self.remove(other)
             elif producer.access_mode is AccessMode.SHARED and self._exclusive is None:
                 raise ProducerBusy(
                     f"producer {producer.name} is connected to {self._topic_name} already; close it or choose"
@@ -111,7 +110,6 @@ class ProducerAccess:
         for other in others:
             log.info("%s: producer %s is fenced: %s", self._topic_name, other.name, reason)
             other.closed_by_broker(ProducerFenced(reason))
-            self.remove(other)
 
     async def _take(self, producer: Producer) -> None:
         """Make `producer` the exclusive owner of the topic, which is reserved for it."""
@@ -139,15 +137,14 @@ class ProducerAccess:
             self._exclusive = None
         self._promote()
 
-    def close(self, error: BrokerError | None) -> list[Producer]:
-        """Let everybody go, those who wait too; returns who was attached. The topic goes away, or takes no more."""
+    def close(self, error: BrokerError | None) -> None:
+        """Close every producer, also those that wait: the topic goes away, or takes no more messages."""
         everybody = [*self.producers.values(), *self._waiting]
         self.producers.clear()
         self._waiting.clear()
         self._exclusive = None
         for producer in everybody:
             producer.closed_by_broker(error)
-        return everybody
 
     def _promote(self) -> None:
         if self._waiting and self._exclusive is None and not self.producers:

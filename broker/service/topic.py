@@ -158,8 +158,7 @@ class Topic:
 
     def close_producers(self, error: BrokerError | None) -> None:
         """Let every producer go; each opens again by itself and is told why not."""
-        for producer in self.access.close(error):
-            self.remove_producer(producer)
+        self.access.close(error)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
         """Queue an entry for the writer."""
@@ -227,7 +226,6 @@ class Topic:
             producer.failed(request, error)
         for producer in {producer: None for producer, _ in sends}:
             producer.closed_by_broker(error)
-            self.remove_producer(producer)
 
     async def _store_producer_epoch(self, producer_epoch: int) -> None:
         stored = await self.services.ownership.write(

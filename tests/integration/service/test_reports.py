@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from broker.core.producer_access import AccessMode
 from broker.core.topic_name import TopicName
 from broker.service import reporter
 from broker.service.statistics import partitioned_statistics
@@ -162,3 +163,24 @@ async def test_publishing_raises_every_backlog_and_writes_no_row_of_a_subscripti
     assert [(each.backlog_messages, each.backlog_bytes) for each in found.subscriptions] == [
         (3, size_bytes)
     ] * 2
+
+
+OF_PRODUCERS = "SELECT name FROM vela_producer_session ORDER BY name"
+
+
+async def test_producers_that_others_pushed_out_are_not_listed_any_more(run: BrokerRun) -> None:
+    await run.producer(name="fenced", access_mode=AccessMode.EXCLUSIVE)
+    await run.producer(name="waiting", access_mode=AccessMode.WAIT_FOR_EXCLUSIVE)
+    await report(run)
+    owner = await run.producer(name="owner", access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
+    await report(run)
+    assert rows(run.database_url, OF_PRODUCERS) == [("owner",)]
+    owner.alive = False
+    again = await run.producer(name="owner", access_mode=AccessMode.EXCLUSIVE, topic_epoch=1)
+    await report(run)
+    assert rows(run.database_url, OF_PRODUCERS) == [("owner",)]
+    assert again.producer is not None
+    again.producer.detach()
+    await report(run)
+    assert rows(run.database_url, OF_PRODUCERS) == []
+    assert one_row(run.database_url, OF_TOPIC, T.full)[1] == 0
