@@ -1,12 +1,14 @@
-"""Redrive: messages of a dead-letter topic go back to where they came from (semantics 3.9).
+"""Redrive: messages of a dead-letter topic go back to where they came from.
 
-A message is published first and acknowledged then: never lost, at worst twice. Work goes by pieces whose progress is
-stored; a broker that starts goes on with what an earlier one began, since what was redriven is acknowledged.
+A message is published first and acknowledged after that: never lost, at worst twice. The work is done in pieces, and
+the counts are stored after each. A broker that starts goes on with a redrive that an earlier one began: what is not
+acknowledged is still to do.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
@@ -108,7 +110,7 @@ class Redrive(ActKind[RedriveWhat]):
 
     async def apply(self, context: ActContext, given: RedriveWhat) -> Mapping[str, Any]:
         progress = context.act.progress or {}
-        work = _Work(context, given, redriven=int(progress.get("redriven_messages", 0)))
+        work = _Work(context, given, redriven=Counter(progress.get("targets", {})))
         try:
             return await work.run()
         finally:
@@ -118,10 +120,10 @@ class Redrive(ActKind[RedriveWhat]):
 class _Work:
     """One redrive under way."""
 
-    def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: int) -> None:
+    def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
         self._context = context
         self._given = given
-        self._redriven = redriven
+        self._redriven = redriven  # messages by target, those of an earlier broker included
         self._producers: dict[str, InternalProducer] = {}
 
     async def run(self) -> Mapping[str, Any]:
@@ -133,23 +135,26 @@ class _Work:
         size = PIECE_MESSAGES if not given.rate else min(PIECE_MESSAGES, max(1, given.rate // 10))
         async for found in scan(subscription, _selection(given, context), through, tally):
             piece.append(found)
-            if len(piece) >= size or self._redriven + len(piece) >= given.most:
+            if len(piece) >= size or self._redriven.total() + len(piece) >= given.most:
                 await self._send(piece)
                 piece = []
-            if self._redriven >= given.most:
+            if self._redriven.total() >= given.most:
                 break
         await self._send(piece)
+        total = self._redriven.total()
         return {
             "words": [
-                f"{counted(self._redriven, 'message is', 'messages are')} published again and acknowledged here",
+                f"{counted(total, 'message is', 'messages are')} published again and acknowledged here",
                 *tally.words(),
             ],
-            "targets": dict(tally.targets),
-            "redriven_messages": self._redriven,
+            **self._counts(),
             "replayed_messages": 0,
             "skipped_messages": 0,
             "consumers_closed": 0,
         }
+
+    def _counts(self) -> dict[str, Any]:
+        return {"redriven_messages": self._redriven.total(), "targets": dict(self._redriven)}
 
     async def close(self) -> None:
         """Let the producers go; what has no receipt is still in the dead-letter topic."""
@@ -176,8 +181,8 @@ class _Work:
         await ack_for_broker(
             await self._context.subscription(), [(each.position, each.without) for each in stored]
         )
-        self._redriven += len(stored)
-        await self._context.report({"redriven_messages": self._redriven})
+        self._redriven.update(each.target for each in stored)
+        await self._context.report(self._counts())
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome

@@ -195,6 +195,30 @@ async def test_a_broker_that_starts_goes_on_with_it(broker_url: str, monkeypatch
         assert len(numbers) <= 60
 
 
+async def test_a_receipt_after_a_restart_counts_by_topic_what_it_counts_in_all(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redrive, "PIECE_MESSAGES", 10)
+    async with running(broker_url) as run:
+        await run.consumer("returns", "s")
+        await dead(run, *(letter(n, origin="returns" if n < 5 else "orders") for n in range(50)))
+        act_id, _ = await planned(run, "redrive", **HERE)
+        trap = run.proxy.trap("UPDATE vela_act SET progress", Moment.HOLD_ANSWER)
+        rows(broker_url, "UPDATE vela_act SET state = 'apply_requested' WHERE id = %s", act_id)
+        rows(broker_url, "SELECT pg_notify('vela_act', '')")
+        await trap.caught.wait()
+    assert one_row(
+        broker_url, "SELECT progress->'redriven_messages' FROM vela_act WHERE id = %s", act_id
+    ) == (10,)
+    async with running(broker_url) as run:
+        state, _, result, error = await answered(run, act_id)
+        assert state == "applied", error
+    assert (result["redriven_messages"], result["targets"]) == (
+        50,
+        {"persistent://public/default/returns": 5, "persistent://public/default/orders": 45},
+    )
+
+
 async def test_other_acts_are_answered_meanwhile(run: BrokerRun) -> None:
     await dead(run, *(letter(n) for n in range(30)))
     slow, _ = await planned(run, "redrive", {"rate": 10}, **HERE)
