@@ -66,10 +66,13 @@ class HoldTable(Generic[H]):
         """Who is held, by queue; for those who ask what is parked."""
         return self._queues
 
-    def park(self, held: H) -> None:
-        """Hold a request. Look for new messages in the same step, before and not after (S3.17)."""
+    def park(self, held: H) -> int:
+        """Hold a request and return when to call `check`. Look for new messages in the same step, before and not
+        after (S3.17).
+        """
         self._queues.setdefault(held.key, []).append(held)
         self._due.schedule(held, held.due_ms)
+        return min(held.due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 
     def discard(self, held: H) -> bool:
         """The peer is gone; False when it has been taken for an answer already."""

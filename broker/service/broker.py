@@ -319,7 +319,6 @@ class Broker:
             self.acts.wake()
         elif channel == "vela_tick":
             self.services.deadlines.run_due()
-            self.services.holds.check()
         elif channel == "vela_outbox":
             self.outbox.wake()
         elif channel == "vela_policies":

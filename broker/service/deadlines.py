@@ -1,65 +1,73 @@
-"""Time that is finer than a tick: one timer for all subscriptions with deadlines (design 7).
+"""What waits for a time, in one heap: deliveries to take back, delayed messages, held pulls; and one timer for all.
 
-The owner's wheel and Celery's tick call the same function, `run_due`, which takes back what is overdue and may run
-twice harmlessly; either alone is enough. VELA_WHEEL=0 switches the timer off.
+The timer is finer than Celery's tick. Both call `run_due`, which runs what is due and may run twice harmlessly; either
+alone is enough. VELA_WHEEL=0 switches the timer off.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from typing import Final, Protocol
 
 from broker.core.delivery_deadlines import BUCKET_MS
+from broker.core.due_times import DueTimes
 from broker.service.clock import Clock
 
 __all__ = ["Deadlines", "Timed"]
 
 log = logging.getLogger(__name__)
 
-_SOONEST_S = 0.01
+_SOONEST_S: Final = 0.01
+_AGAIN_AFTER_ERROR_MS: Final = 1000
 
 
 class Timed(Protocol):
-    """What time drives: a subscription's deliveries, a topic's delayed messages."""
+    """One that waits for a time: a subscription, a topic's delayed messages, the held pulls."""
 
     def run_due(self, now_ms: int) -> int:
-        """Do what is due; how many entries it concerned. Running it twice does no harm."""
+        """Do what is due and return the number of entries concerned. Running it twice does no harm."""
 
     def next_due_ms(self) -> int | None:
-        """When to run it next; None = it need not be watched any more."""
+        """Return when to run it next; None while it waits for nothing."""
 
 
 class Deadlines:
-    """Whoever has deadlines, and the timer for the nearest one."""
+    """Runs each watched one when its time has come. A turn costs what is due, whatever the number watched."""
 
     def __init__(self, clock: Clock, *, wheel_enabled: bool) -> None:
         self._clock = clock
         self._wheel_enabled = wheel_enabled
-        self._watched: set[Timed] = set()
+        self._due: DueTimes[Timed] = DueTimes()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
 
     def watch(self, timed: Timed, due_ms: int) -> None:
-        """This one scheduled a deadline."""
-        self._watched.add(timed)
+        """Run this one at `due_ms`, or earlier if it was to run earlier already."""
+        self._due.bring_forward(timed, due_ms)
         self._arm(due_ms)
 
+    def forget(self, timed: Timed) -> None:
+        """Do not run this one any more. Safe to repeat."""
+        self._due.discard(timed)
+
     def run_due(self) -> int:
-        """Do everything that is due in this process; how many entries it concerned."""
+        """Run what is due in this process and return the number of entries concerned."""
         now_ms = self._clock.now_ms()
         done = 0
-        for timed in list(self._watched):
+        for timed in self._due.pop_due(now_ms):
             try:
                 done += timed.run_due(now_ms)
-            except Exception:  # the others' deadlines are due all the same
-                log.exception("deadlines of %s", timed)
-            if timed.next_due_ms() is None:
-                self._watched.discard(timed)
+                next_ms = timed.next_due_ms()
+            except Exception:  # one fault must not keep the others waiting
+                log.exception("running what is due failed and is tried again in a second: %s", timed)
+                next_ms = now_ms + _AGAIN_AFTER_ERROR_MS
+            if next_ms is not None:
+                self.watch(timed, next_ms)
         return done
 
     def stop(self) -> None:
-        """No timer fires from here on."""
+        """Let no timer fire from here on."""
         self._wheel_enabled = False
         if self._timer is not None:
             self._timer.cancel()
@@ -68,7 +76,7 @@ class Deadlines:
         if not self._wheel_enabled:
             return
         at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # what is due in the same bucket needs one timer
-        if self._timer is not None and not self._timer.cancelled() and self._timer_at_ms <= at_ms:
+        if self._timer is not None and self._timer_at_ms <= at_ms:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -79,6 +87,6 @@ class Deadlines:
     def _fire(self) -> None:
         self._timer = None
         self.run_due()
-        due = [due_ms for each in self._watched if (due_ms := each.next_due_ms()) is not None]
-        if due:
-            self._arm(min(due))
+        next_ms = self._due.next_due_ms()
+        if next_ms is not None:
+            self._arm(next_ms)

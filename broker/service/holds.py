@@ -1,7 +1,7 @@
-"""Long-poll pulls: answered at once, or held until a message arrives or their time is over (semantics S3, design 8).
+"""Long-poll pulls: answered at once, or held until a message arrives or their time is over.
 
 A held pull costs an entry in a table and a future, no task of its own: arrivals and checks run through the table and
-wake only those who get an answer. The owner's timer and Celery's tick both call `check`; either alone is enough.
+wake only those who get an answer. `Deadlines` runs the checks.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ __all__ = ["Holds"]
 
 log = logging.getLogger(__name__)
 
-_SOONEST_S = 0.005
-
 # An offset, at most so many messages, which: the rest of a request says nothing about its answer.
 _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
@@ -40,8 +38,6 @@ class Holds:
         self._topic_in_memory = topic_in_memory
         self._table: HoldTable[HeldPull] = HoldTable()
         self._reader = PullReader(max_message_bytes=services.settings.max_uncompressed_bytes)
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at_ms = 0
         self._is_stopping = False
         self.answers: dict[PullStatus, int] = dict.fromkeys(PullStatus, 0)
         self.held_total = 0  # requests that were parked
@@ -84,9 +80,9 @@ class Holds:
             ask=ask,
             answer=asyncio.get_running_loop().create_future(),
         )
-        self._table.park(held)
+        check_ms = self._table.park(held)
         self.held_total += 1
-        self._arm(held.due_ms)
+        self._services.deadlines.watch(self, check_ms)
         return held
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
@@ -104,9 +100,9 @@ class Holds:
         for held in found:
             self._execute(topic, held, entries, shared)
 
-    def check(self) -> int:
+    def run_due(self, now_ms: int) -> int:
         """Answer those whose time is over and, each 5 s, look at every queue. Returns how many were answered."""
-        ready = self._table.check(self._services.clock.now_ms(), self._end_of, _log_error)
+        ready = self._table.check(now_ms, self._end_of, _log_error)
         for held in ready:
             topic = self._topic_in_memory(_name(held.key))
             if topic is None:
@@ -114,6 +110,10 @@ class Holds:
             else:
                 self._execute(topic, held, (), {})
         return len(ready)
+
+    def next_due_ms(self) -> int | None:
+        """Return when to check again; None while nothing is held."""
+        return self._table.next_check_ms()
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
         """The entry that holds a stored offset, and the messages before it."""
@@ -129,11 +129,8 @@ class Holds:
             self._resolve(held, empty_answer(topic, PullStatus.NOT_FOUND, held.offset))
 
     def stop(self) -> None:
-        """Answer everybody; nobody is held from here on (S3.21)."""
+        """Answer every held pull; none is held from here on."""
         self._is_stopping = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         for held in self._table.take_all():
             self._refuse(held)
 
@@ -206,24 +203,6 @@ class Holds:
     def _end_of(self, key: QueueKey) -> int:
         topic = self._topic_in_memory(_name(key))
         return -1 if topic is None else topic.log.ledgers.total_messages
-
-    def _arm(self, at_ms: int) -> None:
-        if not self._services.settings.wheel_enabled or self._is_stopping:
-            return
-        if self._timer is not None and self._timer_at_ms <= at_ms:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_s = max(_SOONEST_S, (at_ms - self._services.clock.now_ms()) / 1000)
-        self._timer_at_ms = at_ms
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._fire)
-
-    def _fire(self) -> None:
-        self._timer = None
-        self.check()
-        next_ms = self._table.next_check_ms()
-        if next_ms is not None:
-            self._arm(next_ms)
 
 
 def _log_error(key: QueueKey, error: Exception) -> None:

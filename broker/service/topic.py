@@ -440,6 +440,7 @@ class Topic:
         """It was removed, or the last consumer of a reader's cursor left."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
+        self.services.deadlines.forget(subscription)
 
     async def store_subscription_type(self, subscription: Subscription) -> None:
         """Remember the type for the console and for the next owner."""
@@ -530,6 +531,8 @@ class Topic:
         for subscription in list(self.subscriptions.values()):
             subscription.close_consumers("the broker lets the topic go")
             subscription.stop_reading()
+            self.services.deadlines.forget(subscription)
+        self.services.deadlines.forget(self.delayed)
         self.services.holds.topic_gone(self)
         self.services.forget_topic(self)
 

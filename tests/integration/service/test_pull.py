@@ -202,7 +202,7 @@ async def test_beat_alone_answers_a_pull_whose_time_is_over(broker_url: str) -> 
         await run.producer()
         waiting = await held(run, ask(0, hold_ms=2_000))
         clock.advance(1_999)
-        assert run.broker.services.holds.check() == 0
+        assert run.broker.services.deadlines.run_due() == 0
         clock.advance(1)
         rows(run.database_url, "SELECT pg_notify('vela_tick', '0')")  # what Celery's tick sends
         answer = await result(waiting)
@@ -234,7 +234,7 @@ async def test_a_woken_pull_is_not_held_a_second_time(broker_url: str) -> None:
         waiting = await held(run, ask(0, matches=tagged("A"), hold_ms=60_000))
         await publish(producer, b"other", tag="B")
         clock.advance(6_000)  # the timer's look at every queue lets each filter pass
-        assert run.broker.services.holds.check() == 1
+        assert run.broker.services.deadlines.run_due() == 1
         answer = await result(waiting)
         assert (answer.status, answer.next_begin_offset) == (PullStatus.NONE_MATCHED, 1)
         assert len(run.broker.services.holds) == 0
