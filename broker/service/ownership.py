@@ -11,7 +11,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
@@ -131,31 +131,51 @@ class Ownership:
     ) -> T | None:
         """Run one write guarded by the topic's epoch, `call(connection, epoch)`, until its outcome is known.
 
-        None from the call means fenced; None from here, that another broker has the topic, which is given up then. The
-        call must be safe to repeat. After a lost connection the epoch is advanced first: a statement that the server
-        gets or ends later cannot undo what was written since. Raises psycopg.Error when the server refuses. Not safe
-        to cancel.
+        None from the call means fenced; None from here means that another broker has the topic, which is given up
+        then. The rest is as in `write_all`.
         """
-        while True:
-            epoch = topic.owner_epoch
-            is_sent = False
+
+        async def write_one(connection: Connection, epochs: Mapping[Topic, int]) -> Mapping[Topic, T]:
+            result = await call(connection, epochs[topic])
+            return {} if result is None else {topic: result}
+
+        return (await self.write_all([topic], write_one, what=what)).get(topic)
+
+    async def write_all(
+        self,
+        topics: Sequence[Topic],
+        call: Callable[[Connection, Mapping[Topic, int]], Awaitable[Mapping[Topic, T]]],
+        *,
+        what: str,
+    ) -> dict[Topic, T]:
+        """Run one write guarded by the epochs of many topics, until its outcome is known. Returns each topic's result.
+
+        A topic missing from the call's answer was fenced; one missing from the result here belongs to another broker
+        and is given up. The call must be safe to repeat. After a lost connection the epochs are advanced first, so that
+        a statement which the server gets or ends later cannot undo what was written since. Raises psycopg.Error when
+        the server refuses. Not safe to cancel.
+        """
+        done: dict[Topic, T] = {}
+        waiting = list(topics)
+        while waiting:
+            epochs: dict[Topic, int] = {}
             try:
                 async with self._pool.use() as connection:
-                    epoch = topic.owner_epoch
-                    is_sent = True
-                    result = await call(connection, epoch)
+                    epochs = {topic: topic.owner_epoch for topic in waiting}
+                    results = await call(connection, epochs)
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 log.warning("%s: the database is away (%s); trying again", what, first_line(error))
                 await asyncio.sleep(_RETRY_S)
-                if is_sent and topic not in await self.advance({topic: epoch}):
-                    topic.fenced("another broker took the topic")
-                    return None
+                if epochs:  # the statement may have been sent
+                    kept = await self.advance(epochs)
+                    _give_up(topic for topic in waiting if topic not in kept)
+                    waiting = [topic for topic in waiting if topic in kept]
                 continue
-            if result is not None:
-                return result
-            if not await self.has_advanced(topic, epoch):
-                topic.fenced("another broker took the topic")
-                return None
+            done.update(results)
+            missing = [topic for topic in waiting if topic not in results]
+            waiting = [topic for topic in missing if await self.has_advanced(topic, epochs[topic])]
+            _give_up(topic for topic in missing if topic not in waiting)
+        return done
 
     async def _hold(self) -> None:
         while True:
@@ -251,3 +271,8 @@ class Ownership:
             f"another broker already runs on this database ({who}); "
             "stop it, or point DATABASE_URL at another database"
         )
+
+
+def _give_up(topics: Iterable[Topic]) -> None:
+    for topic in topics:
+        topic.fenced("another broker took the topic")

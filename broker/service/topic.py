@@ -19,7 +19,6 @@ from broker.core.errors import (
     TopicFenced,
     TopicTerminated,
 )
-from broker.core.ledger import LedgerInfo
 from broker.core.message_index import IndexMissing
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription import SubscriptionType
@@ -237,59 +236,6 @@ class Topic:
         )
         if stored is None:
             raise TopicFenced(f"{self.name} moved to another broker; connect again")
-
-    async def roll_ledger(self, segment_id: int, now_ms: int) -> bool:
-        """Seal the open ledger and open the next in `segment_id`; False when the topic is fenced (and closed).
-
-        Raises psycopg.Error when the server refuses.
-        """
-        ledgers = self.log.ledgers
-        sealing = ledgers.open_ledger()
-        row = None if sealing is None else self._sealed_row(sealing)
-        ledger_id = await self.services.ownership.write(
-            self,
-            lambda connection, epoch: store.roll_ledger(
-                connection,
-                topic_id=self.topic_id,
-                owner_epoch=epoch,
-                sealing=row,
-                segment_id=segment_id,
-                entries_before=ledgers.total_entries,
-                messages_before=ledgers.total_messages,
-                bytes_before=ledgers.total_bytes,
-                now_ms=now_ms,
-            ),
-            what="opening a ledger",
-        )
-        if ledger_id is None:
-            return False
-        if sealing is not None:
-            ledgers.seal(sealing.ledger_id)
-        info = LedgerInfo(
-            ledger_id=ledger_id,
-            entries_before=ledgers.total_entries,
-            messages_before=ledgers.total_messages,
-            bytes_before=ledgers.total_bytes,
-            opened_ms=now_ms,
-        )
-        self.log.add_ledger(info, segment_id)
-        return True
-
-    def _sealed_row(self, ledger: LedgerInfo) -> store.LedgerRow:
-        return store.LedgerRow(
-            ledger_id=ledger.ledger_id,
-            segment_id=self.log.segments[ledger.ledger_id],
-            sealed=True,
-            entries=ledger.entries,
-            messages=ledger.messages,
-            size_bytes=ledger.size_bytes,
-            entries_before=ledger.entries_before,
-            messages_before=ledger.messages_before,
-            bytes_before=ledger.bytes_before,
-            opened_ms=ledger.opened_ms,
-            first_append_ms=ledger.first_append_ms,
-            last_append_ms=ledger.last_append_ms,
-        )
 
     async def is_stored(self, batch: AppendBatch) -> bool:
         """Whether a batch of unknown outcome is in the log. Call after advancing the epoch: then it cannot change."""

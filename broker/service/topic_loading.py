@@ -13,6 +13,7 @@ from broker.core.subscription import SubscriptionType
 from broker.service import deduplication_keeper
 from broker.service.connections import repeat_until_done
 from broker.service.effective_policies import effective_policies, rollover_policy
+from broker.service.ledger_rolling import roll_ledgers
 from broker.service.sealing import seal
 from broker.service.topic import Topic
 from broker.service.topic_log import TopicLog
@@ -61,8 +62,8 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
     )
     for each_open in stored.left_open:
         await seal(topic, each_open)
-    if not len(topic.log.ledgers) and not await topic.roll_ledger(
-        services.segments.open_id, services.clock.now_ms()
+    if not len(topic.log.ledgers) and not await roll_ledgers(
+        services.ownership, [topic], segment_id=services.segments.open_id, now_ms=services.clock.now_ms()
     ):
         raise ServiceNotReady(f"{name} moved to another broker while it was being opened; connect again")
     topic.last_used_ms = row.last_used_ms or topic.last_used_ms

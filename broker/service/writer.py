@@ -17,6 +17,7 @@ import psycopg
 from broker.core.errors import PersistenceFailed
 from broker.service.clock import Clock
 from broker.service.connections import first_line
+from broker.service.ledger_rolling import roll_ledgers
 from broker.service.segments import Segments
 from broker.service.topic_log import AppendBatch
 from broker.storage import log as store
@@ -31,6 +32,7 @@ __all__ = ["Writer"]
 log = logging.getLogger(__name__)
 
 LANES = 2
+MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
 MAX_ENTRIES = 1000  # a statement of 1,000 rows of 1 KB takes about 15 ms; more only adds latency
 # Half of what one connection may have unanswered, so that one half is gathered while the other commits.
 MAX_BYTES = 2 * 1024 * 1024
@@ -123,10 +125,8 @@ class Writer:
         try:
             connection = await self._connected(lane)
             now_ms = self._clock.now_ms()
-            if topic.log.needs_ledger(now_ms, self._segments.open_id) and not await topic.roll_ledger(
-                self._segments.open_id, now_ms
-            ):
-                return
+            if topic.log.needs_ledger(now_ms, self._segments.open_id):
+                await self._roll([topic, *self._take_full(now_ms)], now_ms)
         except psycopg.Error as error:
             self._refuse(topic, error)
             return
@@ -139,6 +139,40 @@ class Writer:
             await self._store(connection, batches)
         except psycopg.Error as error:
             await self._recover(lane, connection, batches, error)
+
+    def _take_full(self, now_ms: int) -> list[Topic]:
+        """Take the ready topics that need a new ledger first: when a segment has closed, all of them."""
+        taken: list[Topic] = []
+        for _ in range(len(self._ready)):
+            topic = self._ready.popleft()
+            if (
+                len(taken) < MAX_ROLLS
+                and topic.is_open
+                and topic.log.has_sends()
+                and topic.log.needs_ledger(now_ms, self._segments.open_id)
+            ):
+                topic.is_queued = False
+                topic.is_taken = True
+                taken.append(topic)
+            else:
+                self._ready.append(topic)
+        return taken
+
+    async def _roll(self, topics: list[Topic], now_ms: int) -> None:
+        """Give these topics new ledgers. Where the server refuses, only the guilty topic may suffer for it."""
+        segment_id = self._segments.open_id
+        try:
+            await roll_ledgers(self._ownership, topics, segment_id=segment_id, now_ms=now_ms)
+        except psycopg.Error as error:
+            if len(topics) == 1:
+                self._refuse(topics[0], error)
+                return
+            for topic in topics:
+                await self._roll([topic], now_ms)
+        finally:
+            for topic in topics[1:]:
+                topic.is_taken = False
+                self._resubmit(topic)
 
     async def _recover(
         self, lane: _Lane, connection: Connection, batches: dict[Topic, AppendBatch], error: psycopg.Error

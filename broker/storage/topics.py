@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
+from broker.core.ledger import LedgerInfo
 from broker.core.topic_name import TopicName
 from broker.storage.connection import Connection
 from broker.storage.queries import query
 
 __all__ = [
+    "LedgerRoll",
     "LedgerRow",
     "TopicRow",
     "advance_epochs",
@@ -27,7 +29,7 @@ __all__ = [
     "newest_segment",
     "open_segment",
     "refresh_entry_views",
-    "roll_ledger",
+    "roll_ledgers",
     "segment_size_bytes",
     "set_producer_epoch",
     "take_topic",
@@ -65,6 +67,17 @@ class LedgerRow:
     opened_ms: int
     first_append_ms: int
     last_append_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRoll:
+    """What a topic's next ledger follows."""
+
+    topic_id: int
+    sealing: LedgerInfo | None  # the ledger that is open now
+    entries_before: int  # of the topic before its next ledger, trimmed ones included
+    messages_before: int
+    bytes_before: int
 
 
 async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None:
@@ -191,39 +204,33 @@ async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
     return None if row is None else str(row[0])
 
 
-async def roll_ledger(
-    connection: Connection,
-    *,
-    topic_id: int,
-    owner_epoch: int,
-    sealing: LedgerRow | None,
-    segment_id: int,
-    entries_before: int,
-    messages_before: int,
-    bytes_before: int,
-    now_ms: int,
-) -> int | None:
-    """Seal the open ledger with the totals given (if one is named) and open the next. None = fenced."""
+async def roll_ledgers(
+    connection: Connection, rolls: Sequence[tuple[LedgerRoll, int]], *, segment_id: int, now_ms: int
+) -> dict[int, int]:
+    """Seal the open ledger of each topic with its totals and open the next one, under the owner epoch beside it.
+
+    Returns topic → new ledger; a missing topic is fenced.
+    """
+    sealing = [roll.sealing or LedgerInfo(ledger_id=-1) for roll, _ in rolls]
     cursor = await connection.execute(
-        query("topics", "roll_ledger"),
+        query("topics", "roll_ledgers"),
         {
-            "topic_id": topic_id,
-            "owner_epoch": owner_epoch,
-            "ledger_id": sealing.ledger_id if sealing else -1,
-            "entries": sealing.entries if sealing else 0,
-            "messages": sealing.messages if sealing else 0,
-            "size_bytes": sealing.size_bytes if sealing else 0,
-            "first_append_ms": sealing.first_append_ms if sealing else 0,
-            "last_append_ms": sealing.last_append_ms if sealing else 0,
+            "topic_ids": [roll.topic_id for roll, _ in rolls],
+            "epochs": [epoch for _, epoch in rolls],
+            "ledger_ids": [info.ledger_id for info in sealing],
+            "entries": [info.entries for info in sealing],
+            "messages": [info.messages for info in sealing],
+            "size_bytes": [info.size_bytes for info in sealing],
+            "first_append_ms": [info.first_append_ms for info in sealing],
+            "last_append_ms": [info.last_append_ms for info in sealing],
+            "entries_before": [roll.entries_before for roll, _ in rolls],
+            "messages_before": [roll.messages_before for roll, _ in rolls],
+            "bytes_before": [roll.bytes_before for roll, _ in rolls],
             "segment_id": segment_id,
-            "entries_before": entries_before,
-            "messages_before": messages_before,
-            "bytes_before": bytes_before,
             "now_ms": now_ms,
         },
     )
-    row = await cursor.fetchone()
-    return None if row is None else int(row[0])
+    return {row[0]: row[1] for row in await cursor.fetchall()}
 
 
 async def newest_segment(connection: Connection) -> tuple[int, int] | None:

@@ -124,7 +124,7 @@ class MemoryStorage:
         with ExitStack() as stack:
             for module, names in (
                 (log, ("append", "read", "read_some", "read_counts", "last_entry", "append_ms_at")),
-                (topics, ("find_topic", "create_topic", "take_topic", "ledgers_of", "roll_ledger")),
+                (topics, ("find_topic", "create_topic", "take_topic", "ledgers_of", "roll_ledgers")),
                 (
                     cursors,
                     ("subscriptions_of", "create_subscription", "set_type", "delete_subscription", "flush"),
@@ -236,40 +236,37 @@ class MemoryStorage:
     async def _ledgers_of(self, _: object, topic_id: int) -> list[topics.LedgerRow]:
         return [row for owner, row in self.ledgers.values() if owner == topic_id]
 
-    async def _roll_ledger(
+    async def _roll_ledgers(
         self,
         _: object,
+        rolls: Sequence[tuple[topics.LedgerRoll, int]],
         *,
-        topic_id: int,
-        owner_epoch: int,
-        sealing: topics.LedgerRow | None,
         segment_id: int,
-        entries_before: int,
-        messages_before: int,
-        bytes_before: int,
         now_ms: int,
-    ) -> int:
-        if sealing is not None:
-            self.ledgers[sealing.ledger_id] = (topic_id, sealing)
-        ledger_id = self._next_id()
-        self.ledgers[ledger_id] = (
-            topic_id,
-            topics.LedgerRow(
-                ledger_id=ledger_id,
-                segment_id=segment_id,
-                sealed=False,
-                entries=0,
-                messages=0,
-                size_bytes=0,
-                entries_before=entries_before,
-                messages_before=messages_before,
-                bytes_before=bytes_before,
-                opened_ms=now_ms,
-                first_append_ms=0,
-                last_append_ms=0,
-            ),
-        )
-        return ledger_id
+    ) -> dict[int, int]:
+        opened = {}
+        for roll, epoch in rolls:
+            if roll.sealing is not None:
+                await self._seal_ledger(_, topic_id=roll.topic_id, owner_epoch=epoch, ledger=roll.sealing)
+            opened[roll.topic_id] = ledger_id = self._next_id()
+            self.ledgers[ledger_id] = (
+                roll.topic_id,
+                topics.LedgerRow(
+                    ledger_id=ledger_id,
+                    segment_id=segment_id,
+                    sealed=False,
+                    entries=0,
+                    messages=0,
+                    size_bytes=0,
+                    entries_before=roll.entries_before,
+                    messages_before=roll.messages_before,
+                    bytes_before=roll.bytes_before,
+                    opened_ms=now_ms,
+                    first_append_ms=0,
+                    last_append_ms=0,
+                ),
+            )
+        return opened
 
     # -- lifetime
 

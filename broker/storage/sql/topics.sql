@@ -60,21 +60,29 @@ SELECT id, segment_id, state, entries, messages, size_bytes, entries_before, mes
        first_append_ms, last_append_ms
 FROM vela_ledger WHERE topic_id = %s AND state IN ('open', 'sealed') ORDER BY id
 
--- name: roll_ledger
--- Seals the open ledger (if one is named) and opens the next, in one statement and under the owner's epoch. A roll whose
--- answer was lost leaves an empty ledger open before the last: whoever reads the ledgers takes it as sealed.
-WITH o AS MATERIALIZED (
-    SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
+-- name: roll_ledgers
+-- Seals the open ledgers (where one is named) and opens the next ones, in one statement and under the owner's epochs. A
+-- roll whose answer was lost leaves an empty ledger open before the last: whoever reads the ledgers takes it as sealed.
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[], %(ledger_ids)s::bigint[], %(entries)s::bigint[],
+                         %(messages)s::bigint[], %(size_bytes)s::bigint[], %(first_append_ms)s::bigint[],
+                         %(last_append_ms)s::bigint[], %(entries_before)s::bigint[], %(messages_before)s::bigint[],
+                         %(bytes_before)s::bigint[])
+         AS a(topic_id, owner_epoch, ledger_id, entries, messages, size_bytes, first_append_ms, last_append_ms,
+              entries_before, messages_before, bytes_before)
+), o AS MATERIALIZED (
+    SELECT topic_id FROM vela_topic_owner
+    WHERE (topic_id, owner_epoch) IN (SELECT topic_id, owner_epoch FROM asked) ORDER BY topic_id FOR SHARE
 ), sealed AS (
-    UPDATE vela_ledger l SET state = 'sealed', entries = %(entries)s, messages = %(messages)s, size_bytes = %(size_bytes)s,
-           first_append_ms = %(first_append_ms)s, last_append_ms = %(last_append_ms)s
-    FROM o WHERE l.id = %(ledger_id)s AND l.topic_id = o.topic_id AND l.state = 'open' RETURNING l.id
+    UPDATE vela_ledger l SET state = 'sealed', entries = a.entries, messages = a.messages, size_bytes = a.size_bytes,
+           first_append_ms = a.first_append_ms, last_append_ms = a.last_append_ms
+    FROM asked a JOIN o USING (topic_id) WHERE l.id = a.ledger_id AND l.topic_id = a.topic_id AND l.state = 'open'
 )
 INSERT INTO vela_ledger (topic_id, segment_id, state, entries, messages, size_bytes, entries_before, messages_before,
                          bytes_before, opened_ms, first_append_ms, last_append_ms)
-SELECT o.topic_id, %(segment_id)s, 'open', 0, 0, 0, %(entries_before)s, %(messages_before)s, %(bytes_before)s,
-       %(now_ms)s, 0, 0 FROM o
-RETURNING id
+SELECT a.topic_id, %(segment_id)s, 'open', 0, 0, 0, a.entries_before, a.messages_before, a.bytes_before, %(now_ms)s, 0, 0
+FROM asked a JOIN o USING (topic_id)
+RETURNING topic_id, id
 
 -- name: open_segments
 SELECT id, opened_ms FROM vela_segment WHERE state = 'open' AND NOT long_lived ORDER BY id DESC LIMIT 1
