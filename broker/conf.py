@@ -29,6 +29,7 @@ class BrokerSettings:
     max_uncompressed_bytes: (
         int  # VELA_MAX_UNCOMPRESSED_BYTES: an unpacked payload; never below the one before
     )
+    max_unanswered_publish_bytes: int  # VELA_MAX_UNANSWERED_PUBLISH_BYTES: over all connections
     tick_ms: int  # VELA_TICK_MS: period of Celery beat's tick
     wheel_enabled: bool  # VELA_WHEEL: the owner's own timing wheel, finer than a tick
     long_polling: bool  # VELA_LONG_POLLING: held pulls wait as long as they ask for, not the short time
@@ -100,6 +101,9 @@ class BrokerSettings:
             max_uncompressed_bytes=max(  # what is taken without compression is delivered too
                 max_message_bytes,
                 read.integer("VELA_MAX_UNCOMPRESSED_BYTES", 64 * MIB, least=1024, most=256 * MIB),
+            ),
+            max_unanswered_publish_bytes=read.integer(
+                "VELA_MAX_UNANSWERED_PUBLISH_BYTES", 256 * MIB, least=MIB
             ),
             tick_ms=read.integer("VELA_TICK_MS", 1000, least=100),
             wheel_enabled=read.flag("VELA_WHEEL", default=True),

@@ -25,6 +25,7 @@ from broker.service.outbox import OutboxMover
 from broker.service.ownership import Ownership
 from broker.service.plugins import load_plugins
 from broker.service.policy_rounds import PolicyRounds
+from broker.service.publish_budget import PublishBudget
 from broker.service.pull_offsets import commit_offset, committed_offset
 from broker.service.reporter import Reporter
 from broker.service.request_checks import check_producer, check_subscribe
@@ -90,6 +91,7 @@ class Broker:
         )
         services.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), services.ownership)
         services.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
+        services.publishes = PublishBudget(settings.max_unanswered_publish_bytes)
         services.holds = Holds(services, self.topics.get)
         services.schemas = Schemas(pool)
         services.reporter = Reporter(ConnectionPool(conninfo, name="reporter", size=1), clock)

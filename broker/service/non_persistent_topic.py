@@ -59,6 +59,7 @@ class NonPersistentTopic:
         self.subscriptions: dict[str, NonPersistentSubscription] = {}
         self.messages_in = 0
         self.bytes_in = 0
+        self.publishes = services.publishes.account()
         self.publish_limit: PublishLimit | None = None
         self.dispatch_rate: RatePair | None = None
         self.access = ProducerAccess(

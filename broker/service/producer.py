@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from broker.core.policies import Policies
     from broker.core.producer_access import AccessMode
     from broker.core.topic_name import TopicName
+    from broker.service.publish_budget import PublishAccount
     from broker.service.values import ClientIdentity, ProducerRequest, ProducerSink, SendRequest
 
 __all__ = ["Producer", "ProducerTopic", "Repeat"]
@@ -28,6 +29,7 @@ class ProducerTopic(Protocol):
 
     name: TopicName
     policies: Policies
+    publishes: PublishAccount
 
     def append(self, producer: Producer, request: SendRequest) -> None: ...
     def remove_producer(self, producer: Producer) -> None: ...
@@ -89,7 +91,7 @@ class Producer:
         self._idle.set()
         self.is_open = True
         self.is_ready = False
-        self.is_throttled = False
+        self._throttles: set[object] = set()
 
     @property
     def topic_name(self) -> TopicName:
@@ -118,6 +120,7 @@ class Producer:
             return
         self._pending += 1
         self._idle.clear()
+        self._topic.publishes.add(self, len(request.data))
         self._topic.append(self, request)
 
     def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
@@ -163,6 +166,7 @@ class Producer:
         return bool(repeats) and repeats[0].is_stored and repeats[0].number <= self._settled + answered_now
 
     def _answer(self, receipts: list[Receipt]) -> None:
+        self._topic.publishes.subtract(sum(each.size_bytes for each in receipts))
         if self.is_open:
             try:
                 self.sink.on_receipts(receipts)
@@ -172,6 +176,7 @@ class Producer:
     def failed(self, request: SendRequest, error: BrokerError) -> None:
         """This send is known not to be stored."""
         self._forget(1)
+        self._topic.publishes.subtract(len(request.data))
         if self.is_open:
             try:
                 self.sink.on_send_failed(request, error)
@@ -183,12 +188,19 @@ class Producer:
         self.topic_epoch = topic_epoch
         self.is_ready = self.is_open
 
-    def throttle(self, *, throttled: bool) -> None:
-        """Its topic's publish rate is spent, or there is room again: the transport stops or goes on reading."""
-        if throttled is not self.is_throttled:
-            self.is_throttled = throttled
-            if self.request.on_throttled is not None:
-                self.request.on_throttled(throttled)
+    def throttle(self, limit: object, *, throttled: bool) -> None:
+        """Stop the transport from reading while any limit wants it to; `limit` is the one that speaks. Repeatable."""
+        was_throttled = bool(self._throttles)
+        if throttled:
+            self._throttles.add(limit)
+        else:
+            self._throttles.discard(limit)
+        self._tell_transport(was_throttled)
+
+    def _tell_transport(self, was_throttled: bool) -> None:
+        is_throttled = bool(self._throttles)
+        if is_throttled is not was_throttled and self.request.on_throttled is not None:
+            self.request.on_throttled(is_throttled)
 
     async def close(self) -> None:
         """Detach after every pending send has been answered."""
@@ -214,7 +226,9 @@ class Producer:
 
     def _end(self) -> None:
         self.is_open = self.is_ready = False
-        self.throttle(throttled=False)
+        was_throttled = bool(self._throttles)
+        self._throttles.clear()
+        self._tell_transport(was_throttled)
 
     def _forget(self, count: int) -> None:
         self._pending -= count

@@ -58,10 +58,10 @@ class PublishLimit:
             self._messages.take(request.messages, now_ms)
         if self._bytes is not None:
             self._bytes.take(len(request.data), now_ms)
-        if self._wait_ms(now_ms) and not producer.is_throttled:
+        if self._wait_ms(now_ms) and producer not in self._throttled:
             self.times += 1
             self._throttled.add(producer)
-            producer.throttle(throttled=True)
+            producer.throttle(self, throttled=True)
             self._wait(now_ms)
 
     def release(self) -> None:
@@ -71,7 +71,7 @@ class PublishLimit:
             self._timer = None
         throttled, self._throttled = self._throttled, set()
         for producer in throttled:
-            producer.throttle(throttled=False)
+            producer.throttle(self, throttled=False)
 
     def _wait_ms(self, now_ms: int) -> int:
         return max(each.wait_ms(now_ms) for each in (self._messages, self._bytes) if each is not None)

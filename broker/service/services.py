@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from broker.service.interception import Interception
     from broker.service.ownership import Ownership
     from broker.service.plugins import EntryFilter
+    from broker.service.publish_budget import PublishBudget
     from broker.service.reporter import Reporter
     from broker.service.schemas import Schemas
     from broker.service.segments import Segments
@@ -45,6 +46,7 @@ class Services:
     flusher: Flusher
     deadlines: Deadlines
     holds: Holds
+    publishes: PublishBudget
     reporter: Reporter
     entry_filters: Sequence[EntryFilter]
     interception: Interception | None  # None = nobody is to be told

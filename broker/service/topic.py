@@ -93,6 +93,7 @@ class Topic:
         )
         self.producers = self.access.producers
         self.deduplication: TopicDeduplication | None = None
+        self.publishes = services.publishes.account()
         self.publish_limit: PublishLimit | None = None
         self.dispatch_rate: RatePair | None = None
         self._rates: tuple[int, ...] | None = None  # in force; None = not looked at yet
@@ -469,6 +470,7 @@ class Topic:
     def _let_go(self, error: BrokerError | None) -> None:
         self.is_open = False
         self.log.queue.clear()
+        self.publishes.close()
         if self.publish_limit is not None:
             self.publish_limit.release()
         if self.deduplication is not None:
