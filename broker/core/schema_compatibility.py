@@ -47,7 +47,8 @@ def check_definition(schema: SchemaDefinition) -> None:
         avro_resolution.parse(schema.data)
     elif schema.type is SchemaType.KEY_VALUE:
         for part in key_and_value(schema):
-            check_definition(part)
+            if part.type is not SchemaType.NONE:  # plain bytes
+                check_definition(part)
     elif schema.type is SchemaType.PROTOBUF_NATIVE:
         _root_message(schema)
     elif schema.type in (SchemaType.AUTO_CONSUME, SchemaType.NONE):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from broker.core.errors import NotAllowed, ServiceNotReady, TopicNotFound
+from broker.core.schema import SchemaType
 from broker.core.topic_name import TopicName, parse_namespace
 from broker.service.act_runner import ActRunner
 from broker.service.auto_creation import make_topic, partitions_of_new, topic_not_found
@@ -70,6 +72,7 @@ class Broker:
         clock = clock or SystemClock()
         self.settings = settings
         self.topics: dict[str, Topic] = {}
+        self.refused_requests: Counter[str] = Counter()  # of binary connections, by kind
         self.gates = TopicGates()
         self._loading: dict[str, asyncio.Task[Topic]] = {}
         self._is_stopping = False
@@ -253,12 +256,16 @@ class Broker:
         return await self.services.schemas.get(topic.base, version)
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """The version of this schema, stored when it is new and may be. Raises IncompatibleSchema, TopicNotFound."""
-        check_schema(schema)
+        """Return the version of this schema, stored when it is new and may be; b"" for the type NONE.
+
+        Raises IncompatibleSchema, TopicNotFound.
+        """
+        if schema.type is not SchemaType.NONE:
+            check_schema(schema)
         partitions = await self.partition_count(TopicName.parse(topic.base), create=False)
         one = topic.with_partition(0) if partitions else topic
         policies = (await self._any_topic(one, create=False)).policies
-        return await self.services.schemas.add(topic.base, schema, policies)
+        return await self.services.schemas.of_producer(topic.base, schema, policies)
 
     async def _any_topic(self, name: TopicName, *, create: bool) -> Topic | NonPersistentTopic:
         if name.domain == "persistent":

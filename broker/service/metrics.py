@@ -75,6 +75,13 @@ def metrics_text(broker: Broker) -> str:
         lines, "vela_cache_bytes", "gauge", "entry data held in memory", [("", services.cache.size_bytes)]
     )
     _hold_series(lines, services.holds)
+    _series(
+        lines,
+        "vela_refused_requests_total",
+        "counter",
+        "requests of binary clients that were refused, by kind",
+        [(f'{{request="{request}"}}', float(count)) for request, count in broker.refused_requests.items()],
+    )
     for name, text, value in (
         ("vela_outbox_moved_total", "messages moved from the outbox into their topics", broker.outbox.moved),
         (

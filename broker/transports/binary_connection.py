@@ -21,6 +21,7 @@ from broker.transports.binary_requests import producer_request
 from broker.transports.keep_alive import KeepAlive, Timer
 from broker.transports.lookup import LookupAnswers
 from broker.transports.read_gate import ReadGate
+from broker.transports.repeated_refusals import RepeatedRefusals
 from broker.transports.schema_answers import SchemaAnswers
 from broker.transports.server_errors import server_error
 from vela.wire.binary import events
@@ -82,6 +83,7 @@ class BinaryConnection:
         self._is_handling = False
         self._is_closing = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._refusals = RepeatedRefusals(self._described, loop.time)
         self._lookups = LookupAnswers(self)
         self._schemas = SchemaAnswers(self)
         self._keep_alive = KeepAlive(
@@ -251,6 +253,7 @@ class BinaryConnection:
             return
         self.is_lost = self._is_closing = True
         self._keep_alive.stop()
+        self._refusals.ended()
         self._unread.clear()
         self._events.clear()
         producers = list(self._producers.values())
@@ -263,17 +266,22 @@ class BinaryConnection:
 
     # -- requests that take time ---------------------------------------------------------------------------------
 
-    def run(self, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]) -> None:
-        """Answer a request from a task; `refuse` is told why it cannot be served."""
+    def run(
+        self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
+    ) -> None:
+        """Answer the request `event` from a task; `refuse` is told why it cannot be served."""
         self.gate.request_begun()
-        task = self._loop.create_task(self._run(work, refuse))
+        task = self._loop.create_task(self._run(event, work, refuse))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]) -> None:
+    async def _run(
+        self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
+    ) -> None:
         try:
             await work
         except BrokerError as error:
+            self.count_refusal(event, str(error))
             refuse(error)
         except Exception:
             log.exception("%s: a request failed", self.address)
@@ -285,6 +293,15 @@ class BinaryConnection:
     def refusal(self, request_id: int) -> Callable[[BrokerError], None]:
         """What answers a request with ERROR."""
         return lambda error: self.engine.send_error(request_id, server_error(error), str(error))
+
+    def count_refusal(self, event: events.Event, why: str) -> None:
+        """Every refused request is counted; the log names a client that repeats one."""
+        request = event.name if isinstance(event, events.Unsupported) else type(event).__name__
+        self.broker.refused_requests[request] += 1
+        self._refusals.add(request, getattr(event, "topic", ""), why)
+
+    def _described(self) -> str:
+        return f"{self.address} ({self._face}, client {self.identity.client_version[:80]!r})"
 
     # -- connection ----------------------------------------------------------------------------------------------
 
@@ -308,7 +325,9 @@ class BinaryConnection:
         return
 
     def _on_unsupported(self, event: events.Unsupported) -> None:
-        self.engine.send_unsupported(event, f"{event.name} is not available")
+        why = f"{event.name} is not available"
+        self.count_refusal(event, why)
+        self.engine.send_unsupported(event, why)
 
     # -- producers -----------------------------------------------------------------------------------------------
 
@@ -336,7 +355,9 @@ class BinaryConnection:
         if known is None:
             slot = self._producers[event.producer_id] = ProducerSlot(self, event)
             self.run(
-                self._open_producer(slot, event), lambda error: self._producer_refused(slot, event, error)
+                event,
+                self._open_producer(slot, event),
+                lambda error: self._producer_refused(slot, event, error),
             )
         elif known.producer is None:
             busy = ServiceNotReady(f"producer {event.producer_id} is still being opened; try again")
@@ -386,7 +407,7 @@ class BinaryConnection:
                 del self._producers[event.producer_id]
             self.engine.send_success(event.request_id)
         else:
-            self.run(self._close_producer(slot, event), self.refusal(event.request_id))
+            self.run(event, self._close_producer(slot, event), self.refusal(event.request_id))
 
     async def _close_producer(self, slot: ProducerSlot, event: events.CloseProducer) -> None:
         async with slot.turn:

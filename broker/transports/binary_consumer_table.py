@@ -69,7 +69,9 @@ class ConsumerTable:
         if known is None:
             slot = self._slots[event.consumer_id] = ConsumerSlot(self._connection, event.consumer_id)
             self._connection.run(
-                self._subscribe(slot, event), lambda error: self._consumer_refused(slot, event, error)
+                event,
+                self._subscribe(slot, event),
+                lambda error: self._consumer_refused(slot, event, error),
             )
         elif known.consumer is None:
             busy = ServiceNotReady(f"consumer {event.consumer_id} is still being opened; try again")
@@ -172,9 +174,12 @@ class ConsumerTable:
         slot = self._slots.get(event.consumer_id)
         if slot is None or slot.consumer is None:
             missing = MetadataInvalid(f"consumer {event.consumer_id} is not open here; subscribe first")
+            self._connection.count_refusal(event, str(missing))
             self._connection.refusal(event.request_id)(missing)
         else:
-            self._connection.run(self._in_turn(slot, event, work), self._connection.refusal(event.request_id))
+            self._connection.run(
+                event, self._in_turn(slot, event, work), self._connection.refusal(event.request_id)
+            )
 
     async def _in_turn(
         self, slot: ConsumerSlot, event: events.Event, work: Callable[[ConsumerSlot, Any], Awaitable[None]]

@@ -25,6 +25,7 @@ class LookupAnswers:
     def on_partition_metadata(self, event: PartitionMetadata) -> None:
         """0 for a topic that is not partitioned; may create it."""
         self._connection.run(
+            event,
             self._partition_metadata(event),
             lambda error: self._connection.engine.send_partition_metadata_failed(
                 event.request_id, server_error(error), str(error)
@@ -45,6 +46,7 @@ class LookupAnswers:
             if not ready:
                 raise ServiceNotReady(why)
         except BrokerError as error:
+            self._connection.count_refusal(event, str(error))
             engine.send_lookup_failed(event.request_id, server_error(error), str(error))
         else:
             engine.send_lookup(event.request_id, url=broker.settings.advertised_url)
@@ -52,6 +54,7 @@ class LookupAnswers:
     def on_topics_of_namespace(self, event: GetTopicsOfNamespace) -> None:
         """An unknown namespace has no topics; that is no error."""
         self._connection.run(
+            event,
             self._topics_of_namespace(event),
             lambda error: self._connection.engine.send_error(
                 event.request_id, server_error(error), str(error)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from broker.conf import BrokerSettings
     from broker.core.entry import StoredEntry
     from broker.core.position import Position
@@ -149,6 +151,10 @@ class BrokerPort(Protocol):
     @property
     def settings(self) -> BrokerSettings:
         """As read at start."""
+
+    @property
+    def refused_requests(self) -> Counter[str]:
+        """How many requests were refused since the start, by kind."""
 
     def is_ready(self) -> tuple[bool, str]:
         """Whether clients are served, and if not, why."""

@@ -1,4 +1,4 @@
-"""Schemas on a binary connection: GET_SCHEMA and GET_OR_CREATE_SCHEMA (protocol 2.9), and both shapes of a schema."""
+"""Schemas on a binary connection: GET_SCHEMA and GET_OR_CREATE_SCHEMA, and both shapes of a schema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class SchemaAnswers:
     def on_get_schema(self, event: events.GetSchema) -> None:
         """A version, or the latest one."""
         self._connection.run(
-            self._get_schema(event), lambda error: self._refuse(event.request_id, error, creating=False)
+            event,
+            self._get_schema(event),
+            lambda error: self._refuse(event.request_id, error, creating=False),
         )
 
     async def _get_schema(self, event: events.GetSchema) -> None:
@@ -47,8 +49,9 @@ class SchemaAnswers:
         self._connection.engine.send_schema(event.request_id, answer, version)
 
     def on_get_or_create_schema(self, event: events.GetOrCreateSchema) -> None:
-        """The version of a schema, stored when it is new and may be."""
+        """Answer with the version of a schema, which is empty for "no schema"."""
         self._connection.run(
+            event,
             self._get_or_create_schema(event),
             lambda error: self._refuse(event.request_id, error, creating=True),
         )

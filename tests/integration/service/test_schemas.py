@@ -139,3 +139,15 @@ async def test_schemas_go_with_their_topic(run: BrokerRun) -> None:
     await topic_end.delete(run.broker, T, force=True)
     assert rows(run.database_url, "SELECT 1 FROM vela_schema") == []
     assert version(await run.producer(schema=BROKEN)) == version_bytes(0)
+
+
+async def test_asking_for_no_schema_is_answered_with_an_empty_version(run: BrokerRun) -> None:
+    none = SchemaDefinition(type=SchemaType.NONE, data=b"", name="BYTES")
+    await run.producer()
+    assert await run.broker.get_or_create_schema(T, none) == b""
+    await run.producer(schema=FIRST)
+    assert await run.broker.get_or_create_schema(T, none) == b""
+    await run.policies("t", schema_validation_enforced=True)
+    with pytest.raises(IncompatibleSchema, match="schema_validation_enforced"):
+        await run.broker.get_or_create_schema(T, none)
+    assert rows(run.database_url, "SELECT version FROM vela_schema") == [(0,)]

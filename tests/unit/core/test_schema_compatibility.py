@@ -211,6 +211,14 @@ def test_key_and_value_are_compared_each() -> None:
             key_and_value(SchemaDefinition(type=SchemaType.KEY_VALUE, data=data))
 
 
+def test_a_key_may_be_plain_bytes() -> None:
+    check_definition(key_value("BYTES", V0))
+    old = [StoredSchema(version=0, schema=key_value("BYTES", V0))]
+    check_successor(old, key_value("BYTES", V1_OPTIONAL), S.FULL)
+    with pytest.raises(IncompatibleSchema, match="NONE is no schema"):
+        check_definition(SchemaDefinition(type=SchemaType.NONE, data=b""))
+
+
 def test_a_protobuf_descriptor_keeps_its_message() -> None:
     old, same, other = (
         SchemaDefinition(

@@ -30,6 +30,7 @@ def exposed() -> dict[str, str]:
         services=services,
         lifetime=SimpleNamespace(trimmed_bytes=0, pin=None, stragglers=stragglers),
         is_ready=lambda: (True, ""),
+        refused_requests={},
     )
     text = metrics_text(cast("Broker", broker))
     return dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -353,6 +354,7 @@ class FakeBroker:
         self.partitions: dict[str, int] = {}
         self.waiting_modes: set[AccessMode] = set()
         self.schemas: dict[str, list[SchemaDefinition]] = {}
+        self.refused_requests: Counter[str] = Counter()
         self.commits = True  # False: sends wait for `commit` of their producer
         self.refuse_sends: BrokerError | None = None
         self.ready = (True, "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from broker.core.errors import PersistenceFailed
@@ -534,3 +536,38 @@ async def test_commands_sent_behind_connect_without_waiting_are_served(broker: F
     client.tell(pieces[cut:])
     assert client.names() == ["CONNECTED", "PONG"]
     assert not client.is_closed()
+
+
+async def test_the_log_names_a_client_that_repeats_a_refused_request_once(
+    client: WireClient, broker: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    absent = "persistent://public/default/absent"
+    with caplog.at_level(logging.WARNING):
+        for request_id in range(9):
+            client.tell(commands.get_schema(absent, request_id=request_id))
+            client.tell(commands.producer(TOPIC, producer_id=request_id, request_id=100 + request_id))
+            await settle()
+        assert not caplog.records
+        for request_id in range(20, 70):
+            client.tell(commands.get_schema(absent, request_id=request_id))
+            await settle()
+        (said,) = [each.getMessage() for each in caplog.records]
+        assert said.startswith("test:1 (binary, client 'test') repeats a refused request: ")
+        assert f"GetSchema for {absent}, 10 times" in said
+        assert "has no schema" in said
+        client.connection.lost()
+        assert "GetSchema was refused 59 times" in caplog.records[-1].getMessage()
+        assert len(caplog.records) == 2
+    assert broker.refused_requests == {"GetSchema": 59}
+
+
+async def test_what_a_client_wrote_stays_on_one_short_line_of_the_log(
+    client: WireClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        for request_id in range(10):
+            client.tell(commands.lookup("a\nb" + "x" * 5000, request_id=request_id))
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert "Lookup for a\\nbxxx" in said
+    assert "\n" not in said
+    assert len(said) < 1200
