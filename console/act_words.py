@@ -38,6 +38,7 @@ KINDS = {
     "delete_topic": "Delete topic",
     "seek": "Seek by a client",
     "unsubscribe": "Unsubscribe",
+    "commit": "Commit by a pull consumer",
     "evict": "Backlog quota: messages given up",
     "expire_subscription": "Unused subscription removed",
 }
@@ -85,6 +86,8 @@ def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
         return _reset(parameters)
     if kind in ("set_namespace_policies", "set_topic_policies"):
         return _set_policies(parameters)
+    if kind == "commit":
+        return f"commit offset {parameters.get('offset', '–')}"
     if kind == "update_partitions":
         return f"grow to {parameters.get('partitions', '–')} partitions"
     return KINDS.get(kind, kind).lower()

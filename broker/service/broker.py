@@ -227,12 +227,15 @@ class Broker:
         """How far a consumer group says it is. Raises SubscriptionNotFound, TopicNotFound."""
         return await committed_offset(await self._queue(topic, queue), subscription)
 
-    async def commit_offset(self, topic: TopicName, queue: int, subscription: str, offset: int) -> int:
-        """Everything before `offset` has been consumed: durable when this returns; returns the offset kept.
+    async def commit_offset(
+        self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
+    ) -> int:
+        """Store that everything before `offset` is consumed and return the offset kept; durable when this returns.
 
-        Raises SubscriptionBusy, NotAllowed, TopicNotFound. Safe to repeat.
+        `peer` is the client's address without its port, for the act log. Raises SubscriptionBusy, NotAllowed,
+        TopicNotFound. Safe to repeat.
         """
-        return await commit_offset(await self._queue(topic, queue), subscription, offset)
+        return await commit_offset(await self._queue(topic, queue), subscription, offset, peer)
 
     async def _queue(self, topic: TopicName, queue: int) -> Topic:
         """A queue is a partition, or the whole of a topic that has none. No query while it is in memory."""

@@ -1,13 +1,15 @@
 """Offsets of consumer groups that pull: the group is a durable subscription, its offset the cursor's mark-delete.
 
-RocketMQ's clients commit the smallest offset they have not finished; so do they here, by a request of their own or
-along with a pull. Committing is a cumulative ack: it never goes back (an operator's reset does), it holds retention,
-and the console shows the group's backlog like any other.
+A client commits the smallest offset that it has not finished, as RocketMQ's clients do. A commit is a cumulative ack:
+it never goes back (an operator's reset does), it holds retention, and the console shows the group's backlog like any
+other. The act log has each commit that moves an offset: as one act a day for each group and client address, because a
+consumer commits every few seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING
 
 from broker.core.errors import (
@@ -19,7 +21,9 @@ from broker.core.errors import (
 )
 from broker.core.position import EARLIEST
 from broker.core.subscription import SubscriptionType, check_name
+from broker.service.connections import repeat_until_done
 from broker.service.pull_reader import bounds
+from broker.storage import acts as act_store
 
 if TYPE_CHECKING:
     from broker.service.subscription import Subscription
@@ -36,17 +40,18 @@ async def committed_offset(topic: Topic, name: str) -> int:
     return await _offset_of(subscription)
 
 
-async def commit_offset(topic: Topic, name: str, offset: int) -> int:
-    """Keep that everything before `offset` is consumed; durable when this returns, with the offset kept.
+async def commit_offset(topic: Topic, name: str, offset: int, peer: str) -> int:
+    """Store that everything before `offset` is consumed and return the offset kept; durable when this returns.
 
-    An offset behind the group's own changes nothing. Raises SubscriptionBusy while consumers are attached to the
-    subscription of that name, NotAllowed for an offset beyond the end, which another queue's would be, and for a name
-    that cannot be.
+    An offset behind the group's own changes nothing. `peer` is the client's address without its port. Raises
+    SubscriptionBusy while consumers are attached to the subscription of that name, NotAllowed for an offset beyond the
+    end, which another queue's would be, and for a name that cannot be.
     """
     check_name(name)
     low, end = bounds(topic)
     if offset > end:
         raise NotAllowed(f"offset {offset} is beyond the end of {topic.name}, {end}: is it another queue's?")
+    is_new = name not in topic.subscriptions
     subscription = await topic.find_or_create_subscription(name, SubscriptionType.EXCLUSIVE, EARLIEST, {})
     async with subscription.moves.idle():
         if subscription.consumers:
@@ -54,9 +59,33 @@ async def commit_offset(topic: Topic, name: str, offset: int) -> int:
                 f"subscription {name} of {topic.name} has {len(subscription.consumers)} consumers attached, which ack "
                 "for themselves; choose another group name"
             )
-        if offset > max(low, await _offset_of(subscription)):
+        kept = await _offset_of(subscription)
+        is_move = offset > max(low, kept)
+        if is_new or is_move:  # into the log first: no cursor moves without a trace
+            await _record(subscription, None if is_new else kept, max(kept, offset), peer)
+        if is_move:
             await _ack_before(topic, subscription, offset)
     return await _offset_of(subscription)
+
+
+async def _record(subscription: Subscription, from_offset: int | None, offset: int, peer: str) -> None:
+    topic = subscription.topic
+    await repeat_until_done(
+        topic.services.pool,
+        lambda c: act_store.record_commit(
+            c,
+            topic_id=topic.topic_id,
+            subscription_id=subscription.subscription_id,
+            topic_name=topic.name.full,
+            subscription_name=subscription.name,
+            parameters=json.dumps({"from_offset": from_offset, "offset": offset}),
+            offset=offset,
+            who="pull consumer",
+            origin=f"client {peer}",
+            cursor_version=subscription.cursor.version,
+        ),
+        what="writing an act",
+    )
 
 
 async def _ack_before(topic: Topic, subscription: Subscription, offset: int) -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "latest_move",
     "open_undos",
     "record_client_act",
+    "record_commit",
     "recorded_acks",
     "report",
     "store_overlays",
@@ -230,6 +231,36 @@ async def record_client_act(
     )
     row = await cursor.fetchone()
     return None if row is None else int(row[0])
+
+
+async def record_commit(
+    connection: Connection,
+    *,
+    topic_id: int,
+    subscription_id: int,
+    topic_name: str,
+    subscription_name: str,
+    parameters: str,
+    offset: int,
+    who: str,
+    origin: str,
+    cursor_version: int,
+) -> None:
+    """Log a pull consumer's commit: a new act, or a new `offset` in the one of the last 24 hours from this origin."""
+    await connection.execute(
+        query("acts", "record_commit"),
+        {
+            "topic_id": topic_id,
+            "subscription_id": subscription_id,
+            "topic_name": topic_name,
+            "subscription_name": subscription_name,
+            "parameters": parameters,
+            "offset": offset,
+            "who": who,
+            "origin": origin,
+            "cursor_version": cursor_version,
+        },
+    )
 
 
 async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:

@@ -180,8 +180,10 @@ class BrokerPort(Protocol):
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
         """How far a consumer group says it is. Raises BrokerError."""
 
-    async def commit_offset(self, topic: TopicName, queue: int, subscription: str, offset: int) -> int:
-        """Everything before `offset` has been consumed; returns the offset kept. Raises BrokerError."""
+    async def commit_offset(
+        self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
+    ) -> int:
+        """Store that everything before `offset` is consumed; return the offset kept. Raises BrokerError."""
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink

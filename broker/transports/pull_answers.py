@@ -1,4 +1,4 @@
-"""`GET /pull/v1/…`, answered to whoever reads requests and writes answers (semantics S3, design 8).
+"""`GET /pull/v1/…`, answered to whoever reads requests and writes answers. It changes nothing.
 
 A pull that needs no query costs no task: it is answered inside `begin`, or by the callback of its future.
 """
@@ -63,8 +63,8 @@ class PullAnswers:
                 respond(503, json_reason(why_not))
                 return None
             read = _remembered if len(path) + len(query) <= _REMEMBERED_CHARACTERS else _read
-            request, ask = read(path, query)
-            found = None if request.commit_offset is not None else self.broker.pull_now(ask)
+            ask = read(path, query)
+            found = self.broker.pull_now(ask)
         except Exception as error:
             respond(*refusal(error))
             return None
@@ -73,7 +73,7 @@ class PullAnswers:
             return None
         pull = PullInProgress(self, respond)
         if found is None:
-            pull.read(request, ask)
+            pull.read(ask)
         else:
             pull.hold(found)
         return pull
@@ -112,9 +112,9 @@ class PullInProgress:
         self._held = held
         held.answer.add_done_callback(self._woken)
 
-    def read(self, request: PullRequest, ask: PullAsk) -> None:
-        """Answer from the database, after the offset that comes along is committed."""
-        task = self._task = asyncio.get_running_loop().create_task(self._read(request, ask))
+    def read(self, ask: PullAsk) -> None:
+        """Answer from the database."""
+        task = self._task = asyncio.get_running_loop().create_task(self._read(ask))
         self._answers.reading.add(task)
         task.add_done_callback(self._answers.reading.discard)
 
@@ -126,12 +126,8 @@ class PullInProgress:
         if self._task is not None:
             self._task.cancel()
 
-    async def _read(self, request: PullRequest, ask: PullAsk) -> None:
+    async def _read(self, ask: PullAsk) -> None:
         try:
-            if request.commit_offset is not None and request.subscription is not None:
-                await self._answers.broker.commit_offset(
-                    ask.topic, ask.queue, request.subscription, request.commit_offset
-                )
             found = await self._answers.broker.pull(ask)
         except Exception as error:
             self._end(*refusal(error))
@@ -161,9 +157,9 @@ def refusal(error: Exception) -> tuple[int, bytes]:
     return 500, json_reason("internal error; the broker's log says which")
 
 
-def _read(path: str, query: str) -> tuple[PullRequest, PullAsk]:
+def _read(path: str, query: str) -> PullAsk:
     request = parse_pull_request(parse_pull_topic(path, PULL_PREFIX), query)
-    ask = PullAsk(
+    return PullAsk(
         topic=TopicName.parse(request.topic),
         queue=request.queue,
         offset=request.offset,
@@ -172,7 +168,6 @@ def _read(path: str, query: str) -> tuple[PullRequest, PullAsk]:
         may_suspend=request.may_suspend,
         suspend_timeout_ms=request.suspend_timeout_ms,
     )
-    return request, ask
 
 
 # Waiters of one queue ask the same question; with the same filter object they also share their answer.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.topic_name import TopicName
 from broker.transports.http_pages import JSON, json_reason
@@ -53,7 +54,8 @@ class PullPages:
             if method not in ("GET", "PUT"):
                 return 405, json_reason(f"{OFFSET_PREFIX}… takes GET and PUT")
             topic = parse_pull_topic(raw_path, OFFSET_PREFIX)
-            return 200, await self._offset(parse_offset_request(topic, query, is_commit=method == "PUT"))
+            request = parse_offset_request(topic, query, is_commit=method == "PUT")
+            return 200, await self._offset(request, scope["client"])
         if method != "GET":
             return 405, json_reason("pulls and numbers of queues are asked for with GET")
         if raw_path.startswith(QUEUES_PREFIX):
@@ -62,13 +64,14 @@ class PullPages:
             return 200, json.dumps({"queues": queues}).encode()
         return await self._pull(raw_path, query.decode("latin-1"), receive)
 
-    async def _offset(self, request: OffsetRequest) -> bytes:
+    async def _offset(self, request: OffsetRequest, client: Sequence[Any] | None) -> bytes:
         topic = TopicName.parse(request.topic)
         if request.offset is None:
             offset = await self._broker.committed_offset(topic, request.queue, request.subscription)
         else:
+            peer = client[0] if client else "unknown"
             offset = await self._broker.commit_offset(
-                topic, request.queue, request.subscription, request.offset
+                topic, request.queue, request.subscription, request.offset, peer
             )
         return json.dumps({"offset": offset}).encode()
 

@@ -74,10 +74,24 @@ def test_pull_commit_and_pull_on(wheel_less: VelaProcess) -> None:
     assert refused(vela, commit)[0] == 404
     assert request(vela, f"{commit}&offset=2", "PUT") == {"offset": 2}
     assert request(vela, commit) == {"offset": 2}
-    rest = request(vela, "/pull/v1/public/default/orders?offset=2&subscription=g&commit_offset=2")
+    rest = request(vela, "/pull/v1/public/default/orders?offset=2")
     assert payloads(rest) == [b"c"]
     assert request(vela, "/pull/v1/public/default/orders?offset=3")["code"] == "PULL_NOT_FOUND"
     assert request(vela, "/pull/v1/public/default/orders?offset=9")["code"] == "PULL_OFFSET_MOVED"
+
+
+def test_a_get_moves_no_offset(wheel_less: VelaProcess) -> None:
+    vela = wheel_less
+    publish(vela, "unmoved", b"a", b"b")
+    offset = "/pull/v1-offset/public/default/unmoved?subscription=g"
+    commit = "/pull/v1/public/default/unmoved?offset=0&subscription=g&commit_offset=2"
+    status, said = refused(vela, commit)
+    assert (status, refused(vela, offset)[0]) == (400, 404)
+    assert "PUT /pull/v1-offset/" in said
+    assert refused(vela, f"{offset}&offset=2")[0] == 400
+    assert request(vela, f"{offset}&offset=1", "PUT") == {"offset": 1}
+    refused(vela, commit)
+    assert request(vela, offset) == {"offset": 1}
 
 
 @pytest.mark.row("S3.16")
@@ -120,7 +134,7 @@ def test_a_client_that_leaves_while_held_is_forgotten(wheel_less: VelaProcess) -
     for peer in peers:
         peer.sendall(
             b"GET /pull/v1/public/default/left?offset=1&suspend=true&suspend_timeout_ms=60000 HTTP/1.1\r\n"
-            b"Host: vela\r\n\r\n"
+            b"Host: 127.0.0.1\r\n\r\n"
         )
     wait_until(lambda: held_now(vela) == 20, "20 held pulls", timeout_s=20)
     for peer in peers:

@@ -54,6 +54,8 @@ def asked_words(act: Mapping[str, Any]) -> str:
         return f"create {what} {given['name']} at {_place(given)}"
     if kind in ("create_topic", "delete_bookmark"):
         return f"{kind.replace('_', ' ')} {given['name']}"
+    if kind == "commit":
+        return f"commit offset {given['offset']}"
     if kind == "update_partitions":
         return f"grow to {plural(given['partitions'], 'partition')}"
     if kind in ("set_namespace_policies", "set_topic_policies"):

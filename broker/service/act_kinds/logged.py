@@ -35,6 +35,11 @@ class _Unsubscribe(LoggedOnly):
     closes_consumers = True
 
 
+class _Commit(LoggedOnly):
+    name = "commit"
+    summary = "A pull consumer committed offsets."
+
+
 class _Evict(LoggedOnly):
     name = "evict"
     summary = "A backlog quota moved the slowest cursor forward."
@@ -45,4 +50,4 @@ class _ExpireSubscription(LoggedOnly):
     summary = "A subscription that nobody used for as long as its policy says was removed."
 
 
-LOGGED: Final = (_Seek(), _Unsubscribe(), _Evict(), _ExpireSubscription())
+LOGGED: Final = (_Seek(), _Unsubscribe(), _Commit(), _Evict(), _ExpireSubscription())

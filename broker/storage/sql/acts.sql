@@ -97,6 +97,25 @@ VALUES (%(kind)s, 'client', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %
         '', %(who)s, %(origin)s, '', %(cursor_version)s, now(), now())
 RETURNING id
 
+-- name: record_commit
+-- A pull consumer commits every few seconds, so its commits of a day share one act: the first one inserts it, later ones
+-- move its offset. It has no snapshot: a commit is an ack, and the latest move of the cursor can still be undone.
+WITH today AS (
+    SELECT id FROM vela_act
+    WHERE subscription_id = %(subscription_id)s AND kind = 'commit' AND origin = %(origin)s
+      AND created_at > now() - interval '24 hours'
+    ORDER BY id DESC LIMIT 1
+), moved AS (
+    UPDATE vela_act a SET parameters = a.parameters || jsonb_build_object('offset', %(offset)s::bigint),
+           finished_at = now()
+    FROM today WHERE a.id = today.id
+)
+INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
+                      reason, cursor_version, created_at, requested_at, finished_at)
+SELECT 'commit', 'applied', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %(subscription_name)s, %(parameters)s, '',
+       %(who)s, %(origin)s, '', %(cursor_version)s, now(), now(), now()
+WHERE NOT EXISTS (SELECT FROM today)
+
 -- name: undo_source
 SELECT id, kind, state, subscription_id, cursor_before, result, undo_until > now() AS open, acked_since
 FROM vela_act WHERE id = %s

@@ -396,7 +396,9 @@ class FakeBroker:
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
         raise TopicNotFound(f"topic {topic} cannot be pulled here")
 
-    async def commit_offset(self, topic: TopicName, queue: int, subscription: str, offset: int) -> int:
+    async def commit_offset(
+        self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
+    ) -> int:
         raise TopicNotFound(f"topic {topic} cannot be pulled here")
 
     async def open_producer(

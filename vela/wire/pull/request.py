@@ -32,8 +32,6 @@ class PullRequest:
     property_filter: PropertyFilter | None  # None = all
     may_suspend: bool  # the request may be held while there is nothing
     suspend_timeout_ms: int  # how long
-    subscription: str | None  # whose offset `commit_offset` is
-    commit_offset: int | None  # everything before it has been consumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +61,10 @@ def parse_pull_topic(raw_path: str, prefix: str) -> str:
 def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
     """Read and check every parameter. Raises InvalidPull naming the first that cannot work."""
     query = _query(query_string)
+    if "commit_offset" in query:
+        raise InvalidPull("a pull commits nothing: commit with PUT /pull/v1-offset/…")
     _known(query, _PULL_PARAMETERS)
     filter_text = query.get("filter", "")
-    commit = query.get("commit_offset")
-    if commit is not None and not query.get("subscription"):
-        raise InvalidPull("commit_offset needs subscription: whose offset it is")
     return PullRequest(
         topic=topic,
         queue=_number(query, "queue", 0, least=0, most=2**31 - 1),
@@ -79,10 +76,6 @@ def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
         suspend_timeout_ms=_number(
             query, "suspend_timeout_ms", DEFAULT_SUSPEND_MS, least=1, most=MAX_SUSPEND_MS
         ),
-        subscription=query.get("subscription") or None,
-        commit_offset=None
-        if commit is None
-        else _number(query, "commit_offset", None, least=0, most=MAX_OFFSET),
     )
 
 
@@ -103,14 +96,9 @@ def parse_offset_request(topic: str, query_string: str | bytes, *, is_commit: bo
 
 _OFFSET_PARAMETERS: Final = frozenset({"queue", "subscription"})
 _COMMIT_PARAMETERS: Final = _OFFSET_PARAMETERS | {"offset"}
-_PULL_PARAMETERS: Final = _COMMIT_PARAMETERS | {
-    "commit_offset",
-    "filter",
-    "max_messages",
-    "suspend",
-    "suspend_timeout_ms",
-    "tags",
-}
+_PULL_PARAMETERS: Final = frozenset(
+    {"filter", "max_messages", "offset", "queue", "suspend", "suspend_timeout_ms", "tags"}
+)
 
 
 def _query(query_string: str | bytes) -> Query:

@@ -30,14 +30,12 @@ def test_defaults() -> None:
 def test_every_parameter() -> None:
     request = parse_pull_request(
         TOPIC,
-        b"queue=2&offset=0&max_messages=5&tags=A%7C%7CB&filter=a%3E1&suspend=true&suspend_timeout_ms=20000"
-        b"&subscription=g&commit_offset=3",
+        b"queue=2&offset=0&max_messages=5&tags=A%7C%7CB&filter=a%3E1&suspend=true&suspend_timeout_ms=20000",
     )
     assert (request.queue, request.max_messages, request.tags) == (2, 5, frozenset({"A", "B"}))
     assert request.property_filter is not None
     assert request.property_filter({"a": "2"})
     assert (request.may_suspend, request.suspend_timeout_ms) == (True, 20_000)
-    assert (request.subscription, request.commit_offset) == ("g", 3)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +51,8 @@ def test_every_parameter() -> None:
         ("offset=1&suspend=maybe", "suspend"),
         ("offset=1&suspend_timeout_ms=0", "suspend_timeout_ms"),
         ("offset=1&suspend_timeout_ms=99999999", "suspend_timeout_ms"),
-        ("offset=1&commit_offset=1", "subscription"),
+        ("offset=1&subscription=g&commit_offset=1", "PUT /pull/v1-offset/"),
+        ("offset=1&subscription=g", "subscription"),
         ("offset=1&tags=%7C%7C", "tags"),
         ("offset=1&filter=a", "filter"),
         ("offset=1&surprise=1", "surprise"),
