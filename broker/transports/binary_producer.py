@@ -1,4 +1,4 @@
-"""One producer of a binary connection: SENDs in, receipts out (protocol 3.5)."""
+"""One producer of a binary connection: SENDs in, receipts out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.entry import FLAG_CHUNK
-from broker.core.errors import BrokerError, ChecksumFailed, MessageTooLarge, NotAllowed
+from broker.core.errors import BrokerError, ChecksumFailed, MessageTooLarge, NotAllowed, TopicTerminated
 from broker.service.values import Receipt, SendRequest
 from broker.transports.entry_facts import check_chunk, entry_flags
 from broker.transports.key_hash import entry_slot
@@ -147,7 +147,16 @@ class ProducerSlot:
         self._connection.gate.sends_answered(len(receipts), size_bytes)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """This send is known not to be stored."""
+        """This send is known not to be stored.
+
+        A terminated topic closes the producer instead: the client opens it again, is refused, and fails all that it
+        has in flight. Go's client forgets a producer at SEND_ERROR and would never fail the rest.
+        """
+        if self.is_closed:
+            return
+        if isinstance(error, TopicTerminated):
+            self.on_producer_closed(error)
+            return
         size_bytes = len(request.data)
         self._answered += 1
         self._unanswered_bytes -= size_bytes

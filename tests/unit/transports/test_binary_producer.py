@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.errors import ProducerFenced
+from broker.core.errors import ProducerFenced, TopicTerminated
 from broker.core.producer_access import AccessMode
 from tests.support import entries
 from tests.unit.client.entries import compose, metadata
@@ -171,3 +171,19 @@ async def test_schemas_are_stored_and_found(client: WireClient) -> None:
     client.tell(commands.get_schema("absent", request_id=4), commands.get_schema("a b", request_id=5))
     await settle()
     assert [each.getSchemaResponse.HasField("error_code") for each in client.heard()] == [True, True]
+
+
+async def test_a_terminated_topic_closes_its_producers_and_refuses_no_send(
+    client: WireClient, broker: FakeBroker
+) -> None:
+    await client.open_producer()
+    broker.commits = False
+    client.tell(send(0), send(1), send(2))
+    producer = broker.topic("orders").producers["p"]
+    broker.refuse_sends = TopicTerminated("orders is terminated")
+    producer.commit()
+    producer.detach()
+    producer.sink.on_producer_closed(broker.refuse_sends)
+    assert client.names() == ["CLOSE_PRODUCER"]  # Go's client forgets a producer at its first SEND_ERROR
+    await client.open_producer()
+    assert client.connection.gate.is_open
