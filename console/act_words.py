@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from broker.service.acts import TYPED_ABOVE_MESSAGES
 from console.numerals import count
 
-__all__ = ["KINDS", "STATES", "TYPED_ABOVE", "asked", "must_type_name", "state_word", "title"]
-
-TYPED_ABOVE = 10_000
+__all__ = ["KINDS", "STATES", "acked_meanwhile", "asked", "must_type_name", "state_word", "title"]
 
 KINDS = {
     "reset": "Reset",
@@ -132,11 +131,32 @@ def _moment(time_ms: int) -> str:
     return f"{moment.isoformat(' ', 'milliseconds').removesuffix('+00:00')} UTC"
 
 
-def must_type_name(plan: Mapping[str, Any] | None) -> bool:
-    """Large or lossy acts are confirmed by typing the subscription's name."""
+def must_type_name(plan: Mapping[str, Any] | None, allowed_drift_messages: int | None = None) -> bool:
+    """Return whether an operator confirms the act by typing a name: it loses messages, or repeats many.
+
+    What may come again beyond the plan counts too; None is what the plan allows.
+    """
     if plan is None:
         return False
-    return int(plan.get("replayed_messages") or 0) > TYPED_ABOVE or int(plan.get("skipped_messages") or 0) > 0
+    if allowed_drift_messages is None:
+        allowed_drift_messages = int(plan.get("allowed_drift_messages") or 0)
+    most_replayed = int(plan.get("replayed_messages") or 0) + allowed_drift_messages
+    return most_replayed > TYPED_ABOVE_MESSAGES or int(plan.get("skipped_messages") or 0) > 0
+
+
+def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """Say what became of messages that were acked between preview and act; empty when nothing is to be said."""
+    more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
+    spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)
+    spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0
+    words = []
+    if more > 0:
+        words.append(f"{_messages(more)} of them {'comes' if more == 1 else 'come'} again too")
+    elif more < 0:
+        words.append(f"{_messages(-more)} of them {'does' if more == -1 else 'do'} not come again")
+    if spared > 0:
+        words.append(f"{_messages(spared)} of them {'was' if spared == 1 else 'were'} not skipped")
+    return ", ".join(words)
 
 
 def _length(length_ms: int) -> str:

@@ -5,12 +5,15 @@ A valid description has `.kind` and `.parameters()` as broker.service.acts takes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from django import forms
 from django.core.exceptions import ValidationError
 
+from broker.service.acts import MOST_DRIFT_MESSAGES
+from console.act_words import must_type_name
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId
 
@@ -223,18 +226,20 @@ act_forms: dict[str, type[ActForm]] = {
 
 
 class ApplyForm(forms.Form):
-    """The last step: an optional reason, and the subscription's name where the plan is large or loses something."""
+    """The last step: a reason, how far the plan may have drifted, and a name where it is large or loses something."""
 
     reason = forms.CharField(required=False, max_length=500)
+    allowed_drift_messages = forms.IntegerField(required=False, min_value=0, max_value=MOST_DRIFT_MESSAGES)
     confirm = forms.CharField(required=False)
 
-    def __init__(self, *args: Any, typed_name: str | None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, plan: Mapping[str, Any] | None, name: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._typed_name = typed_name
+        self.name = name  # of what the act is about
+        self._plan = plan
+        self.must_type_name = must_type_name(plan)
 
-    def clean_confirm(self) -> str:
-        """Equal to the name, when one is asked for."""
-        text: str = self.cleaned_data["confirm"]
-        if self._typed_name is not None and text.strip() != self._typed_name:
-            raise ValidationError(f"Type the subscription's name, {self._typed_name}, to apply this.")
-        return text
+    def clean(self) -> None:
+        """Compare the typed name, where one is asked for by what the plan shows and what is allowed beyond."""
+        self.must_type_name = must_type_name(self._plan, self.cleaned_data.get("allowed_drift_messages"))
+        if self.must_type_name and self.cleaned_data.get("confirm", "").strip() != self.name:
+            self.add_error("confirm", f"Type the name {self.name} to apply this.")

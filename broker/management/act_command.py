@@ -16,7 +16,7 @@ __all__ = ["ActCommand"]
 
 
 class ActCommand(BaseCommand):
-    """Plan → apply → receipt (design 9). Exit code 1 when it was refused or nobody answered."""
+    """Plan → apply → receipt. Exit code 1 when it was refused or nobody answered."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")
@@ -28,6 +28,12 @@ class ActCommand(BaseCommand):
         parser.add_argument("--yes", action="store_true", help="apply without asking")
         parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
         parser.add_argument("--reason", default="", help="kept in the act log")
+        parser.add_argument(
+            "--allow-drift",
+            type=int,
+            metavar="N",
+            help="apply it if at most N more messages than planned come again; 0: exactly; else what the plan says",
+        )
 
     def run_act(self, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]) -> None:
         """Plan `kind`, show what it would do, and apply it unless the answer is no."""
@@ -53,7 +59,13 @@ class ActCommand(BaseCommand):
                 self.stdout.write("nothing was changed")
                 return
             act = _answered(
-                acts.apply(act.id, who=getpass.getuser(), origin="command line", reason=options["reason"])
+                acts.apply(
+                    act.id,
+                    who=getpass.getuser(),
+                    origin="command line",
+                    reason=options["reason"],
+                    allowed_drift_messages=options["allow_drift"],
+                )
             )
         except (acts.ActRefused, InvalidTopicName) as error:
             raise CommandError(str(error)) from error
@@ -77,6 +89,7 @@ class ActCommand(BaseCommand):
         if "words" in plan:
             for sentence in plan["words"]:
                 self.stdout.write(f"  {sentence}")
+            self._show_drift(plan)
             for note in plan["notes"]:
                 self.stdout.write(f"  note: {note}")
             return
@@ -86,8 +99,13 @@ class ActCommand(BaseCommand):
         self.stdout.write(f"  delivered again: {plan['replayed_messages']} messages")
         self.stdout.write(f"  skipped, never delivered: {plan['skipped_messages']} messages")
         self.stdout.write(f"  consumers disconnected: {plan['consumers_closed']}")
+        self._show_drift(plan)
         for note in plan["notes"]:
             self.stdout.write(f"  note: {note}")
+
+    def _show_drift(self, plan: Mapping[str, Any]) -> None:
+        if plan.get("drift"):
+            self.stdout.write(f"  {plan['drift']['words']}")
 
     def _agrees(self) -> bool:
         return input("apply it? [y/N] ").strip().lower() in ("y", "yes")

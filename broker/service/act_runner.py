@@ -1,4 +1,4 @@
-"""The owner's side of acts: answers plans from memory and applies them (design 6 and 9).
+"""The owner's side of acts: answers plans from memory and applies them.
 
 Whoever asks inserts a row and notifies; a slow poll is the net. One act at a time: each takes milliseconds, and the
 order in the log is the order they were asked in. Long work runs beside them and is gone on with after a restart.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from broker.core.errors import BrokerError
-from broker.service.act_kinds.base import ActContext, ActKind
+from broker.service.act_kinds.base import ActConflict, ActContext, ActKind, Plan
 from broker.service.act_kinds.registry import find_kind
 from broker.service.connections import ConnectionPool, first_line, repeat_until_done
 from broker.storage import acts as store
@@ -88,7 +88,10 @@ class ActRunner:
             else:
                 await self._carry_out(act)
         except BrokerError as error:
-            await self._finish(act, state="refused", error=str(error), error_code=error.code)
+            if isinstance(error, ActConflict) and error.preview is not None:
+                await self._replan(act, error, error.preview)
+            else:
+                await self._finish(act, state="refused", error=str(error), error_code=error.code)
         except Exception:
             log.exception("act %s failed", act.act_id)
             await self._finish(
@@ -99,6 +102,22 @@ class ActRunner:
             )
         async with self._pool.use() as connection:
             await store.wake_requester(connection, act.act_id)
+
+    async def _replan(self, act: store.WaitingAct, error: BrokerError, preview: Plan) -> None:
+        """Refuse an apply, and keep its new preview as an act of its own that can be applied at once."""
+        plan_text = json.dumps(dict(preview.shown))
+        await repeat_until_done(
+            self._pool,
+            lambda c: store.replan(
+                c,
+                act_id=act.act_id,
+                plan=plan_text,
+                cursor_version=preview.cursor_version,
+                error=str(error),
+                error_code=error.code,
+            ),
+            what="answering an act",
+        )
 
     async def _carry_out(self, act: store.WaitingAct) -> None:
         kind = find_kind(act.kind)

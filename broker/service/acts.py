@@ -1,4 +1,4 @@
-"""Operators' acts, the asking side (design 9): plan → apply → receipt → undo, for the console, commands and the API.
+"""Operators' acts, the asking side: plan → apply → receipt → undo, for the console, commands and the API.
 
 Synchronous. Plan and apply are answered by the topic's owner; a call waits for that at most `wait_s` and then returns
 the act still waiting: show its page, it is answered when a broker runs, or expires.
@@ -14,12 +14,15 @@ from typing import Any
 from broker.core.errors import BrokerError, InvalidTopicName
 from broker.core.topic_name import TopicName, parse_namespace
 from broker.service.act_kinds.base import Scope
+from broker.service.act_kinds.drift import TYPED_ABOVE_MESSAGES
 from broker.service.act_kinds.parameters import json_schema
 from broker.service.act_kinds.registry import KINDS, find_kind
 from broker.storage import act_requests as store
 
 __all__ = [
     "KINDS",
+    "MOST_DRIFT_MESSAGES",
+    "TYPED_ABOVE_MESSAGES",
     "ActRefused",
     "ActView",
     "apply",
@@ -32,6 +35,7 @@ __all__ = [
 ]
 
 WAIT_S = 2.0
+MOST_DRIFT_MESSAGES = 10**15
 _RETRIABLE = frozenset(("ActConflict", "ActExpired", "ConsumerBusy", "PersistenceError", "ServiceNotReady"))
 
 
@@ -68,11 +72,18 @@ class ActView:
     finished_at: datetime | None
     error_code: str = ""  # of a refusal, as clients know it
     progress: Mapping[str, Any] | None = None  # of long work under way, or as far as it came
+    undone_by: int | None = None  # the act that took it back
+    undoable: bool = False  # the latest applied act of its cursor, inside its window
 
     @property
     def is_waiting(self) -> bool:
         """No broker has answered yet."""
         return self.state in ("plan_requested", "apply_requested")
+
+    @property
+    def new_plan(self) -> int | None:
+        """The act that holds the new preview, where an apply was refused because more would be done than planned."""
+        return (self.result or {}).get("new_plan")
 
     @property
     def is_retriable(self) -> bool:
@@ -118,15 +129,36 @@ def plan_undo(act_id: int, *, who: str, origin: str, wait_s: float = WAIT_S) -> 
     act = get(act_id)
     if act.state != "applied":
         raise ActRefused(f"act {act_id} is {act.state}: only an applied act can be undone", code="WrongState")
+    if act.undone_by is not None:
+        raise ActRefused(f"act {act_id} was undone by act {act.undone_by}", code="CannotUndo")
     kind = KINDS.get(act.kind)
     if kind is None or not kind.can_undo:
         raise ActRefused(f"act {act_id} is of kind {act.kind}, which cannot be undone", code="CannotUndo")
     return _ask("undo", Scope.SUBSCRIPTION, act.topic, act.subscription, {}, who, origin, "", act_id, wait_s)
 
 
-def apply(act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float = WAIT_S) -> ActView:
-    """Do what was planned, if the cursor still is where the plan saw it. Raises ActRefused unless it is planned."""
-    if not store.request_apply(act_id, who=who, origin=origin, reason=reason):
+def apply(
+    act_id: int,
+    *,
+    who: str,
+    origin: str,
+    reason: str = "",
+    allowed_drift_messages: int | None = None,
+    wait_s: float = WAIT_S,
+) -> ActView:
+    """Do what was planned, if the cursor still is where the plan saw it.
+
+    `allowed_drift_messages` is how many more than planned may come again, or be lost by a delete; None is what the plan
+    allows, 0 is exactly what it shows. When it would be more, the act is refused and its `new_plan` is the act that
+    holds the new preview. Raises ActRefused unless it is planned, or for a number out of range.
+    """
+    if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
+        raise ActRefused(
+            f"allowed_drift_messages is {allowed_drift_messages}: it takes a number from 0 to {MOST_DRIFT_MESSAGES}"
+        )
+    if not store.request_apply(
+        act_id, who=who, origin=origin, reason=reason, allowed_drift_messages=allowed_drift_messages
+    ):
         act = get(act_id)
         raise ActRefused(f"act {act_id} is {act.state}: only a planned act can be applied", code="WrongState")
     return _view(store.wait(act_id, wait_s), act_id)
@@ -223,4 +255,6 @@ def _view(row: store.Row | None, act_id: int) -> ActView:
         finished_at=row[17],
         error_code=row[18],
         progress=row[19],
+        undone_by=row[20],
+        undoable=row[21],
     )

@@ -41,7 +41,7 @@ class CursorMove:
         self._subscription = subscription
         self._gate = asyncio.Lock()
         self.is_moving = False  # nothing is dispatched meanwhile
-        self.ignores_acks = False  # a reset forgets them anyway; skip and clear keep consumers and their acks
+        self.ignores_acks = False  # see `forget_acks`
         self._resets = 0  # under way or waiting their turn
         self._deferred: list[Callable[[], None]] = []
 
@@ -58,10 +58,10 @@ class CursorMove:
 
     @asynccontextmanager
     async def moving(self, *, closes_consumers: bool) -> AsyncIterator[None]:
-        """Stop dispatch for the length of a move.
+        """Stop dispatch and put acks off for the length of a move.
 
-        Of resets that come together one wins: raises SubscriptionBusy for the others (semantics 2.2, I18). Moves that
-        keep consumers take turns.
+        Of resets that come together one wins: raises SubscriptionBusy for the others. Moves that keep consumers take
+        turns.
         """
         if closes_consumers and self._resets:
             raise SubscriptionBusy(f"{self._subscription.name} is being reset; try again when that is done")
@@ -69,7 +69,6 @@ class CursorMove:
         try:
             async with self._gate:
                 self.is_moving = True
-                self.ignores_acks = closes_consumers
                 try:
                     yield
                 finally:
@@ -81,6 +80,16 @@ class CursorMove:
         finally:
             self._resets -= closes_consumers
 
+    def forget_acks(self) -> None:
+        """From here to the end of the move refuse acks, those that were put off too: the move forgets what they ack.
+
+        Call it inside `moving`, once nothing can refuse the move any more: consumers that stay need their acks.
+        """
+        self.ignores_acks = True
+        deferred, self._deferred = self._deferred, []
+        for ack in deferred:
+            ack()
+
     def defer(self, ack: Callable[[], None]) -> None:
         """An ack that came during a move is applied after it: the snapshot, the plan and the stored state agree."""
         self._deferred.append(ack)
@@ -89,6 +98,7 @@ class CursorMove:
         """A client's seek: consumers are closed, the cursor reset, an act written (protocol 3.10)."""
         subscription = self._subscription
         async with self.moving(closes_consumers=True):
+            self.forget_acks()
             subscription.close_consumers("the subscription was moved by a seek", standby=False)
             if consumer.is_open:  # a standby one: its client, too, drops what it has and subscribes again
                 consumer.closed_by_broker("the subscription was moved by a seek of its own")
@@ -170,7 +180,8 @@ class CursorMove:
         """A client's unsubscribe: the subscription and its cursor go, an act is written."""
         subscription = self._subscription
         async with self.moving(closes_consumers=True):
-            # The one who asked expects its SUCCESS alone; the others are told (protocol 3.10).
+            self.forget_acks()
+            # The consumer that asked expects its SUCCESS alone; the others are told.
             consumer.is_open = False
             subscription.remove_consumer(consumer)
             subscription.close_consumers("the subscription was removed")
@@ -186,6 +197,7 @@ class CursorMove:
         """An operator's removal of a durable subscription: its consumers are told why. Raises TopicFenced."""
         subscription = self._subscription
         async with self.moving(closes_consumers=True):
+            self.forget_acks()
             subscription.close_consumers(reason)
             if not await self._delete_rows():
                 raise TopicFenced(_MOVED)

@@ -9,9 +9,10 @@ if TYPE_CHECKING:
     from broker.service.subscription import Subscription
     from broker.service.topic import Topic
 
-__all__ = ["Moving", "Rates"]
+__all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
 _WEIGHT = 0.4  # of the newest second: a change is seen at once and settled after about five reports
+MEASURED_OVER_S = 5  # what that weight comes to: older seconds have less than a tenth of the weight
 _NOTHING_PER_S = 0.05
 _FORGET_EVERY = (
     60  # looks; going through ten thousand topics at each would cost what they are to cost together
@@ -80,6 +81,16 @@ class Rates:
         rates = pair.update(out, acked, now_ms)
         (self._moving.subscriptions.add if pair.is_moving() else self._moving.subscriptions.discard)(each)
         return rates
+
+    def published_per_s(self, topic: Topic) -> float:
+        """Messages per second as last reported."""
+        pair = self._topics.get(topic)
+        return 0.0 if pair is None else pair.first_rate
+
+    def acked_per_s(self, subscription: Subscription) -> float:
+        """Messages per second as last reported."""
+        pair = self._subscriptions.get(subscription)
+        return 0.0 if pair is None else pair.second_rate
 
     def still_moving(self) -> Moving:
         """Whoever must be reported again although nothing changed; who is gone, a last time: its rate is 0.

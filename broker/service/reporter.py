@@ -47,7 +47,7 @@ class Reporter:
         self._gone_producers: list[int] = []
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
         self._refused: set[Topic] = set()  # whose numbers the server did not take last time
-        self._rates = Rates()
+        self.rates = Rates()  # read by plans of acts too
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -102,7 +102,7 @@ class Reporter:
         gone_consumers, self._gone_consumers = self._gone_consumers, []
         gone_producers, self._gone_producers = self._gone_producers, []
         # A rate that has not come down to 0 yet is reported again although nothing changes any more.
-        quiet = self._rates.still_moving()
+        quiet = self.rates.still_moving()
         topics |= quiet.topics
         subscriptions |= quiet.subscriptions
         topics |= {each.topic for each in subscriptions}
@@ -132,7 +132,7 @@ class Reporter:
         reports = []
         for topic, its_changed in changed.items():
             try:
-                reports.append(report_of(topic, its_changed, self._rates, now_ms))
+                reports.append(report_of(topic, its_changed, self.rates, now_ms))
             except Exception:  # the other topics are reported all the same
                 log.exception("report of %s", topic.name)
         return reports

@@ -67,11 +67,23 @@ def request_plan(
         return None if row is None else int(row[0])
 
 
-def request_apply(act_id: int, *, who: str, origin: str, reason: str) -> bool:
-    """Ask to apply a plan; False when it is not waiting to be applied (any more)."""
+def request_apply(
+    act_id: int, *, who: str, origin: str, reason: str, allowed_drift_messages: int | None
+) -> bool:
+    """Ask to apply a plan; False when it is not waiting to be applied (any more).
+
+    `allowed_drift_messages` takes the place of what the plan allows, None leaves that.
+    """
     with _connection() as connection:
         row = connection.execute(
-            query("acts", "request_apply"), {"id": act_id, "who": who, "origin": origin, "reason": reason}
+            query("acts", "request_apply"),
+            {
+                "id": act_id,
+                "who": who,
+                "origin": origin,
+                "reason": reason,
+                "allowed_drift_messages": allowed_drift_messages,
+            },
         ).fetchone()
         return row is not None
 

@@ -31,6 +31,7 @@ __all__ = [
     "record_client_act",
     "record_commit",
     "recorded_acks",
+    "replan",
     "report",
     "store_overlays",
     "undo_source",
@@ -139,6 +140,28 @@ async def finish(
             "error": error,
             "error_code": error_code,
             "cursor_version": cursor_version,
+        },
+    )
+
+
+async def replan(
+    connection: Connection,
+    *,
+    act_id: int,
+    plan: str,
+    cursor_version: int | None,
+    error: str,
+    error_code: str,
+) -> None:
+    """Refuse an apply and store its new plan as an act of its own, which the refused one names. Safe to repeat."""
+    await connection.execute(
+        query("acts", "replan"),
+        {
+            "id": act_id,
+            "plan": plan,
+            "cursor_version": cursor_version,
+            "error": error,
+            "error_code": error_code,
         },
     )
 

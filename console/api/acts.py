@@ -1,4 +1,4 @@
-"""Acts over HTTP: plan, apply, undo, look (design 9).
+"""Acts over HTTP: plan, apply, undo, look.
 
 A plan and an apply are answered within 2 s, or with 202 and the act's address, where its state can be followed.
 """
@@ -31,6 +31,7 @@ _STATUS = {
     "CannotUndo": 409,
 }
 _TAKES = {"kind", "topic", "subscription", "parameters", "reason"}
+_APPLY_TAKES = {"allowed_drift_messages", "reason"}
 
 
 @api("GET", "HEAD", "POST")
@@ -65,9 +66,19 @@ def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponseBase:
 @api("POST", acts=True)
 def act_apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponseBase:
     """Do what was planned."""
-    reason = _text(body_of(request), "reason", {"reason"})
+    body = body_of(request)
+    reason = _text(body, "reason", _APPLY_TAKES)
+    allowed = body.get("allowed_drift_messages")
+    if allowed is not None and (not isinstance(allowed, int) or isinstance(allowed, bool)):
+        raise Problem(422, "InvalidParameters", "allowed_drift_messages takes a whole number")
     try:
-        view = acts.apply(act_id, who=rights.name, origin=_origin(request), reason=reason)
+        view = acts.apply(
+            act_id,
+            who=rights.name,
+            origin=_origin(request),
+            reason=reason,
+            allowed_drift_messages=allowed,
+        )
     except acts.ActRefused as refused:
         raise _problem(refused) from refused
     return _answer(view, done=200)
@@ -116,6 +127,7 @@ def _answer(view: acts.ActView, *, done: int) -> HttpResponseBase:
     if view.error:
         refused = 409 if view.is_retriable else _STATUS.get(view.error_code, 422)
         status = {"failed": 500, "expired": 503}.get(view.state, refused)
+        more: dict[str, Any] = {} if view.new_plan is None else {"new_plan": view.new_plan}
         raise Problem(
             status,
             view.error_code or "UnknownError",
@@ -123,12 +135,17 @@ def _answer(view: acts.ActView, *, done: int) -> HttpResponseBase:
             retriable=view.is_retriable,
             act=view.id,
             instance=address,
+            **more,
         )
     return JsonResponse(_to_json(view), status=done, headers={"Location": address})
 
 
 def _to_json(view: acts.ActView) -> dict[str, Any]:
-    return asdict(view) | {"is_waiting": view.is_waiting, "is_retriable": view.is_retriable}
+    return asdict(view) | {
+        "is_waiting": view.is_waiting,
+        "is_retriable": view.is_retriable,
+        "new_plan": view.new_plan,
+    }
 
 
 def _text(body: dict[str, Any], name: str, takes: set[str]) -> str:

@@ -9,7 +9,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from broker.service.acts import described_kinds
+from broker.service.acts import MOST_DRIFT_MESSAGES, described_kinds
 from console.api.openapi_parts import answer, operation, query
 from console.api.openapi_reads import SCHEMAS, reads
 
@@ -56,7 +56,6 @@ def document() -> dict[str, Any]:
 
 
 def _acts() -> dict[str, Any]:
-    reason = {"type": "object", "properties": {"reason": {"type": "string"}}, "additionalProperties": False}
     return {
         "/acts": {
             "get": operation(
@@ -91,10 +90,24 @@ def _acts() -> dict[str, Any]:
         },
         "/acts/{act_id}/apply": {
             "post": operation(
-                "Do what was planned. 409 when something else moved the cursor since: plan again.",
+                "Do what was planned. 409 when something else moved the cursor since: plan again; or when more would be"
+                " done than was planned: new_plan is the act that holds the new preview.",
                 {"200": _act("Applied."), "202": _act("Under way or not answered yet: follow Location.")},
                 parameters=[_act_id()],
-                body=reason,
+                body={
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        "reason": {"type": "string"},
+                        "allowed_drift_messages": {
+                            "type": "integer",
+                            "minimum": 0,
+                            "maximum": MOST_DRIFT_MESSAGES,
+                            "description": "how many more than planned may come again, or be lost by a delete; 0:"
+                            " exactly what was planned; without it what the plan allows",
+                        },
+                    },
+                },
             )
         },
         "/acts/{act_id}/undo": {
@@ -176,6 +189,12 @@ _ACT: dict[str, Any] = {
         "cursor_version": {"type": ["integer", "null"]},
         "undo_of": {"type": ["integer", "null"]},
         "undo_until": {"type": ["string", "null"], "format": "date-time"},
+        "undoable": {"type": "boolean", "description": "it is the latest of its cursor and in time"},
+        "undone_by": {"type": ["integer", "null"], "description": "the act that took it back"},
+        "new_plan": {
+            "type": ["integer", "null"],
+            "description": "the act that holds the new preview, where more would be done than this one had planned",
+        },
         "created_at": {"type": "string", "format": "date-time"},
         "requested_at": {"type": "string", "format": "date-time"},
         "finished_at": {"type": ["string", "null"], "format": "date-time"},
@@ -192,6 +211,10 @@ _PROBLEM: dict[str, Any] = {
         "code": {"type": "string"},
         "retriable": {"type": "boolean", "description": "the same may succeed later, or when planned again"},
         "act": {"type": "integer", "description": "the act that was refused"},
+        "new_plan": {
+            "type": "integer",
+            "description": "the act that holds its new preview, to be applied instead",
+        },
         "instance": {"type": "string", "description": "its address"},
     },
 }

@@ -35,6 +35,7 @@ class ActRow:
     created_at: datetime
     finished_at: datetime | None
     undoable: bool  # the latest applied act of its cursor, inside its window
+    undone_by_id: int | None  # the act that took it back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

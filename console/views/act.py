@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
-from django.utils.timezone import now
 from django.views.decorators.http import require_POST, require_safe
 
 from broker.conf import broker_settings
 from broker.service import acts
 from broker.service.acts import ActView
 from console.access import Rights, operator_only, viewer
-from console.act_words import must_type_name
+from console.addresses import short_name
 from console.blocks import Source, answer, broker_is_running
 from console.forms import ApplyForm
 from console.origin import origin_of
@@ -23,7 +22,7 @@ __all__ = ["act", "apply", "undo"]
 @viewer
 def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     """Its present state; a waiting act's page says what it waits for and comes back by itself."""
-    return _answer(request, rights, _found(act_id), ApplyForm(typed_name=None))
+    return _answer(request, rights, _found(act_id))
 
 
 @require_POST
@@ -31,13 +30,19 @@ def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     """Apply a plan. 422 without the name where it must be typed, 409 when the broker refuses."""
     view = _found(act_id)
-    form = ApplyForm(request.POST, typed_name=view.subscription if must_type_name(view.plan) else None)
+    form = _apply_form(view, request.POST)
     if not form.is_valid():
         return _answer(request, rights, view, form, status=422)
     try:
-        acts.apply(act_id, who=rights.name, origin=origin_of(request), reason=form.cleaned_data["reason"])
+        acts.apply(
+            act_id,
+            who=rights.name,
+            origin=origin_of(request),
+            reason=form.cleaned_data["reason"],
+            allowed_drift_messages=form.cleaned_data["allowed_drift_messages"],
+        )
     except acts.ActRefused as refused:
-        return _answer(request, rights, _found(act_id), form, refusal=refused.text, status=409)
+        return _answer(request, rights, _found(act_id), refusal=refused.text, status=409)
     return redirect("console:act", act_id)
 
 
@@ -49,8 +54,7 @@ def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
     try:
         planned = acts.plan_undo(act_id, who=rights.name, origin=origin_of(request))
     except acts.ActRefused as refused:
-        form = ApplyForm(typed_name=None)
-        return _answer(request, rights, view, form, refusal=refused.text, status=409)
+        return _answer(request, rights, view, refusal=refused.text, status=409)
     return redirect("console:act", planned.id)
 
 
@@ -61,22 +65,36 @@ def _found(act_id: int) -> ActView:
         raise Http404(refused.text) from None
 
 
+def _apply_form(view: ActView, data: QueryDict | None = None) -> ApplyForm:
+    return ApplyForm(data, plan=view.plan, name=view.subscription or short_name(view.topic))
+
+
+def _to_apply(view: ActView) -> ActView | None:
+    """Return the plan that the page offers to apply: the act itself, or the new plan of one that was refused."""
+    if view.state == "planned":
+        return view
+    if view.new_plan is None:
+        return None
+    new_plan = _found(view.new_plan)
+    return new_plan if new_plan.state == "planned" else None
+
+
 def _answer(
     request: HttpRequest,
     rights: Rights,
     view: ActView,
-    form: ApplyForm,
+    form: ApplyForm | None = None,
     *,
     refusal: str = "",
     status: int = 200,
 ) -> HttpResponse:
+    to_apply = _to_apply(view)
     context = {
         "act": view,
-        "form": form,
+        "to_apply": to_apply,
+        "form": form or _apply_form(to_apply or view),
         "refusal": refusal,
         "is_waiting": view.is_waiting,
-        "must_type_name": must_type_name(view.plan),
-        "can_undo": view.state == "applied" and view.undo_until is not None and view.undo_until > now(),
         "nav": "acts",
     }
     source = Source(

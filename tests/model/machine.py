@@ -63,6 +63,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.wrong: list[str] = []
         self.operator = Operator("t", "s")
         self.planned: PlannedAct | None = None
+        self.acked_when_planned: set[Member] = set()
+        self.has_crashed_since_plan = False
         self.undo: OpenUndo | None = None
         self.run: MemoryRun
         self.producer: ProducerProbe
@@ -219,6 +221,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.clients.clear()
         self.counts.clear()
         self.acked = set(self.durable)
+        self.has_crashed_since_plan = True
         if self.undo is not None:
             self.undo.restored = set(self.undo.durable)
         self.do(self.start())
@@ -351,6 +354,8 @@ class SubscriptionMachine(RuleBasedStateMachine):
         undo_of: int | None = None,
     ) -> None:
         self.planned = self.do(self.operator.plan(self.run, kind, change, parameters, undo_of=undo_of))
+        self.acked_when_planned = set(self.acked)
+        self.has_crashed_since_plan = False
         plan = self.storage.acts[self.planned.act_id].plan
         after = change(self.acked)
         assert plan is not None
@@ -423,9 +428,13 @@ class SubscriptionMachine(RuleBasedStateMachine):
         self.plan("undo", lambda acked: set(undo.restored), {}, undo_of=undo.act_id)
 
     @precondition(lambda self: self.planned is not None and self.can_act())
-    @rule()
-    def apply_act(self) -> None:
-        """The preview is the effect, or the act is refused: the cursor was moved since, or more would be skipped."""
+    @rule(allowed=st.sampled_from([0, 0, 3, 1000]))
+    def apply_act(self, allowed: int = 0) -> None:
+        """The preview is the effect, or the act is refused.
+
+        Refused: the cursor was moved since, more would be skipped, more would come again than is allowed, or acks were
+        lost in a crash.
+        """
         self.do(self.settle())
         planned, self.planned = self.planned, None
         assert planned is not None
@@ -434,8 +443,14 @@ class SubscriptionMachine(RuleBasedStateMachine):
         act = self.storage.acts[planned.act_id]
         assert act.plan is not None
         version = self.cursor.version
-        if version != act.cursor_version or len(after - before) > act.plan["skipped_messages"]:
-            assert not self.do(self.operator.apply(self.run, planned))
+        replayed, skipped = len(before - after), len(after - before)
+        if (
+            version != act.cursor_version
+            or skipped > act.plan["skipped_messages"]
+            or replayed > act.plan["replayed_messages"] + allowed
+            or len(before) < len(self.acked_when_planned)
+        ):
+            assert not self.do(self.operator.apply(self.run, planned, allowed_drift_messages=allowed))
             return
         # Dispatch goes on before the call returns, from the cursor's new place.
         self.acked = set(after)
@@ -443,9 +458,11 @@ class SubscriptionMachine(RuleBasedStateMachine):
             self.close_clients()
         else:
             self.drop_held_below(after)
-        assert self.do(self.operator.apply(self.run, planned)), act.error
-        assert act.result["skipped_messages"] == len(after - before)
-        assert act.result["replayed_messages"] == len(before - after)
+        assert self.do(self.operator.apply(self.run, planned, allowed_drift_messages=allowed)), act.error
+        assert act.result["skipped_messages"] == skipped
+        assert act.result["replayed_messages"] == replayed
+        if not self.has_crashed_since_plan:
+            self.check_sums(act.plan, act.result, acked=len(before) - len(self.acked_when_planned))
         assert self.cursor.version > version or before == after
         self.durable = set(self.acked)
         self.undo = OpenUndo(
@@ -455,6 +472,23 @@ class SubscriptionMachine(RuleBasedStateMachine):
             durable=set(before),
             passed=set(after),
             passed_wholly={p for p in self.sizes() if self.members_of(p) <= after},
+        )
+
+    def check_sums(self, plan: dict[str, Any], result: dict[str, Any], *, acked: int) -> None:
+        """What the plan showed, what happened since and what was done add up."""
+        come_again = max(0, result["replayed_messages"] - plan["replayed_messages"])
+        not_repeated = max(0, plan["replayed_messages"] - result["replayed_messages"])
+        not_skipped = plan["skipped_messages"] - result["skipped_messages"]
+        acked_meanwhile = result["acked_meanwhile_messages"]
+        assert acked_meanwhile == acked + not_repeated
+        assert acked_meanwhile >= come_again + not_repeated + not_skipped
+        assert not_repeated == 0 or come_again == 0
+        assert result["backlog_messages"] == (
+            plan["current"]["backlog_messages"]
+            + result["published_meanwhile_messages"]
+            - (acked_meanwhile - not_repeated)
+            + result["replayed_messages"]
+            - result["skipped_messages"]
         )
 
     def drop_held_below(self, after: set[Member]) -> None:

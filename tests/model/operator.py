@@ -49,8 +49,13 @@ class Operator:
         assert run.storage.acts[act_id].state == "planned", run.storage.acts[act_id].error
         return planned
 
-    async def apply(self, run: MemoryRun, planned: PlannedAct) -> bool:
-        """Apply it; whether it was."""
+    async def apply(
+        self, run: MemoryRun, planned: PlannedAct, *, allowed_drift_messages: int | None = None
+    ) -> bool:
+        """Apply it; whether it was. None: with the drift that its plan allows."""
+        plan = run.storage.acts[planned.act_id].plan
+        if plan is not None and allowed_drift_messages is not None:
+            plan["allowed_drift_messages"] = allowed_drift_messages
         await self._ask(run, planned, is_apply=True)
         state = run.storage.acts[planned.act_id].state
         assert state in ("applied", "refused")

@@ -76,6 +76,7 @@ class _Act:
     plan: dict[str, Any] | None = None
     cursor_version: int | None = None
     error: str = ""
+    error_code: str = ""
     acked_since: bytes | None = None
 
 
@@ -132,7 +133,7 @@ class MemoryStorage:
                 (cursors, ("set_paused",)),
                 (sessions, ("upsert_consumers", "delete_sessions")),
                 (acts, ("finish", "apply_to_cursor", "record_client_act", "undo_source", "latest_move")),
-                (acts, ("open_undos", "store_overlays")),
+                (acts, ("open_undos", "store_overlays", "replan")),
                 (lifetime, ("seal_ledger", "trim", "undo_holds", "bookmark_holds")),
             ):
                 for name in names:
@@ -403,11 +404,27 @@ class MemoryStorage:
         cursor_version: int | None = None,
     ) -> None:
         act = self.acts[act_id]
-        act.state, act.error = state, error
+        act.state, act.error, act.error_code = state, error, error_code
         if plan is not None:
             act.plan = json.loads(plan)
         if cursor_version is not None:
             act.cursor_version = cursor_version
+
+    async def _replan(
+        self,
+        _: object,
+        *,
+        act_id: int,
+        plan: str,
+        cursor_version: int | None,
+        error: str,
+        error_code: str,
+    ) -> None:
+        act = self.acts[act_id]
+        new_plan = self.plan_act(act.kind, act.subscription_id)
+        await self._finish(_, act_id=new_plan, state="planned", plan=plan, cursor_version=cursor_version)
+        await self._finish(_, act_id=act_id, state="refused", error=error, error_code=error_code)
+        act.result = {"new_plan": new_plan}
 
     async def _apply_to_cursor(
         self,

@@ -21,7 +21,8 @@ from vela.cli.times import moment_of
 
 __all__ = ["Asked", "Consent", "act_options", "carry_out", "settle"]
 
-TYPED_ABOVE: Final = 10_000  # messages that come again; the console asks for a typed name from there too
+TYPED_ABOVE: Final = 10_000  # messages that may come again; the console asks for a typed name from there too
+MOST_DRIFT: Final = 10**15
 
 Act = dict[str, Any]
 
@@ -44,14 +45,21 @@ class Consent:
     plan_only: bool
     reason: str
     wait_s: float
+    allowed_drift: int | None = None  # None: what each plan allows
 
 
 def act_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command `--yes`, `--plan-only`, `--reason`, `--wait` and `--json`; it receives them as `consent`."""
+    """Give a command `--yes`, `--plan-only`, `--reason`, `--allow-drift`, `--wait`, `--json`: it receives `consent`."""
 
     @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
     @click.option("--plan-only", is_flag=True, help="Show the plan and stop.")
     @click.option("--reason", default="", help="Kept in the log of acts.")
+    @click.option(
+        "--allow-drift",
+        type=click.IntRange(min=0, max=MOST_DRIFT),
+        metavar="N",
+        help="Apply it if at most N more messages than planned come again; 0 is exactly.",
+    )
     @click.option(
         "--wait",
         type=FiniteRange(min=0),
@@ -62,12 +70,17 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
     )
     @json_option
     @wraps(command)
-    def consenting(yes: bool, plan_only: bool, reason: str, wait: float, **given: Any) -> None:
+    def consenting(
+        yes: bool, plan_only: bool, reason: str, allow_drift: int | None, wait: float, **given: Any
+    ) -> None:
         if yes and plan_only:
             raise click.UsageError("--yes and --plan-only exclude each other.")
+        if plan_only and allow_drift is not None:
+            raise click.UsageError("--allow-drift is about applying: leave out --plan-only.")
         if as_json_is_asked() and not (yes or plan_only):
             raise click.UsageError("--json does not ask: add --yes or --plan-only.")
-        command(consent=Consent(yes=yes, plan_only=plan_only, reason=reason, wait_s=wait), **given)
+        consent = Consent(yes=yes, plan_only=plan_only, reason=reason, wait_s=wait, allowed_drift=allow_drift)
+        command(consent=consent, **given)
 
     return consenting
 
@@ -99,11 +112,13 @@ def settle(
                 else "nothing was changed")  # fmt: skip
         return
     if not consent.yes:
-        _require_agreement(planned)
+        _require_agreement(planned, consent.allowed_drift)
+    body: dict[str, Any] = {"reason": consent.reason} if consent.reason else {}
+    if consent.allowed_drift is not None:
+        body["allowed_drift_messages"] = consent.allowed_drift
     for at, act in enumerate(planned):
         with said_how_far(planned, at):
-            answer = api.post(f"acts/{act['id']}/apply", {"reason": consent.reason} if consent.reason else {})
-            applied = api.settled(answer, wait_s=consent.wait_s)
+            applied = api.settled(api.post(f"acts/{act['id']}/apply", body), wait_s=consent.wait_s)
         if as_json:
             emit(applied)
         else:
@@ -147,26 +162,34 @@ def show_plans(planned: Sequence[Act]) -> None:
         click.echo(one_line(f"plan of {headline(act)}"))
         for sentence in effect_words(plan):
             click.echo(one_line(f"  {sentence}"))
+        if drift := plan.get("drift"):
+            click.echo(one_line(f"  {drift['words']}"))
         for note in plan.get("notes", ()):
             click.echo(one_line(f"  note: {note}"))
         if rows := plan_facts(act):
             print_rich(table(("", "now", "after it"), rows))
 
 
-def show_receipt(act: Act, *, is_new: bool = True) -> None:
-    """What it did, and how to take it back when it was done just now."""
+def show_receipt(act: Act) -> None:
+    """What it did, and how to take it back, or what took it back."""
     click.echo(one_line(f"applied {headline(act)}"))
     for sentence in receipt_words(act):
         click.echo(one_line(f"  {sentence}"))
-    if is_new and act["undo_until"]:
+    if act["undone_by"]:
+        click.echo(f"  act {act['undone_by']} took it back: `vela acts show {act['undone_by']}`")
+    elif act["undoable"]:
         click.echo(f"  `vela acts undo {act['id']}` takes it back, until {moment_of(act['undo_until'])}")
 
 
-def _require_agreement(planned: Sequence[Act]) -> None:
-    skipped = sum(int((act["plan"] or {}).get("skipped_messages") or 0) for act in planned)
-    replayed = sum(int((act["plan"] or {}).get("replayed_messages") or 0) for act in planned)
+def _require_agreement(planned: Sequence[Act], allowed_drift: int | None) -> None:
+    plans = [act["plan"] or {} for act in planned]
+    skipped = sum(int(plan.get("skipped_messages") or 0) for plan in plans)
+    replayed = sum(int(plan.get("replayed_messages") or 0) for plan in plans)
+    drift = [
+        plan.get("allowed_drift_messages", 0) if allowed_drift is None else allowed_drift for plan in plans
+    ]
     what = "it" if len(planned) == 1 else f"these {len(planned)}"
-    if skipped or replayed > TYPED_ABOVE:
+    if skipped or replayed + sum(drift) > TYPED_ABOVE:
         name = planned[0]["subscription"] or short_name(planned[0]["topic"])
         agreed = _answer(f"type {name} to apply {what}, anything else to stop: ") == name
     else:

@@ -121,7 +121,27 @@ def receipt_words(act: Mapping[str, Any]) -> Iterator[str]:
         waiting = result["backlog_messages"]
         yield f"{messages(waiting)} {'waits' if waiting == 1 else 'wait'} now"
     if meanwhile := result.get("acked_meanwhile_messages"):
-        yield f"{messages(meanwhile)} of the plan {'was' if meanwhile == 1 else 'were'} acknowledged meanwhile"
+        were = "was" if meanwhile == 1 else "were"
+        yield f"{messages(meanwhile)} {were} acknowledged between plan and act{_became(act['plan'] or {}, result)}"
+    if meanwhile := result.get("published_meanwhile_messages"):
+        were = "was" if meanwhile == 1 else "were"
+        yield f"{messages(meanwhile)} {were} published between plan and act"
+
+
+def _became(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """What the act did to messages that were acknowledged after its plan, where it did anything."""
+    more = result.get("replayed_messages", 0) - plan.get("replayed_messages", 0)
+    spared = plan.get("skipped_messages", 0) - result.get("skipped_messages", 0)
+    if "standing" in plan:  # a delete: what was published since is lost too
+        spared += result.get("published_meanwhile_messages", 0)
+    words = []
+    if more > 0:
+        words.append(f"{count(more)} of them {'comes' if more == 1 else 'come'} again too")
+    elif more < 0:
+        words.append(f"{count(-more)} of them {'does' if more == -1 else 'do'} not come again")
+    if spared > 0:
+        words.append(f"{count(spared)} of them {'was' if spared == 1 else 'were'} not skipped")
+    return "".join(f"; {each}" for each in words)
 
 
 def _first_left(act: Mapping[str, Any], inside: Mapping[str, str] | None) -> str | None:

@@ -116,10 +116,11 @@ class ConsoleApi:
             exit_code = _exit_of(act)
             why = _with_what_is_not_kept(act["error"], exit_code is Exit.NOTHING)
             raise CliError(
-                f"act {act['id']} {act['state']}: {why}",
+                f"act {act['id']} {act['state']}: {why}{_how_to_apply(act)}",
                 exit_code,
                 code=act["error_code"],
                 act=act["id"],
+                **_new_plan(act),
             )
         return act
 
@@ -183,6 +184,8 @@ class ConsoleApi:
         elif status == 403:
             text = f"user {self._user!r} may not do this: {text}"
         more = {"act": body["act"]} if "act" in body else {}
+        more |= _new_plan(body)
+        text += _how_to_apply(body)
         if body.get("code") == "ActConflict" or (status == 409 and body.get("retriable")):
             text = f"refused: {text}"
         return CliError(text, _EXITS.get(status, Exit.FAILED), code=str(body.get("code", "")), **more)
@@ -261,6 +264,16 @@ def _object(response: httpx.Response) -> JsonObject | None:
 
 def _reason(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
+
+
+def _new_plan(refused: JsonObject) -> JsonObject:
+    """The act that holds the new preview, where more would have been done than was planned."""
+    return {"new_plan": refused["new_plan"]} if refused.get("new_plan") else {}
+
+
+def _how_to_apply(refused: JsonObject) -> str:
+    new_plan = refused.get("new_plan")
+    return f": `vela acts apply {new_plan}` shows it and applies it" if new_plan else ""
 
 
 def _show_progress(act: JsonObject) -> None:

@@ -1,4 +1,4 @@
-"""What a kind of act is: a name, parameters, a plan, and an apply that does what the plan said (design 9).
+"""What a kind of act is: a name, parameters, a plan, and an apply that does what the plan said.
 
 A kind is stateless; what it needs comes in the context. It runs in the topic's owner, one act at a time, and takes
 milliseconds. To add one: a class here beside the others, and its line in registry.py.
@@ -30,10 +30,17 @@ P = TypeVar("P")
 
 
 class ActConflict(ActInvalid):
-    """What was planned is not what would happen any more: plan again."""
+    """What was planned is not what would happen any more: plan again.
+
+    With a `preview` the act has been planned again already, to the same target.
+    """
 
     code = "ActConflict"
     retriable = True
+
+    def __init__(self, text: str, *, preview: Plan | None = None) -> None:
+        super().__init__(text)
+        self.preview = preview
 
 
 class Scope(StrEnum):

@@ -1,4 +1,4 @@
-"""Acts that move one cursor: the same function makes the preview and the change (design 9).
+"""Acts that move one cursor: the same function makes the preview and the change.
 
 A plan works on a copy of the cursor. It pins an absolute target; messages are counted, never entries.
 """
@@ -17,7 +17,7 @@ from broker.core.message_index import IndexMissing
 from broker.core.position import Position
 from broker.service.act_kinds.base import ActConflict, ActContext, ActKind, Plan
 from broker.service.act_kinds.chunked import notes_on_chunks
-from broker.service.counted import counted
+from broker.service.act_kinds.drift import Drift, more_than_planned
 from broker.storage import acts as store
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class Change:
 class PlannedMove:
     """The counts of a move, in messages."""
 
+    acked_before: int  # since the topic began
     mark_delete_before: Position
     mark_delete_after: Position
     backlog_before: int
@@ -113,9 +114,10 @@ class PlannedMove:
 
 
 class CursorKind(ActKind[P]):
-    """Snapshot, move and result are stored together; acks meanwhile only change counts."""
+    """Snapshot, move and result are stored together. Acks meanwhile change counts, within what the plan announced."""
 
     can_undo: ClassVar[bool] = True
+    forgets_acks: ClassVar[bool] = False  # acks that come before the apply make more messages come again
 
     @abstractmethod
     async def find(self, context: ActContext, subscription: Subscription, given: P) -> Change:
@@ -129,8 +131,7 @@ class CursorKind(ActKind[P]):
         subscription = await context.subscription()
         version = subscription.cursor.version
         change = await self.find(context, subscription, given)
-        move = await self._preview(subscription, change)
-        return Plan(shown=await self._shown(subscription, move, change), cursor_version=version)
+        return await self._planned(subscription, await self._preview(subscription, change), change, version)
 
     async def apply(self, context: ActContext, given: P) -> None:
         act, planned = context.act, context.act.plan or {}
@@ -146,13 +147,14 @@ class CursorKind(ActKind[P]):
                 else self.pinned(planned)
             )
             move = await self._preview(subscription, change)
-            if move.skipped > planned["skipped_messages"]:
-                skipped = counted(move.skipped, "message", "messages")
+            if complaint := _what_has_grown(planned, move):
                 raise ActConflict(
-                    f"it would skip {skipped}, the plan showed {planned['skipped_messages']}; plan again"
+                    complaint,
+                    preview=await self._planned(subscription, move, change, subscription.cursor.version),
                 )
             closed = 0
             if self.closes_consumers:
+                subscription.moves.forget_acks()
                 reason = f"an operator moved the cursor (act {act.act_id})"
                 closed = subscription.close_consumers(reason, standby=False)
             kept = len(subscription.consumers)
@@ -169,7 +171,8 @@ class CursorKind(ActKind[P]):
                     else store.inside_to_json(change.inside(subscription.cursor)),
                     "replayed_messages": move.replayed,
                     "skipped_messages": move.skipped,
-                    "acked_meanwhile_messages": max(0, planned["skipped_messages"] - move.skipped),
+                    "acked_meanwhile_messages": self._acked_meanwhile(planned, move),
+                    "published_meanwhile_messages": _published(subscription) - _published_then(planned),
                     "backlog_messages": subscription.cursor.backlog_messages,
                     "consumers_closed": closed,
                     "consumers_kept": kept,
@@ -184,8 +187,24 @@ class CursorKind(ActKind[P]):
             else:
                 subscription.cursor.stop_undo_overlay()
 
+    def _acked_meanwhile(self, planned: Mapping[str, Any], move: PlannedMove) -> int:
+        """Return how many messages consumers acked after the plan.
+
+        The cursor counts all but those that an earlier act had passed. Only the undo of that act knows of these, and
+        brings back fewer.
+        """
+        counted_by_cursor = move.acked_before - int(planned["current"]["acked_messages"])
+        if self.forgets_acks:
+            return counted_by_cursor
+        return counted_by_cursor + max(0, int(planned["replayed_messages"]) - move.replayed)
+
     async def _preview(self, subscription: Subscription, change: Change) -> PlannedMove:
         return await with_index(subscription.topic, partial(preview, subscription, change.run))
+
+    async def _planned(
+        self, subscription: Subscription, move: PlannedMove, change: Change, version: int
+    ) -> Plan:
+        return Plan(shown=await self._shown(subscription, move, change), cursor_version=version)
 
     async def _shown(
         self, subscription: Subscription, move: PlannedMove, change: Change
@@ -195,8 +214,18 @@ class CursorKind(ActKind[P]):
         stored = ledgers.contains(following)
         closed = len(subscription.served_consumers()) if self.closes_consumers else 0
         in_flight = sum(consumer.dispatch.unacked_messages for consumer in subscription.consumers.values())
+        rates = subscription.topic.services.reporter.rates
+        drift = (
+            Drift(cause="acked", messages_per_s=rates.acked_per_s(subscription))
+            if self.forgets_acks
+            else None
+        )
         return {
-            "current": {"mark_delete": str(move.mark_delete_before), "backlog_messages": move.backlog_before},
+            "current": {
+                "mark_delete": str(move.mark_delete_before),
+                "backlog_messages": move.backlog_before,
+                "acked_messages": move.acked_before,
+            },
             "target": {
                 "mark_delete": str(move.mark_delete_after),
                 "next": str(following) if stored else None,
@@ -207,6 +236,8 @@ class CursorKind(ActKind[P]):
             "pinned": change.pinned,
             "replayed_messages": move.replayed,
             "skipped_messages": move.skipped,
+            "drift": None if drift is None else drift.to_json(move.replayed),
+            "allowed_drift_messages": 0 if drift is None else drift.allowed_messages(move.replayed),
             "in_flight_messages": in_flight,
             "consumers_closed": closed,
             "consumers_kept": len(subscription.consumers) - closed,
@@ -220,6 +251,34 @@ class CursorKind(ActKind[P]):
         return await notes_on_chunks(subscription.topic, move.mark_delete_after)
 
 
+def _what_has_grown(planned: Mapping[str, Any], move: PlannedMove) -> str:
+    """Why a plan is not applied: it would do more than it announced. Empty when it would not."""
+    replayed, skipped = planned["replayed_messages"], planned["skipped_messages"]
+    allowed = planned["allowed_drift_messages"]
+    if move.skipped > skipped:
+        return more_than_planned(
+            move.skipped, skipped, 0, "message would be skipped", "messages would be skipped"
+        )
+    if move.replayed > replayed + allowed:
+        return more_than_planned(
+            move.replayed, replayed, allowed, "message would come again", "messages would come again"
+        )
+    if move.acked_before < planned["current"]["acked_messages"]:
+        return (
+            "the broker was restarted, and acks that it had not stored are forgotten; look at the new preview"
+        )
+    return ""
+
+
+def _published(subscription: Subscription) -> int:
+    return subscription.topic.log.ledgers.total_messages
+
+
+def _published_then(planned: Mapping[str, Any]) -> int:
+    current = planned["current"]
+    return int(current["backlog_messages"]) + int(current["acked_messages"])
+
+
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
     """Run a change on a copy of the cursor and count. Raises IndexMissing."""
     cursor, log = subscription.cursor, subscription.topic.log
@@ -228,6 +287,7 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
     change(moved)
     replayed = cursor.acked_only_here(moved).messages
     return PlannedMove(
+        acked_before=cursor.totals.messages,
         mark_delete_before=cursor.mark_delete,
         mark_delete_after=moved.mark_delete,
         backlog_before=cursor.backlog_messages,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from broker.service.act_kinds.base import ActConflict, ActContext, ActKind, Plan
-from broker.service.counted import counted
+from broker.service.act_kinds.drift import Drift, Standing, more_than_planned
 
 __all__ = ["DirectKind", "Effect"]
 
@@ -26,6 +26,10 @@ class Effect:
     consumers_kept: int = 0
     notes: tuple[str, ...] = ()
     pinned: Mapping[str, object] | None = None  # what apply takes from the plan instead of finding it anew
+    standing: Standing | None = (
+        None  # of the cursors that the act removes; what they have not acked is skipped
+    )
+    published_per_s: float = 0.0  # messages for these cursors
 
     def to_json(self) -> dict[str, object]:
         """As plan and result keep it."""
@@ -54,16 +58,59 @@ class DirectKind(ActKind[P]):
         """Do it. Raises BrokerError."""
 
     async def plan(self, context: ActContext, given: P) -> Plan:
-        effect = await self.measure(context, given)
-        return Plan(shown={**effect.to_json(), "notes": [*effect.notes, self.no_undo]})
+        return self._planned(await self.measure(context, given))
 
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any]:
         planned = context.act.plan or {}
         effect = await self.measure(context, given)
-        if effect.skipped_messages > planned.get("skipped_messages", 0):
-            dropped = counted(effect.skipped_messages, "message", "messages")
-            raise ActConflict(
-                f"it would drop {dropped}, the plan showed {planned.get('skipped_messages', 0)}; plan again"
-            )
+        meanwhile = _meanwhile(planned, effect)
+        if complaint := _what_has_grown(planned, effect, meanwhile):
+            raise ActConflict(complaint, preview=self._planned(effect))
         await self.carry_out(context, given)
-        return effect.to_json()
+        return effect.to_json() | meanwhile
+
+    def _planned(self, effect: Effect) -> Plan:
+        shown = {**effect.to_json(), "notes": [*effect.notes, self.no_undo]}
+        if effect.standing is not None:
+            drift = Drift(cause="published", messages_per_s=effect.published_per_s)
+            shown |= {
+                "standing": effect.standing.to_json(),
+                "drift": drift.to_json(0) if effect.standing.count else None,
+                "allowed_drift_messages": drift.allowed_messages(0),
+            }
+        return Plan(shown=shown)
+
+
+def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
+    """What was acked and published between plan and apply; nothing of acts that lose no messages."""
+    if effect.standing is not None:
+        then = Standing.from_json(planned["standing"])
+        return {
+            "acked_meanwhile_messages": effect.standing.acked_messages - then.acked_messages,
+            "published_meanwhile_messages": effect.standing.published_messages - then.published_messages,
+        }
+    if planned.get("skipped_messages"):
+        return {"acked_meanwhile_messages": planned["skipped_messages"] - effect.skipped_messages}
+    return {}
+
+
+def _what_has_grown(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
+    """Why a plan is not applied: it would lose messages that it did not show. Empty when it would not."""
+    skipped, shown = effect.skipped_messages, planned["skipped_messages"]
+    if effect.standing is None:
+        if skipped <= shown:
+            return ""
+        return more_than_planned(skipped, shown, 0, "message would be lost", "messages would be lost")
+    if effect.standing.cursors != planned["standing"]["cursors"] or meanwhile["acked_meanwhile_messages"] < 0:
+        return "a cursor was made, moved or removed after this plan; look at the new preview"
+    allowed = planned["allowed_drift_messages"]
+    if meanwhile["published_meanwhile_messages"] <= allowed:
+        return ""
+    new = meanwhile["published_meanwhile_messages"]
+    return more_than_planned(
+        new,
+        0,
+        allowed,
+        "message that came after the plan would be lost",
+        "messages that came after the plan would be lost",
+    )

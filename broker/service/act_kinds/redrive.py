@@ -99,6 +99,8 @@ class Redrive(ActKind[RedriveWhat]):
                     *tally.words(),
                 ],
                 "targets": dict(tally.targets),
+                "redriven_messages": tally.matched,
+                "in_flight_messages": tally.left["in_flight"],
                 "pinned": {"through": str(through)},
                 "replayed_messages": 0,
                 "skipped_messages": 0,
@@ -148,6 +150,8 @@ class _Work:
                 *tally.words(),
             ],
             **self._counts(),
+            "in_flight_messages": tally.left["in_flight"],
+            "acked_meanwhile_messages": _acked_meanwhile(context.act.plan or {}, total, tally),
             "replayed_messages": 0,
             "skipped_messages": 0,
             "consumers_closed": 0,
@@ -215,6 +219,16 @@ class _Work:
             publish_time_ms=now_ms,
             key_hash=found.key_hash,
         )
+
+
+def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) -> int:
+    """Return how many messages of the plan were acked before their turn came.
+
+    Of those that were planned and not redriven, the others have gone to a consumer since and stay there.
+    """
+    fewer = max(0, int(planned["redriven_messages"]) - redriven)
+    held_since = max(0, tally.left["in_flight"] - int(planned["in_flight_messages"]))
+    return fewer - min(fewer, held_since)
 
 
 async def _exists(context: ActContext, topic: str) -> bool:

@@ -1,4 +1,4 @@
-"""Reset: put a cursor at an exact place, forward or back (semantics 2.2)."""
+"""Reset: put a cursor at an exact place, forward or back."""
 
 from __future__ import annotations
 
@@ -75,6 +75,7 @@ class Reset(CursorKind[Place]):
     name = "reset"
     summary = "Put the cursor at an exact place, forward or back; consumers reconnect and start there."
     closes_consumers = True
+    forgets_acks = True
     parameters = Place
 
     async def find(self, context: ActContext, subscription: Subscription, given: Place) -> Change:

@@ -11,6 +11,7 @@ from broker.core.subscription import SubscriptionType, check_name
 from broker.service.act_kinds.base import ActContext, Scope
 from broker.service.act_kinds.cursor_kind import Target
 from broker.service.act_kinds.direct import DirectKind, Effect
+from broker.service.act_kinds.drift import Standing
 from broker.service.act_kinds.parameters import ActInvalid, Rule
 from broker.service.act_kinds.reset import Place, find_place
 from broker.service.counted import counted
@@ -105,14 +106,18 @@ class DeleteSubscription(DirectKind[Force]):
         if connected and not given.force:
             users = counted(connected, "consumer uses", "consumers use")
             raise ActInvalid(f"{users} {subscription.name}: close what is connected, or use force")
-        backlog = subscription.cursor.backlog_messages
+        standing = Standing.of([subscription])
+        backlog = standing.unacked_messages
+        rates = subscription.topic.services.reporter.rates
         return Effect(
             words=(
                 f"{subscription.name} is removed with {counted(backlog, 'message', 'messages')} that it has not acked",
-                *_what_consumers_do(await context.topic(), connected),
+                *_what_consumers_do(subscription.topic, connected),
             ),
             skipped_messages=backlog,
             consumers_closed=connected,
+            standing=standing,
+            published_per_s=rates.published_per_s(subscription.topic),
         )
 
     async def apply(self, context: ActContext, given: Force) -> Mapping[str, Any]:

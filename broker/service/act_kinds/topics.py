@@ -11,6 +11,7 @@ from broker.core.topic_name import TopicName
 from broker.service import topic_end
 from broker.service.act_kinds.base import ActConflict, ActContext, Scope
 from broker.service.act_kinds.direct import DirectKind, Effect
+from broker.service.act_kinds.drift import Standing
 from broker.service.act_kinds.parameters import NoParameters, Rule
 from broker.service.auto_creation import makes_topics
 from broker.service.connections import repeat_until_done
@@ -21,6 +22,7 @@ from broker.storage import topics as topic_store
 
 if TYPE_CHECKING:
     from broker.service.broker import Broker
+    from broker.service.subscription import Subscription
 
 __all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTopic"]
 
@@ -35,15 +37,10 @@ async def _members(context: ActContext) -> list[TopicName]:
     return [TopicName.parse(each) for each in found.values()]
 
 
-async def _unread(broker: Broker, figures: topic_end.DeleteFigures) -> int:
-    """Messages that durable subscriptions have not acked: from memory, what is stored of cursors may be old."""
+async def _durable(broker: Broker, figures: topic_end.DeleteFigures) -> list[Subscription]:
+    """Durable subscriptions in memory: what is stored of their cursors may be old."""
     topics = [await broker.topic(TopicName.parse(each), create=False) for each in figures.topics]
-    return sum(
-        subscription.cursor.backlog_messages
-        for topic in topics
-        for subscription in topic.subscriptions.values()
-        if subscription.is_durable
-    )
+    return [each for topic in topics for each in topic.subscriptions.values() if each.is_durable]
 
 
 async def _what_clients_do(
@@ -186,7 +183,11 @@ class DeleteTopic(DirectKind[Delete]):
         figures = await topic_end.delete_figures(
             broker, name, force=given.force, with_subscriptions=given.subscriptions
         )
-        unread = await _unread(broker, figures)
+        clients_do = await _what_clients_do(broker, name, figures)
+        pinned = {"topic_id": await self._topic_id(context)}
+        subscriptions_now = await _durable(broker, figures)
+        standing = Standing.of(subscriptions_now)
+        unread = standing.unacked_messages
         topics = counted(len(figures.topics), "topic is", "topics are")
         subscriptions = counted(len(figures.subscriptions), "subscription goes", "subscriptions go")
         return Effect(
@@ -194,11 +195,15 @@ class DeleteTopic(DirectKind[Delete]):
                 f"{topics} deleted, with {counted(figures.stored_bytes, 'byte', 'bytes')} stored",
                 f"{subscriptions} with {counted(unread, 'message', 'messages')} not acked",
                 f"{_clients(figures.producers, figures.consumers)} are closed",
-                *await _what_clients_do(broker, name, figures),
+                *clients_do,
             ),
             skipped_messages=unread,
             consumers_closed=figures.consumers,
-            pinned={"topic_id": await self._topic_id(context)},
+            pinned=pinned,
+            standing=standing,
+            published_per_s=sum(
+                broker.services.reporter.rates.published_per_s(each.topic) for each in subscriptions_now
+            ),
         )
 
     async def apply(self, context: ActContext, given: Delete) -> Mapping[str, Any]:
@@ -209,9 +214,7 @@ class DeleteTopic(DirectKind[Delete]):
             return Effect(words=("it was deleted before a broker died",), skipped_messages=0).to_json()
         if topic_id != planned["pinned"]["topic_id"]:
             raise ActConflict("the topic was deleted and made anew after this plan; plan again")
-        effect = await self.measure(context, given)
-        await self.carry_out(context, given)
-        return effect.to_json()
+        return await super().apply(context, given)
 
     async def carry_out(self, context: ActContext, given: Delete) -> None:
         await topic_end.delete(

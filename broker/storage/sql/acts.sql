@@ -1,4 +1,4 @@
--- Operators' acts (design 9). Anybody inserts a request; only the topic's owner answers it.
+-- Operators' acts. Anybody inserts a request; only the topic's owner answers it.
 
 -- name: request_plan
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
@@ -26,7 +26,9 @@ RETURNING id
 
 -- name: request_apply
 UPDATE vela_act SET state = 'apply_requested', requested_at = now(), who = %(who)s, origin = %(origin)s,
-       reason = %(reason)s
+       reason = %(reason)s,
+       plan = plan || CASE WHEN %(allowed_drift_messages)s::bigint IS NULL THEN '{}'::jsonb
+                      ELSE jsonb_build_object('allowed_drift_messages', %(allowed_drift_messages)s::bigint) END
 WHERE id = %(id)s AND state = 'planned' RETURNING id
 
 -- name: wake_owner
@@ -34,8 +36,13 @@ SELECT pg_notify('vela_act', %s::text)
 
 -- name: get
 SELECT id, kind, state, topic_name, subscription_name, parameters, plan, result, error, who, origin, reason,
-       cursor_version, undo_of_id, undo_until, created_at, requested_at, finished_at, error_code, progress
-FROM vela_act WHERE id = %s
+       cursor_version, undo_of_id, undo_until, created_at, requested_at, finished_at, error_code, progress,
+       (SELECT max(u.id) FROM vela_act u WHERE u.undo_of_id = a.id AND u.state = 'applied') AS undone_by,
+       coalesce(state = 'applied' AND undo_until > now()
+                AND id = (SELECT z.id FROM vela_act z WHERE z.subscription_id = a.subscription_id
+                          AND z.state = 'applied' AND z.cursor_before IS NOT NULL
+                          ORDER BY z.finished_at DESC, z.id DESC LIMIT 1), false) AS undoable
+FROM vela_act a WHERE id = %s
 
 -- name: waiting
 SELECT id, kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, cursor_version,
@@ -52,6 +59,20 @@ UPDATE vela_act SET state = %(state)s, plan = coalesce(%(plan)s, plan), result =
        error = %(error)s, error_code = %(error_code)s, cursor_version = coalesce(%(cursor_version)s, cursor_version),
        finished_at = now()
 WHERE id = %(id)s AND state IN ('plan_requested', 'apply_requested', 'applying', 'client')
+
+-- name: replan
+-- The refused act names the new plan; asked for again after a lost answer it finds nothing to refuse.
+WITH n AS (
+    INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, error,
+                          who, origin, reason, undo_of_id, cursor_version, created_at, requested_at, finished_at)
+    SELECT kind, 'planned', topic_id, subscription_id, topic_name, subscription_name, parameters, %(plan)s, '', who,
+           origin, reason, undo_of_id, %(cursor_version)s, now(), now(), now()
+    FROM vela_act WHERE id = %(id)s AND state = 'apply_requested'
+    RETURNING id
+)
+UPDATE vela_act a SET state = 'refused', error = %(error)s, error_code = %(error_code)s,
+       result = jsonb_build_object('new_plan', n.id), finished_at = now()
+FROM n WHERE a.id = %(id)s
 
 -- name: begin
 UPDATE vela_act SET state = 'applying', progress = '{}' WHERE id = %s AND state = 'apply_requested'

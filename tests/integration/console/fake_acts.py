@@ -17,10 +17,19 @@ THEN = datetime(2026, 1, 1, tzinfo=UTC)
 def a_plan(**changes: Any) -> dict[str, Any]:
     """A preview as the owner makes it."""
     return {
-        "current": {"mark_delete": "1:4", "backlog_messages": 12},
+        "current": {"mark_delete": "1:4", "backlog_messages": 12, "acked_messages": 5},
         "target": {"mark_delete": "1:0", "next": "1:1", "next_append_ms": 1000, "backlog_messages": 16},
         "replayed_messages": 4,
         "skipped_messages": 0,
+        "drift": {
+            "cause": "acked",
+            "messages_per_s": 2.0,
+            "measured_over_s": 5,
+            "applied_within_s": 30,
+            "messages": 60,
+            "words": "2 messages a second are being acked",
+        },
+        "allowed_drift_messages": 60,
         "in_flight_messages": 1,
         "consumers_closed": 1,
         "consumers_kept": 0,
@@ -39,6 +48,7 @@ class FakeActs:
     next_plan: dict[str, Any] = field(default_factory=a_plan)
     refusal: str = ""
     answers: bool = True
+    has_drifted: bool = False  # applies are refused, each with a new plan
 
     def plan(
         self,
@@ -76,25 +86,50 @@ class FakeActs:
         self.acts[act.id] = act
         return act
 
-    def apply(self, act_id: int, *, who: str, origin: str, reason: str = "", wait_s: float = 2.0) -> ActView:
-        self._ask("apply", (act_id, who, origin, reason))
+    def apply(
+        self,
+        act_id: int,
+        *,
+        who: str,
+        origin: str,
+        reason: str = "",
+        allowed_drift_messages: int | None = None,
+        wait_s: float = 2.0,
+    ) -> ActView:
+        self._ask("apply", (act_id, who, origin, reason, allowed_drift_messages))
         act = self.get(act_id)
+        if self.has_drifted:
+            return self._replanned(act)
         done = replace(
             act,
             state="applied",
             reason=reason,
             undo_until=datetime.now(UTC) + timedelta(hours=1),
+            undoable=True,
             result={
                 "before": "1:4",
                 "after": "1:0",
-                "replayed_messages": 3,
+                "replayed_messages": 7,
                 "skipped_messages": 0,
-                "acked_meanwhile_messages": 1,
+                "acked_meanwhile_messages": 4,
+                "published_meanwhile_messages": 1,
                 "consumers_closed": 1,
             },
         )
         self.acts[act_id] = done
         return done
+
+    def _replanned(self, act: ActView) -> ActView:
+        new_plan = replace(act, id=len(self.acts) + 1, plan=a_plan(replayed_messages=889))
+        self.acts[new_plan.id] = new_plan
+        self.acts[act.id] = replace(
+            act,
+            state="refused",
+            error="889 messages would come again, the plan showed 4",
+            error_code="ActConflict",
+            result={"new_plan": new_plan.id},
+        )
+        return self.acts[act.id]
 
     def plan_undo(self, act_id: int, *, who: str, origin: str, wait_s: float = 2.0) -> ActView:
         self._ask("plan_undo", (act_id, who, origin))

@@ -37,11 +37,14 @@ def test_the_whole_way(operator: Client, broker: FakeActs) -> None:
     assert "Delivered again 4 already acked Skipped 0 never delivered" in words
     assert "Backlog 12 messages 16 messages" in words
     assert "The oldest message kept is 3 s younger than the time asked for." in words
-    done = operator.post("/acts/1/apply", {"reason": "tax service was down"}, follow=True)
-    assert broker.asked[1] == ("apply", (1, "ada", "console 127.0.0.1", "tax service was down"))
+    assert "2 messages a second are being acked." in words
+    filled = {"reason": "tax service was down", "allowed_drift_messages": "60"}
+    done = operator.post("/acts/1/apply", filled, follow=True)
+    assert broker.asked[1] == ("apply", (1, "ada", "console 127.0.0.1", "tax service was down", 60))
     words = text_of(done)
-    assert "Delivered again 4 3" in words
-    assert "Acked between preview and act 1" in words
+    assert "Delivered again 4 up to 60 more 7" in words
+    assert "Acked between preview and act 3 messages of them come again too 4" in words
+    assert "Published between preview and act 1" in words
     assert "Mark-delete moved from 1:4 to 1:0" in words
     undone = operator.post("/acts/1/undo", follow=True)
     assert undone.redirect_chain == [("/acts/2", 302)]
@@ -103,6 +106,72 @@ def test_an_apply_the_broker_refuses(operator: Client, broker: FakeActs) -> None
     response = operator.post("/acts/1/apply")
     assert response.status_code == 409
     assert "Not done. Act 1 is applied" in text_of(response)
+
+
+def test_an_apply_that_is_refused_because_it_would_do_more_offers_the_new_plan(
+    operator: Client, looker: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{BILLING}/act/rewind", {"back": "1h"})
+    broker.has_drifted = True
+    page = operator.post("/acts/1/apply", {"allowed_drift_messages": "60"}, follow=True)
+    words = text_of(page)
+    assert "Refused. 889 messages would come again, the plan showed 4." in words
+    assert "The new preview act 2 Delivered again 889 already acked" in words
+    assert 'action="/acts/2/apply"' in page.content.decode()
+    assert "may apply this plan" in text_of(looker.get("/acts/1"))
+    broker.has_drifted = False
+    done = operator.post("/acts/2/apply", {"allowed_drift_messages": "60"}, follow=True)
+    assert done.redirect_chain == [("/acts/2", 302)]
+    assert "Receipt" in text_of(done)
+    assert "/acts/2/apply" not in operator.get("/acts/1").content.decode()
+
+
+@pytest.mark.parametrize(("allowed", "must"), [("9996", False), ("9997", True)])
+def test_the_name_is_typed_for_what_may_come_again_beyond_the_plan_too(
+    allowed: str, must: bool, operator: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{BILLING}/act/rewind", {"back": "1h"})
+    filled = {"allowed_drift_messages": allowed}
+    refused = operator.post("/acts/1/apply", filled)
+    assert refused.status_code == (422 if must else 302)
+    assert not must or "Type billing to confirm" in text_of(refused)
+    if must:
+        assert operator.post("/acts/1/apply", {**filled, "confirm": "billing"}).status_code == 302
+
+
+@pytest.mark.parametrize("allowed", ["-1", "many", "9" * 30])
+def test_a_drift_that_is_no_number_is_said_beside_the_field(
+    allowed: str, operator: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{BILLING}/act/rewind", {"back": "1h"})
+    refused = operator.post("/acts/1/apply", {"allowed_drift_messages": allowed})
+    assert refused.status_code == 422
+    assert 'id="allowed-drift-error"' in refused.content.decode()
+    assert [what for what, _ in broker.asked] == ["plan"]
+
+
+def test_an_act_that_was_undone_offers_no_undo_and_links_to_the_act_that_undid_it(
+    operator: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    operator.post("/acts/1/apply")
+    assert "Preview undo" in text_of(operator.get("/acts/1"))
+    broker.acts[1] = replace(broker.acts[1], undoable=False, undone_by=9)
+    page = operator.get("/acts/1")
+    assert "Preview undo" not in text_of(page)
+    assert 'It was undone by <a href="/acts/9">act 9</a>' in page.content.decode()
+
+
+def test_the_name_of_a_topic_is_typed_where_there_is_no_subscription(
+    operator: Client, broker: FakeActs
+) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    broker.acts[1] = replace(
+        broker.acts[1], kind="truncate", subscription="", plan=a_plan(skipped_messages=3)
+    )
+    assert "Type orders to confirm" in text_of(operator.get("/acts/1"))
+    assert operator.post("/acts/1/apply", {"confirm": ""}).status_code == 422
+    assert operator.post("/acts/1/apply", {"confirm": "orders"}).status_code == 302
 
 
 def test_an_undo_the_broker_refuses(operator: Client, broker: FakeActs) -> None:

@@ -86,6 +86,23 @@ def test_the_log_says_what_can_be_undone_as_the_subscriptions_page_does(history:
     assert [row.undoable for row in acts_of(subscription_id)] == [True, False, False]
 
 
+def test_an_act_that_was_undone_says_by_which(looker: Client, history: list[Act], shop: Shop) -> None:
+    done = history[2]
+    an_act(shop, kind="undo", parameters={}, undo_of=done, state="refused")
+    logged, _ = act_log(ActsAsked())
+    assert (logged[1].undoable, logged[1].undone_by_id) == (True, None)
+    undo = an_act(shop, kind="undo", parameters={}, undo_of=done, undo_until=now() + timedelta(hours=1))
+    logged, _ = act_log(ActsAsked())
+    assert [(row.undoable, row.undone_by_id) for row in logged[:3]] == [
+        (True, None),
+        (False, None),
+        (False, undo.pk),
+    ]
+    assert done.subscription_id is not None
+    assert acts_of(done.subscription_id)[2].undone_by_id == undo.pk
+    assert f"undone by {undo.pk}" in text_of(looker.get("/acts"))
+
+
 def test_pages_follow_each_other(looker: Client, shop: Shop) -> None:
     made = [an_act(shop).pk for _ in range(LOG_ROWS + 5)]
     first = looker.get("/acts")

@@ -47,6 +47,27 @@ def staff(db: None) -> dict[str, str]:
     return basic("root", "tested-7")
 
 
+def test_an_apply_says_how_much_more_may_come_again_and_a_refusal_names_the_new_plan(
+    operator: Client, broker: FakeActs
+) -> None:
+    body = {"kind": "reset", "topic": "orders", "subscription": "billing", "parameters": {"to": "earliest"}}
+    post(operator, "/api/v1/acts", body)
+    for wrong in ("5", 1.5, True):
+        assert post(operator, "/api/v1/acts/1/apply", {"allowed_drift_messages": wrong}).status_code == 422
+    broker.has_drifted = True
+    refused = post(operator, "/api/v1/acts/1/apply", {"allowed_drift_messages": 0})
+    assert broker.asked[-1][1][-1] == 0
+    assert (refused.status_code, refused.json()["code"], refused.json()["retriable"]) == (
+        409,
+        "ActConflict",
+        True,
+    )
+    assert (refused.json()["act"], refused.json()["new_plan"]) == (1, 2)
+    assert operator.get("/api/v1/acts/1").json()["new_plan"] == 2
+    broker.has_drifted = False
+    assert post(operator, "/api/v1/acts/2/apply").status_code == 200
+
+
 def test_plan_apply_undo(operator: Client, broker: FakeActs) -> None:
     planned = post(operator, "/api/v1/acts", {**CLEAR, "topic": "orders", "reason": "why"})
     assert (planned.status_code, planned["Location"]) == (201, "/api/v1/acts/1")

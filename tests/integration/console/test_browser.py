@@ -10,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -17,10 +18,12 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
+from django.utils.timezone import now
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from broker.models import Cursor
+from broker.models import Act, Cursor
 from config.environment import PROJECT_DIR
+from tests.integration.console.fake_acts import a_plan
 from tests.integration.console.shop import Shop
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_until
@@ -188,6 +191,47 @@ def test_rewinding_by_keyboard_only(page: Page, shop: Shop) -> None:
     page.wait_for_url("**/acts/*")
     assert "Rewind by 2 messages" in page.inner_text("h1").replace("\u202f", " ")
     assert "The broker has not answered yet" in page.inner_text(".note")
+
+
+def test_a_reset_that_was_refused_offers_its_new_plan(page: Page, errors: list[str], shop: Shop) -> None:
+    subject: dict[str, Any] = {
+        "kind": "reset",
+        "topic": shop.topic,
+        "subscription": shop.billing,
+        "topic_name": shop.topic.name,
+        "subscription_name": "billing",
+        "parameters": {"to": "earliest"},
+        "who": "ada",
+        "origin": "console 127.0.0.1",
+        "requested_at": now(),
+    }
+    new_plan = Act.objects.create(**subject, state="planned", plan=a_plan(replayed_messages=889))
+    Act.objects.create(
+        **subject,
+        state="refused",
+        plan=a_plan(),
+        error="889 messages would come again, the plan showed 4 and allowed for 60 more; look at the new preview",
+        error_code="ActConflict",
+        result={"new_plan": new_plan.pk},
+    )
+    page.goto("/acts")
+    page.click("a.name")
+    assert "889 messages would come again" in page.inner_text(".note.bad")
+    page.set_viewport_size({"width": 420, "height": 1400})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    assert page.input_value("#allowed-drift") == "60"
+    page.fill("#allowed-drift", "10000")
+    page.click("button.primary")
+    page.wait_for_selector("#confirm")
+    assert [" 422 " in each for each in errors] == [True]  # Chromium logs the status of the form's page
+    errors.clear()
+    assert page.input_value("#allowed-drift") == "10000"
+    page.fill("#confirm", "billing")
+    page.click("button.primary")
+    page.wait_for_url(f"**/acts/{new_plan.pk}")
+    assert "The broker has not answered yet" in page.inner_text(".note")
+    new_plan.refresh_from_db()
+    assert new_plan.plan["allowed_drift_messages"] == 10_000
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -11,7 +11,7 @@ from broker.core.errors import BrokerError, SubscriptionBusy, SubscriptionNotFou
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription import SubscriptionType
 from tests.support import entries
-from tests.support.acting import apply, done, planned, refused
+from tests.support.acting import answered, apply, done, planned, refused
 from tests.support.broker_harness import (
     BrokerRun,
     ConsumerProbe,
@@ -369,9 +369,65 @@ async def test_a_delete_is_refused_when_more_would_be_lost_than_it_said(run: Bro
     await ten(run)
     act_id, _ = await planned(run, "delete_subscription")
     await (await run.producer()).publish(1)
-    state, _, error = await apply(run, act_id)
-    assert (state, "plan again" in error) == ("refused", True)
+    state, result, error = await apply(run, act_id)
+    assert state == "refused"
+    assert (
+        error
+        == "1 message that came after the plan would be lost, the plan showed 0; look at the new preview"
+    )
     assert "s" in run.topic().subscriptions
+    state, result, error = await apply(run, result["new_plan"])
+    assert (state, result["skipped_messages"]) == ("applied", 11), error
+
+
+@pytest.mark.parametrize("kind", ["delete_subscription", "delete_topic", "truncate"])
+async def test_the_receipt_of_what_loses_messages_counts_acks_since_its_plan_and_adds_up(
+    run: BrokerRun, kind: str
+) -> None:
+    consumer = await run.consumer(permits=100)
+    other = await run.consumer(subscription="other", permits=100)
+    producer = await run.producer()
+    positions = await producer.publish(10)
+    await consumer.has(10)
+    await other.has(10)
+    about: dict[str, Any] = {} if kind == "delete_subscription" else {"subscription": None}
+    act_id, plan = await planned(run, kind, {} if kind == "truncate" else {"force": True}, **about)
+    consumer.ack(*positions[:3])
+    await producer.publish(2)
+    rows(
+        run.database_url,
+        "UPDATE vela_act SET plan = plan || '{\"allowed_drift_messages\": 4}' WHERE id = %s",
+        act_id,
+    )
+    state, result, error = await apply(run, act_id)
+    assert state == "applied", error
+    assert result["acked_meanwhile_messages"] == 3
+    published = {"delete_subscription": 2, "delete_topic": 4, "truncate": 0}[kind]
+    assert result.get("published_meanwhile_messages", 0) == published
+    assert result["skipped_messages"] == plan["skipped_messages"] - 3 + published
+
+
+async def test_a_delete_is_refused_when_fewer_would_be_lost_than_it_said_but_others(run: BrokerRun) -> None:
+    consumer = await run.consumer(permits=100)
+    producer = await run.producer()
+    positions = await producer.publish(10)
+    await consumer.has(10)
+    act_id, _ = await planned(run, "delete_topic", {"force": True}, subscription=None)
+    consumer.ack(*positions)
+    await producer.publish(2)
+    state, result, error = await apply(run, act_id)
+    assert state == "refused"
+    assert "2 messages that came after the plan would be lost" in error
+    _, again, _, _ = await answered(run, result["new_plan"])
+    assert again["skipped_messages"] == 2
+
+
+async def test_a_delete_is_refused_when_a_cursor_was_made_after_its_plan(run: BrokerRun) -> None:
+    await ten(run)
+    act_id, _ = await planned(run, "delete_topic", {"force": True}, subscription=None)
+    await run.consumer(subscription="new")
+    state, result, error = await apply(run, act_id)
+    assert (state, "a cursor was made" in error, "new_plan" in result) == ("refused", True, True)
 
 
 async def test_bookmarks_are_made_once_and_removed(run: BrokerRun) -> None:

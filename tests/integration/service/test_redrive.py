@@ -73,6 +73,21 @@ async def test_dead_letters_go_back_whole_and_are_acknowledged_after(run: Broker
     assert left(run) == 0
 
 
+async def test_the_receipt_of_a_redrive_says_what_was_acked_since_its_plan_and_adds_up(
+    run: BrokerRun,
+) -> None:
+    back = await dead(run, *(letter(n) for n in range(6)))
+    act_id, plan = await planned(run, "redrive", **HERE)
+    assert plan["redriven_messages"] == 6
+    holder = await run.consumer(DLQ, "dead", permits=3)
+    await holder.has(3)
+    assert await holder.ack_durably(*holder.positions[:2]) is None
+    _, result, _ = await apply(run, act_id)
+    assert (result["redriven_messages"], result["acked_meanwhile_messages"]) == (3, 2)
+    assert result["in_flight_messages"] == 1
+    await back.has(3)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -109,7 +109,7 @@ async def test_nobody_stays_connected_to_a_topic_that_was_let_go(run: BrokerRun)
     assert one_row(run.database_url, OF_TOPIC, T.full) == (6, 0, 0.0)
     assert rows(run.database_url, "SELECT name FROM vela_producer_session") == []
     assert rows(run.database_url, "SELECT name FROM vela_consumer_session") == []
-    assert not run.broker.services.reporter._rates.still_moving().topics
+    assert not run.broker.services.reporter.rates.still_moving().topics
 
 
 async def test_a_row_that_the_server_refuses_is_missed_by_its_topic_alone(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from console.act_words import asked, must_type_name, state_word
+from console.act_words import acked_meanwhile, asked, must_type_name, state_word
 from console.subscription_words import standing
 
 GAP = "\u202f"
@@ -40,6 +40,45 @@ def test_asked(kind: str, parameters: dict[str, Any], words: str) -> None:
 )
 def test_large_or_lossy_acts_are_confirmed(replayed: int, skipped: int, must: bool) -> None:
     assert must_type_name({"replayed_messages": replayed, "skipped_messages": skipped}) is must
+
+
+@pytest.mark.parametrize(
+    ("planned", "set_now", "must"), [(100, None, False), (101, None, True), (101, 0, False), (0, 101, True)]
+)
+def test_what_may_come_again_beyond_the_plan_is_confirmed_too(
+    planned: int, set_now: int | None, must: bool
+) -> None:
+    plan = {"replayed_messages": 9_900, "skipped_messages": 0, "allowed_drift_messages": planned}
+    assert must_type_name(plan, set_now) is must
+
+
+@pytest.mark.parametrize(
+    ("kind", "planned", "done", "published", "words"),
+    [
+        (
+            "reset",
+            (4, 6),
+            (5, 4),
+            0,
+            "1 message of them comes again too, 2 messages of them were not skipped",
+        ),
+        ("undo", (4, 0), (2, 0), 0, "2 messages of them do not come again"),
+        ("clear", (0, 6), (0, 6), 3, ""),
+        ("delete", (0, 6), (0, 7), 3, "2 messages of them were not skipped"),
+    ],
+)
+def test_what_became_of_messages_acked_since_the_plan(
+    kind: str, planned: tuple[int, int], done: tuple[int, int], published: int, words: str
+) -> None:
+    plan: dict[str, Any] = {"replayed_messages": planned[0], "skipped_messages": planned[1]}
+    if kind == "delete":
+        plan["standing"] = {}
+    result = {
+        "replayed_messages": done[0],
+        "skipped_messages": done[1],
+        "published_meanwhile_messages": published,
+    }
+    assert acked_meanwhile(plan, result) == words
 
 
 def test_no_plan_asks_for_nothing() -> None:

@@ -13,7 +13,7 @@ from vela.cli.errors import Exit
 from vela.cli.root import cli
 
 PAGE = page("reference/command-line.md")
-OF_EVERY_ACT = {"--yes", "--plan-only", "--reason", "--wait", "--all-partitions"}
+OF_EVERY_ACT = {"--yes", "--plan-only", "--reason", "--allow-drift", "--wait", "--all-partitions"}
 
 
 def leaves(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:

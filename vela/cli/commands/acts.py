@@ -51,7 +51,7 @@ def list_acts(search: str, kind: str, state: str | None, limit: int) -> None:
                     (
                         str(row["id"]),
                         moment_of(row["created_at"]),
-                        row["state"],
+                        f"undone by {row['undone_by_id']}" if row["undone_by_id"] else row["state"],
                         _words(row),
                         _where(row),
                         row["who"],
@@ -107,12 +107,13 @@ def show(act_id: int) -> None:
                 ("when", moment_of(act["created_at"])),
                 *((("reason", act["reason"]),) if act["reason"] else ()),
                 *((("refused because", act["error"]),) if act["error"] else ()),
+                *((("new plan", f"act {act['new_plan']}"),) if act["new_plan"] else ()),
                 *((("progress", json.dumps(act["progress"])),) if act["progress"] else ()),
             ]
         )
     )
     if act["state"] == "applied":
-        show_receipt(act, is_new=False)
+        show_receipt(act)
     elif act["plan"]:
         show_plans([act])
     else:

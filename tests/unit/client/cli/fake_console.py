@@ -100,6 +100,9 @@ def an_act(**changes: Any) -> dict[str, Any]:
         "cursor_version": 2,
         "undo_of": None,
         "undo_until": "2026-01-01T01:00:00Z",
+        "undoable": changes.get("state") == "applied",
+        "undone_by": None,
+        "new_plan": None,
         "created_at": "2026-01-01T00:00:00Z",
         "requested_at": "2026-01-01T00:00:00Z",
         "finished_at": None,
@@ -110,10 +113,12 @@ def an_act(**changes: Any) -> dict[str, Any]:
 def a_plan(**changes: Any) -> dict[str, Any]:
     """Of an act that moves a cursor."""
     return {
-        "current": {"mark_delete": "1:4", "backlog_messages": 12},
+        "current": {"mark_delete": "1:4", "backlog_messages": 12, "acked_messages": 5},
         "target": {"mark_delete": "1:0", "next": "1:1", "next_append_ms": 1000, "backlog_messages": 16},
         "replayed_messages": 4,
         "skipped_messages": 0,
+        "drift": {"cause": "acked", "messages": 60, "words": "2 messages a second are being acked"},
+        "allowed_drift_messages": 60,
         "in_flight_messages": 1,
         "consumers_closed": 1,
         "consumers_kept": 0,
@@ -132,6 +137,7 @@ def a_result(**changes: Any) -> dict[str, Any]:
         "replayed_messages": 4,
         "skipped_messages": 0,
         "acked_meanwhile_messages": 0,
+        "published_meanwhile_messages": 0,
         "backlog_messages": 16,
         "consumers_closed": 1,
         "consumers_kept": 0,

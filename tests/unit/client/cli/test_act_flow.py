@@ -20,10 +20,11 @@ def test_the_plan_is_shown_in_words_and_as_a_table_before_the_question(
 ) -> None:
     done = vela(RESET, typed="y\n")
     assert done.exit_code == 0
-    assert done.stdout.splitlines()[:5] == [
+    assert done.stdout.splitlines()[:6] == [
         "plan of act 7: reset to the beginning, billing on orders",
         "  4 messages come again, 0 are skipped and never delivered",
         "  1 consumer is closed and comes back by itself",
+        "  2 messages a second are being acked",
         "  note: the oldest message kept is 3 s younger than the time asked for",
         "              now          after it",
     ]
@@ -91,7 +92,72 @@ def test_one_message_is_one(vela: Vela, console: FakeConsole) -> None:
     console.answers["POST acts/7/apply"] = an_act(state="applied", result=result)
     shown = vela(f"{RESET} --yes").stdout
     assert "1 message waits now" in shown
-    assert "1 message of the plan was acknowledged meanwhile" in shown
+    assert "1 message was acknowledged between plan and act" in shown
+
+
+def test_a_receipt_says_what_became_of_messages_acknowledged_since_the_plan(
+    vela: Vela, console: FakeConsole
+) -> None:
+    plan = a_plan(replayed_messages=4, skipped_messages=6)
+    result = a_result(
+        replayed_messages=5, skipped_messages=4, acked_meanwhile_messages=4, published_meanwhile_messages=2
+    )
+    console.answers["POST acts/7/apply"] = an_act(state="applied", plan=plan, result=result)
+    shown = vela(f"{RESET} --yes").stdout
+    assert (
+        "4 messages were acknowledged between plan and act; 1 of them comes again too; 2 of them were not skipped"
+    ) in shown
+    assert "2 messages were published between plan and act" in shown
+
+
+def test_how_far_a_plan_may_have_drifted_is_sent_with_the_apply(vela: Vela, console: FakeConsole) -> None:
+    for option, sent in (("", None), (" --allow-drift 0", 0), (" --allow-drift 12", 12)):
+        console.asked.clear()
+        assert vela(f"{RESET} --yes{option}").exit_code == 0
+        assert console.asked[-1].body.get("allowed_drift_messages") == sent
+    for wrong in ("--yes --allow-drift -1", "--yes --allow-drift x", "--plan-only --allow-drift 1"):
+        assert vela(f"{RESET} {wrong}").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("allowed", "option", "exit_code"),
+    [(60, "", 4), (40, "", 0), (60, "--allow-drift 40", 0), (40, "--allow-drift 60", 4)],
+)
+def test_what_may_come_again_beyond_the_plan_counts_for_the_typed_name(
+    allowed: int, option: str, exit_code: int, vela: Vela, console: FakeConsole
+) -> None:
+    console.plan = a_plan(replayed_messages=9950, allowed_drift_messages=allowed)
+    assert vela(f"{RESET} {option}", typed="y\n").exit_code == exit_code
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_apply_that_would_do_more_than_planned_names_the_new_plan(
+    is_late: bool, vela: Vela, console: FakeConsole
+) -> None:
+    grown = "889 messages would come again, the plan showed 5; look at the new preview"
+    if is_late:
+        console.answers["POST acts/7/apply"] = httpx.Response(
+            202, json=an_act(state="apply_requested", is_waiting=True)
+        )
+        console.answers["GET acts/7"] = an_act(
+            state="refused", error=grown, error_code="ActConflict", new_plan=8
+        )
+    else:
+        console.answers["POST acts/7/apply"] = problem(
+            409, "ActConflict", grown, retriable=True, act=7, new_plan=8
+        )
+    done = vela(f"{RESET} --yes")
+    assert done.exit_code == 4
+    assert f"{grown}: `vela acts apply 8` shows it and applies it" in done.stderr
+    assert json.loads(vela(f"{RESET} --yes --json").stderr)["new_plan"] == 8
+
+
+def test_an_act_that_was_undone_names_the_act_that_undid_it(vela: Vela, console: FakeConsole) -> None:
+    undone = an_act(state="applied", result=a_result(), undone_by=9, undoable=False)
+    console.answers["GET acts/7"] = [undone]
+    shown = vela("acts show 7").stdout
+    assert "act 9 took it back: `vela acts show 9`" in shown
+    assert "vela acts undo" not in shown
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_the_log_of_acts_goes_through_pages(vela: Vela, console: FakeConsole) ->
     def row(act_id: int) -> dict[str, Any]:
         return {
             **an_act(id=act_id), "topic_name": "persistent://public/default/orders", "subscription_name": "billing",
-            "undo_of_id": None, "undoable": False,
+            "undo_of_id": None, "undoable": False, "undone_by_id": 9 if act_id == 8 else None,
         }  # fmt: skip
 
     console.answers["GET acts"] = [
@@ -189,6 +189,7 @@ def test_the_log_of_acts_goes_through_pages(vela: Vela, console: FakeConsole) ->
     shown = vela("acts list --limit 0 --state planned --kind reset --search x").stdout.splitlines()
     assert [line.split()[0] for line in shown[1:]] == ["9", "8", "7"]
     assert "reset to the beginning  billing on orders" in shown[1]
+    assert ["undone by 9" in line for line in shown[1:]] == [False, True, False]
     assert [each.query for each in console.asked] == [
         {"q": "x", "kind": "reset", "state": "planned"},
         {"q": "x", "kind": "reset", "state": "planned", "before": "8"},
@@ -198,7 +199,8 @@ def test_the_log_of_acts_goes_through_pages(vela: Vela, console: FakeConsole) ->
 @pytest.mark.usefixtures("zone")
 def test_times_for_people_have_this_computers_zone_and_json_has_utc(vela: Vela, console: FakeConsole) -> None:
     utc, here = "2026-01-01T00:00:00.500Z", "2026-01-01 03:30:00+03:30"
-    act = {"created_at": utc, "topic_name": "a/b", "subscription_name": "", "undo_of_id": None}
+    act = {"created_at": utc, "topic_name": "a/b", "subscription_name": "", "undo_of_id": None,
+           "undone_by_id": None}  # fmt: skip
     bookmark = {"name": "b", "id": "1:0", "until": utc, "who": "ada"}
     topic = {
         **a_topic(), "created_at": utc, "terminated_at": utc, "bookmarks": [bookmark], "policies": {},
