@@ -22,6 +22,7 @@ class BrokerSettings:
 
     bind: str  # VELA_BIND: address every door listens on
     http_port: int  # VELA_HTTP_PORT
+    http_request_timeout_s: int  # VELA_HTTP_REQUEST_TIMEOUT_S: from a request's first byte to its last
     pulsar_port: int  # VELA_PULSAR_PORT
     advertised_url: str  # VELA_ADVERTISED_URL: what LOOKUP answers, pulsar://host:port
     url: str  # VELA_URL: where handlers find the broker's HTTP port
@@ -87,6 +88,7 @@ class BrokerSettings:
         return cls(
             bind=bind,
             http_port=read.integer("VELA_HTTP_PORT", 8080, least=0, most=65535),
+            http_request_timeout_s=read.integer("VELA_HTTP_REQUEST_TIMEOUT_S", 30, least=1, most=3600),
             pulsar_port=pulsar_port,
             advertised_url=read.text(
                 "VELA_ADVERTISED_URL", f"pulsar://{host}:{pulsar_port}", _is_pulsar_url, "pulsar://host:port"

@@ -45,7 +45,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 async def _serve() -> None:
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    server = DaphneServer(application, max_message_bytes=5 * 1024 * 1024)
+    server = DaphneServer(application, max_message_bytes=5 * 1024 * 1024, request_timeout_s=30)
     server.listen("127.0.0.1", 0)
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Daphne, built in code and run inside the broker's event loop (design 3)."""
+"""The broker's HTTP server: Daphne, built in code and run inside the broker's event loop."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from daphne.http_protocol import HTTPFactory, WebRequest
-from daphne.server import Server
-from twisted.internet import reactor
-from twisted.internet.error import CannotListenError
-from twisted.logger import ILogObserver, globalLogBeginner
-from twisted.web.http import HTTPChannel
-
+from broker.http_server import LimitedChannel, LimitedServer
 from broker.transports.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
 from broker.transports.inbound_queue import InboundQueue
 from broker.transports.pull_channel import PullChannel
@@ -28,40 +22,12 @@ __all__ = ["DaphneServer"]
 
 log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES: Final = 1024 * 1024
 HANDSHAKE_TIMEOUT_S: Final = 20
 PING_PERIOD_S: Final = 30
 PING_TIMEOUT_S: Final = 60
-TOO_LARGE: Final = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-class _Request(WebRequest):  # type: ignore[misc]  # Daphne has no types
-    """An HTTP request whose body cannot fill the disk."""
-
-    _body_bytes = 0
-
-    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        self._body_bytes += len(data)
-        if self._body_bytes > MAX_BODY_BYTES:
-            self.channel.transport.write(TOO_LARGE)
-            self.channel.loseConnection()
-            return
-        super().handleContentChunk(data)
-
-
-class _HttpFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
-    def __init__(self, server: DaphneServer, pulls: PullAnswers | None) -> None:
-        super().__init__(server)
-        self.protocol = HTTPChannel if pulls is None else PullChannel
-        self.pulls = pulls
-
-    def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
-        protocol = super().buildProtocol(addr)
-        protocol.requestFactory = _Request
-        return protocol
-
-
-class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
+class DaphneServer(LimitedServer):
     """Serves an ASGI application, and pulls below it, between `listen` and `stop`. Its caller runs the reactor."""
 
     def __init__(
@@ -70,11 +36,11 @@ class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
         pulls: PullAnswers | None = None,
         *,
         max_message_bytes: int,
+        request_timeout_s: float,
     ) -> None:
         super().__init__(
             application,
-            endpoints=["in code"],
-            signal_handlers=False,
+            request_timeout_s=request_timeout_s,
             websocket_timeout=-1,
             websocket_connect_timeout=HANDSHAKE_TIMEOUT_S,
             websocket_handshake_timeout=HANDSHAKE_TIMEOUT_S,
@@ -84,33 +50,20 @@ class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
         )
         self.max_message_bytes = max_message_bytes
         self.pulls = pulls
-        self.connections: dict[Any, dict[str, Any]] = {}
+        self.channel_class = LimitedChannel if pulls is None else PullChannel
         self.is_stopping = False  # nothing is read any more, whoever asks
-        self._port: Any = None
 
-    def listen(self, host: str, port: int) -> None:
-        """Begin to accept. Raises OSError when the address is taken or not ours."""
-        self.http_factory = _HttpFactory(self, self.pulls)
-        self.ws_factory = FlowControlledFactory(self, server=self.server_name)
-        self.ws_factory.setProtocolOptions(
+    def websocket_factory(self) -> Any:
+        """WebSockets with flow control."""
+        factory = FlowControlledFactory(self, server=self.server_name)
+        factory.setProtocolOptions(
             autoPingTimeout=self.ping_timeout,
             allowNullOrigin=True,
             openHandshakeTimeout=self.websocket_handshake_timeout,
             utf8validateIncoming=False,  # decoding the message checks it, at a tenth of the cost
             failByDrop=False,  # a peer is told why: 1009, 1002
         )
-        _silence_twisted()
-        try:
-            self._port = _reactor().listenTCP(port, self.http_factory, interface=host)
-        except CannotListenError as error:
-            raise OSError(str(error.socketError)) from error
-        _reactor().callLater(1, self.application_checker)
-        _reactor().callLater(2, self.timeout_checker)
-
-    @property
-    def port(self) -> int:
-        """The port listened on; after `listen`."""
-        return cast(int, self._port.getHost().port)
+        return factory
 
     async def stop_accepting(self) -> None:
         """Take no more connections."""
@@ -172,14 +125,3 @@ class DaphneServer(Server):  # type: ignore[misc]  # Daphne has no types
         await super().handle_reply(protocol, message)
         if isinstance(protocol, FlowControlledProtocol):
             await protocol.drained()
-
-
-def _reactor() -> Any:
-    return reactor  # Twisted puts the installed one in the module's place; it has no useful type
-
-
-@functools.cache
-def _silence_twisted() -> None:
-    """Twisted's own log goes nowhere, as Daphne does; what matters here is logged by this package."""
-    nowhere = cast(ILogObserver, lambda _: None)
-    globalLogBeginner.beginLoggingTo([nowhere], redirectStandardIO=False, discardBuffer=True)

@@ -73,7 +73,10 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
     tcp = TcpListener(broker)
     pulls = PullAnswers(broker)
     http = DaphneServer(
-        application(broker, pulls), pulls, max_message_bytes=broker.settings.max_message_bytes
+        application(broker, pulls),
+        pulls,
+        max_message_bytes=broker.settings.max_message_bytes,
+        request_timeout_s=broker.settings.http_request_timeout_s,
     )
     try:
         await _listen(broker.settings, tcp, http)

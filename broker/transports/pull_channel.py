@@ -12,8 +12,9 @@ import re
 from typing import Any, Final
 
 from twisted.internet.protocol import connectionDone
-from twisted.web.http import RESPONSES, HTTPChannel
+from twisted.web.http import RESPONSES
 
+from broker.http_server import LimitedChannel
 from broker.transports.pull_answers import PullInProgress
 
 __all__ = ["PullChannel"]
@@ -41,11 +42,8 @@ def _response_head(status: int) -> bytes:
 _OK: Final = _response_head(200)
 
 
-class PullChannel(HTTPChannel):
-    """One HTTP connection. `factory.pulls` are the answers."""
-
-    factory: Any
-    transport: Any
+class PullChannel(LimitedChannel):
+    """One HTTP connection. `factory.server.pulls` makes the answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +54,7 @@ class PullChannel(HTTPChannel):
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Bytes of requests, however cut."""
-        if self.requests:  # Twisted reads one, or waits for its answer
+        if self.requests or self._is_refused:  # Twisted reads one, or waits for its answer
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full:
             self._waiting += data
@@ -72,9 +70,10 @@ class PullChannel(HTTPChannel):
             head = _HEAD.match(data, at, at + _MAX_HEAD_BYTES)
             if head is None:
                 break
+            self.request_arrived()
             at = head.end()
             path, _, query = head[1].decode("ascii").partition("?")
-            self._pull = self.factory.pulls.begin(path, query, self._respond)
+            self._pull = self.factory.server.pulls.begin(path, query, self._respond)
             if self._pull is not None or self._is_output_full:
                 self._waiting = data[at:]
                 return

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from daphne.endpoints import build_endpoint_description_strings
-from daphne.server import Server
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from broker.conf import broker_settings
+from broker.http_server import LimitedServer
 from config.asgi import application
 from config.environment import Environment
 
@@ -26,9 +26,18 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Blocks; Daphne ends at SIGTERM and SIGINT."""
-        Server(
-            application=application,
-            endpoints=build_endpoint_description_strings(host=options["bind"], port=options["port"]),
+        server = LimitedServer(
+            application,
+            request_timeout_s=broker_settings().http_request_timeout_s,
             application_close_timeout=1,  # a page that listens for changes never ends by itself
             server_name="vela",
-        ).run()
+        )
+        bind, port = options["bind"], options["port"]
+        try:
+            server.listen(bind, port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise CommandError(
+                f"cannot listen on {bind}:{port} ({reason}): set VELA_CONSOLE_PORT or VELA_BIND"
+            ) from None
+        server.run()

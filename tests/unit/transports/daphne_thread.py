@@ -37,7 +37,11 @@ class DaphneThread:
         return done.result(30)
 
     def start(
-        self, *, max_message_bytes: int, app: Callable[..., Awaitable[None]] | None = None
+        self,
+        *,
+        max_message_bytes: int,
+        request_timeout_s: float = 30,
+        app: Callable[..., Awaitable[None]] | None = None,
     ) -> tuple[FakeBroker, DaphneServer]:
         """A server on a free port of 127.0.0.1."""
 
@@ -45,7 +49,10 @@ class DaphneThread:
             broker = FakeBroker(max_message_bytes=max_message_bytes)
             pulls = PullAnswers(broker)
             server = DaphneServer(
-                app or application(broker, pulls), pulls, max_message_bytes=max_message_bytes
+                app or application(broker, pulls),
+                pulls,
+                max_message_bytes=max_message_bytes,
+                request_timeout_s=request_timeout_s,
             )
             server.listen("127.0.0.1", 0)
             return broker, server

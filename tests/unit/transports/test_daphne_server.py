@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import websockets
 
-from broker.transports.daphne_server import MAX_BODY_BYTES, DaphneServer
+from broker.http_server import MAX_BODY_BYTES
+from broker.transports.daphne_server import DaphneServer
 from tests.unit.transports.daphne_thread import DaphneThread
 from tests.unit.transports.fake_broker import FakeBroker
 from vela.wire.binary import commands

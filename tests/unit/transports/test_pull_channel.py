@@ -77,7 +77,12 @@ class Peer:
         self.pulls = ScriptedPulls()
         self.clock = Clock()
         self.channel = cast(Any, PullChannel())  # its clock and log are replaced
-        self.channel.factory = SimpleNamespace(pulls=self.pulls, log=lambda _: None)
+        self.channel.factory = SimpleNamespace(
+            server=SimpleNamespace(pulls=self.pulls),
+            log=lambda _: None,
+            request_timeout_s=30,
+            unfinished={},
+        )
         self.channel.requestFactory = ByTwisted
         self.channel.callLater = self.clock.callLater
         self.channel.timeOut = 60

@@ -1,0 +1,212 @@
+"""Daphne with limits on what a peer may send and how long it may take: the broker's HTTP port and the console's.
+
+Stock Daphne spools a request body of any length to disk, and a request that drips stays open for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+from daphne.http_protocol import HTTPFactory, WebRequest
+from daphne.server import Server, twisted_loop
+from daphne.ws_protocol import WebSocketFactory
+from twisted.internet import reactor
+from twisted.internet.error import CannotListenError
+from twisted.internet.protocol import connectionDone
+from twisted.logger import ILogObserver, globalLogBeginner
+from twisted.web.http import RESPONSES, HTTPChannel
+
+__all__ = ["MAX_BODY_BYTES", "LimitedChannel", "LimitedServer"]
+
+MAX_BODY_BYTES: Final = 1024 * 1024
+MAX_UNFINISHED_REQUESTS: Final = 500  # on one port; one more closes the oldest
+LINGER_S: Final = (
+    1.0  # after a refusal bytes are still read and dropped: closing at once could lose the answer
+)
+
+
+class LimitedChannel(HTTPChannel):
+    """One HTTP connection. A request that is too large, or takes too long to arrive, is refused and ends it."""
+
+    factory: Any
+    transport: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._deadline: Any = None  # by which the request under way must have arrived
+        self._abort: Any = None
+        self._is_refused = False
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Parse the bytes, and start the clock if they end inside a request."""
+        if not self._is_refused:
+            super().dataReceived(data)
+            self._watch()
+
+    def requestDone(self, request: Any) -> None:  # noqa: N802 - Twisted's name
+        """The answer is out; the beginning of the next request may have come meanwhile."""
+        super().requestDone(request)
+        self._watch()
+
+    def allHeadersReceived(self) -> None:  # noqa: N802 - Twisted's name
+        """Refuse a body by its announced length, before any of it is read."""
+        if self.length is not None and self.length > MAX_BODY_BYTES:
+            self.refuse_body()
+        else:
+            super().allHeadersReceived()
+
+    def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        """Part of a body."""
+        if not self._is_refused:
+            super().rawDataReceived(data)
+
+    def allContentReceived(self) -> None:  # noqa: N802 - Twisted's name
+        """The request is complete."""
+        if not self._is_refused:
+            self.request_arrived()
+            super().allContentReceived()
+
+    def request_arrived(self) -> None:
+        """Stop the clock. Safe to repeat."""
+        if self._deadline is not None:
+            if self._deadline.active():
+                self._deadline.cancel()
+            self._deadline = None
+            del self.factory.unfinished[self]
+
+    def refuse_body(self) -> None:
+        """The body is larger than any that is taken."""
+        self.refuse(413, f"a request body may have {MAX_BODY_BYTES} bytes at most: send less")
+
+    def refuse(self, status: int, reason: str) -> None:
+        """Answer instead of Django or the broker, and close. Nothing that still comes is looked at."""
+        self._is_refused = True
+        self.request_arrived()
+        self.setTimeout(None)
+        body = json.dumps({"reason": reason}).encode()
+        head = b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+        self.transport.unregisterProducer()
+        self.transport.write(head % (status, RESPONSES[status], len(body)) + body)
+        self.transport.loseWriteConnection()
+        self._abort = self.callLater(LINGER_S, self._drop)
+
+    def connectionLost(self, reason: Any = connectionDone) -> None:  # noqa: N802 - Twisted's name
+        """Forget the connection."""
+        self.request_arrived()
+        if self._abort is not None:
+            self._abort.cancel()
+            self._abort = None
+        super().connectionLost(reason)
+
+    def _watch(self) -> None:
+        is_unfinished = not self._handlingRequest and (self.requests or self._buffer)
+        if not is_unfinished or self._deadline is not None or self._is_refused:
+            return
+        unfinished: dict[LimitedChannel, None] = self.factory.unfinished
+        self._deadline = self.callLater(self.factory.request_timeout_s, self._too_slow)
+        unfinished[self] = None
+        if len(unfinished) > MAX_UNFINISHED_REQUESTS:
+            next(iter(unfinished)).refuse(503, "too many requests are unfinished: try again")
+
+    def _too_slow(self) -> None:
+        self.refuse(
+            408,
+            f"the request did not arrive whole within {self.factory.request_timeout_s:g} s: send it again",
+        )
+
+    def _drop(self) -> None:
+        self._abort = None
+        self.transport.abortConnection()
+
+
+class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
+    """A request whose body cannot fill the disk, though a chunked one does not announce its length."""
+
+    _body_bytes = 0
+
+    def handleContentChunk(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
+        self._body_bytes += len(data)
+        if self._body_bytes <= MAX_BODY_BYTES:
+            super().handleContentChunk(data)
+        else:
+            self.channel.refuse_body()
+
+
+class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
+    def __init__(self, server: LimitedServer) -> None:
+        super().__init__(server)
+        self.protocol = server.channel_class
+        self.request_timeout_s = server.request_timeout_s
+        self.unfinished: dict[LimitedChannel, None] = {}  # the oldest first
+
+    def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
+        channel = super().buildProtocol(addr)
+        channel.requestFactory = _LimitedRequest
+        return channel
+
+
+class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
+    """Daphne, told in code where to listen. `run` is the console's way; the broker runs the reactor itself."""
+
+    channel_class: type[LimitedChannel] = LimitedChannel
+
+    def __init__(
+        self, application: Callable[..., Awaitable[None]], *, request_timeout_s: float, **options: Any
+    ) -> None:
+        super().__init__(application, endpoints=["in code"], **options)
+        self.request_timeout_s = request_timeout_s
+        self.connections: dict[Any, dict[str, Any]] = {}
+        self._port: Any = None
+
+    def listen(self, host: str, port: int) -> None:
+        """Begin to accept. Raises OSError when the address is taken or not ours."""
+        self.http_factory = _LimitedFactory(self)
+        self.ws_factory = self.websocket_factory()
+        _silence_twisted()
+        try:
+            self._port = _reactor().listenTCP(port, self.http_factory, interface=host)
+        except CannotListenError as error:
+            raise OSError(str(error.socketError)) from error
+        _reactor().callLater(1, self.application_checker)
+        _reactor().callLater(2, self.timeout_checker)
+
+    @property
+    def port(self) -> int:
+        """The port listened on; after `listen`."""
+        return cast(int, self._port.getHost().port)
+
+    def websocket_factory(self) -> Any:
+        """What serves a connection that asks for a WebSocket."""
+        factory = WebSocketFactory(self, server=self.server_name)
+        factory.setProtocolOptions(openHandshakeTimeout=self.websocket_handshake_timeout)
+        return factory
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; after `listen`."""
+        asyncio.set_event_loop(twisted_loop)
+        _reactor().addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
+        _reactor().run()
+
+    def kill_all_applications(self) -> Any:
+        """Cancel what still runs. Daphne's own fails at a connection whose request has not arrived."""
+        self.connections = {
+            protocol: details
+            for protocol, details in self.connections.items()
+            if "application_instance" in details
+        }
+        return super().kill_all_applications()
+
+
+def _reactor() -> Any:
+    return reactor  # Twisted puts the installed one in the module's place; it has no useful type
+
+
+@functools.cache
+def _silence_twisted() -> None:
+    """Twisted's own log goes nowhere, as Daphne does; what matters here is logged by this package."""
+    nowhere = cast(ILogObserver, lambda _: None)
+    globalLogBeginner.beginLoggingTo([nowhere], redirectStandardIO=False, discardBuffer=True)
