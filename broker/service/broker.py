@@ -92,7 +92,9 @@ class Broker:
         services.writer = Writer(
             conninfo, clock=clock, segments=services.segments, ownership=services.ownership
         )
-        services.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), services.ownership)
+        services.flusher = Flusher(
+            ConnectionPool(conninfo, name="flusher", size=1), services.ownership, clock
+        )
         services.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
         services.publishes = PublishBudget(settings.max_unanswered_publish_bytes)
         services.holds = Holds(services, self.topics.get)

@@ -18,6 +18,7 @@ import psycopg
 
 from broker.conf import BrokerSettings
 from broker.service.connections import ConnectionPool, first_line, repeat_until_done
+from broker.service.supervised import for_ever
 from broker.storage import ownership as store
 from broker.storage import topics as topic_store
 from broker.storage.connection import Connection, connect
@@ -80,7 +81,9 @@ class Ownership:
         await self._announce(self._connection)
         await self._listen(self._connection)
         self.is_held = True
-        self._task = asyncio.create_task(self._hold(), name="ownership")
+        self._task = asyncio.create_task(
+            for_ever(self._hold, what="holding the broker lock"), name="ownership"
+        )
 
     async def release(self) -> None:
         """Let go at a clean stop."""
@@ -118,6 +121,24 @@ class Ownership:
                     kept.add(asked[topic_id])
             return kept
 
+    async def advance_or_fence(self, expected: Mapping[Topic, int]) -> set[Topic]:
+        """Make sure that no statement sent under these epochs can still do anything; return the topics still ours.
+
+        The others are fenced: those that another broker took, and all of them when the epochs cannot be advanced.
+        """
+        reason = "another broker took the topic"
+        try:
+            kept = await self.advance(expected)
+        except Exception:
+            log.exception("advancing the epochs of %s topics failed; they are given up", len(expected))
+            kept, reason = (
+                set(),
+                "a fault of the broker, whose log has it, left the outcome of a write unknown",
+            )
+        for topic in expected.keys() - kept:
+            topic.fenced(reason)
+        return kept
+
     async def has_advanced(self, topic: Topic, epoch: int) -> bool:
         """Whether this process itself advanced the topic's epoch from `epoch`; asked after a write was fenced.
 
@@ -153,7 +174,7 @@ class Ownership:
         A topic missing from the call's answer was fenced; one missing from the result here belongs to another broker
         and is given up. The call must be safe to repeat. After a lost connection the epochs are advanced first, so that
         a statement which the server gets or ends later cannot undo what was written since. Raises psycopg.Error when
-        the server refuses. Not safe to cancel.
+        the server refuses, and whatever else the call raises. Not safe to cancel.
         """
         done: dict[Topic, T] = {}
         waiting = list(topics)
@@ -167,10 +188,15 @@ class Ownership:
                 log.warning("%s: the database is away (%s); trying again", what, first_line(error))
                 await asyncio.sleep(_RETRY_S)
                 if epochs:  # the statement may have been sent
-                    kept = await self.advance(epochs)
-                    _give_up(topic for topic in waiting if topic not in kept)
+                    kept = await self.advance_or_fence(epochs)
                     waiting = [topic for topic in waiting if topic in kept]
                 continue
+            except psycopg.Error:
+                raise  # the server refused it, and nothing of it is stored
+            except Exception:
+                if epochs:  # it may be stored all the same, even later
+                    await self.advance_or_fence(epochs)
+                raise
             done.update(results)
             missing = [topic for topic in waiting if topic not in results]
             waiting = [topic for topic in missing if await self.has_advanced(topic, epochs[topic])]
@@ -178,18 +204,22 @@ class Ownership:
         return done
 
     async def _hold(self) -> None:
-        while True:
-            connection = self._connection
-            try:
-                if connection is None or connection.closed:
-                    raise psycopg.OperationalError("the connection is closed")
-                async for notify in connection.notifies():
-                    self._notified(notify.channel, notify.payload)
-            except psycopg.Error as error:
-                log.warning("the broker lock's connection is lost: %s", first_line(error))
-            self.is_held = False
-            self.on_lost()
-            await self._resume()
+        """Listen until the lock's connection is lost, then take the lock again."""
+        connection = self._connection
+        try:
+            if connection is None or connection.closed:
+                raise psycopg.OperationalError("the connection is closed")
+            async for notify in connection.notifies():
+                self._notified(notify.channel, notify.payload)
+        except psycopg.Error as error:
+            log.warning("the broker lock's connection is lost: %s", first_line(error))
+        except Exception:
+            log.exception("listening on the broker lock's connection failed; it is opened again")
+            if connection is not None:
+                await connection.close()
+        self.is_held = False
+        self.on_lost()
+        await self._resume()
 
     async def _resume(self) -> None:
         """Reconnect, take the lock again, advance each epoch from the value known; give up what another took."""
@@ -212,9 +242,16 @@ class Ownership:
                     )
                 if self._connection is not None:
                     await self._connection.close()
+            except Exception:
+                log.exception("taking the broker lock again failed (attempt %s); trying again", attempts)
+                if self._connection is not None:
+                    await self._connection.close()
             if not self.is_held:
                 await asyncio.sleep(_RETRY_S)
-        self.on_resumed()
+        try:
+            self.on_resumed()
+        except Exception:  # the lock is held all the same
+            log.exception("going on after the broker lock was taken again failed")
 
     async def _take_back(self, connection: Connection) -> None:
         """The lock is ours again: keep every topic that nobody took meanwhile."""

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+from unittest.mock import patch
+
 from broker.core.errors import PersistenceFailed
+from broker.service import flusher as flusher_module
+from broker.storage import cursors
+from broker.storage.connection import Connection
 from tests.support.broker_harness import (
     BrokerRun,
     ProducerProbe,
@@ -77,7 +84,17 @@ async def test_a_ledger_that_cannot_be_opened_is_refused_and_not_waited_for(brok
         await (await run.producer()).publish(1)
 
 
-async def test_a_refused_cursor_holds_up_no_other(run: BrokerRun) -> None:
+def refuse_cursor(run: BrokerRun, subscription: str) -> int:
+    """Let the database refuse this subscription's cursor from now on; its id."""
+    guilty = run.subscription(subscription=subscription).subscription_id
+    rows(
+        run.database_url,
+        f"ALTER TABLE vela_cursor ADD CONSTRAINT test_no CHECK (subscription_id <> {guilty} OR acked_messages = 0)",
+    )
+    return guilty
+
+
+async def test_a_refused_cursor_holds_up_no_other_and_heals_by_itself(run: BrokerRun) -> None:
     producer = await run.producer()
     good, bad = (
         await run.consumer(subscription="good", permits=10),
@@ -86,18 +103,95 @@ async def test_a_refused_cursor_holds_up_no_other(run: BrokerRun) -> None:
     positions = await producer.publish(3)
     await good.has(3)
     await bad.has(3)
-    guilty = run.subscription(subscription="bad").subscription_id
-    rows(
-        run.database_url,
-        f"ALTER TABLE vela_cursor ADD CONSTRAINT test_no CHECK (subscription_id <> {guilty} OR acked_messages = 0)",
-    )
-    assert isinstance(await bad.ack_durably(positions[0]), PersistenceFailed)
+    guilty = refuse_cursor(run, "bad")
+    refusal = await bad.ack_durably(positions[0])
+    assert isinstance(refusal, PersistenceFailed)
+    assert "test_no" in str(refusal)
     assert await good.ack_durably(*positions) is None
+    assert isinstance(await bad.ack_durably(positions[1]), PersistenceFailed)
     rows(run.database_url, "ALTER TABLE vela_cursor DROP CONSTRAINT test_no")
-    assert await bad.ack_durably(positions[1]) is None
+    flusher, subscription = run.broker.services.flusher, run.subscription(subscription="bad")
+    await eventually(lambda: flusher.is_settled(subscription), "the cursor to be tried again, by itself")
     assert one_row(
         run.database_url, "SELECT acked_messages FROM vela_cursor WHERE subscription_id = %s", guilty
     ) == (2,)
+    assert await bad.ack_durably(positions[2]) is None
+
+
+async def test_a_refused_cursor_leaves_the_common_flush(run: BrokerRun) -> None:
+    """The others are stored in one statement again, and waiting for everything to be stored ends."""
+    producer = await run.producer()
+    names = ["bad", *(f"good {number}" for number in range(8))]
+    consumers = [await run.consumer(subscription=name, permits=10) for name in names]
+    positions = await producer.publish(2)
+    for each in consumers:
+        await each.has(2)
+    refuse_cursor(run, "bad")
+    for each in consumers:
+        each.ack(positions[0])
+    async with asyncio.timeout(5):
+        refused = await run.broker.services.flusher.flush_now()
+    assert [each.name for each in refused] == ["bad"]
+    flushed: list[list[int]] = []
+    flush = cursors.flush
+
+    async def counting(connection: Connection, **named: Any) -> set[int]:
+        flushed.append(sorted(each.subscription_id for each in named["dirty"]))
+        return await flush(connection, **named)
+
+    with patch.object(cursors, "flush", counting):
+        for each in consumers:
+            each.ack(positions[1])
+        await run.flushed()
+    guilty = run.subscription(subscription="bad").subscription_id
+    together = sorted(run.subscription(subscription=name).subscription_id for name in names[1:])
+    assert together in flushed
+    assert all(each == [guilty] for each in flushed if guilty in each), "it is tried alone"
+
+
+async def test_a_refused_cursor_is_told_on_its_page_until_the_database_takes_it(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(permits=10)
+    positions = await producer.publish(2)
+    await consumer.has(2)
+    refuse_cursor(run, "s")
+    consumer.ack(positions[0])
+
+    def told() -> dict[str, int]:
+        ((found,),) = rows(run.database_url, "SELECT problems FROM vela_subscription_summary")
+        return dict(found)
+
+    await eventually(lambda: rows(run.database_url, "SELECT 1 FROM vela_subscription_summary"), "a summary")
+    await eventually(told, "the refusal to be reported")
+    ((text, attempts),) = told().items()
+    assert attempts >= 1
+    for part in ("since 20", "test_no", "Delivery goes on", "after a restart"):
+        assert part in text
+    await producer.publish(1)
+    await consumer.has(3)
+    rows(run.database_url, "ALTER TABLE vela_cursor DROP CONSTRAINT test_no")
+    await eventually(lambda: not told(), "the page to be as before")
+
+
+async def test_many_dirty_cursors_are_several_statements(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumers = [await run.consumer(subscription=f"s{number}", permits=10) for number in range(10)]
+    (position,) = await producer.publish(1)
+    sizes: list[int] = []
+    flush = cursors.flush
+
+    async def counting(connection: Connection, **named: Any) -> set[int]:
+        sizes.append(len(named["dirty"]))
+        return await flush(connection, **named)
+
+    with patch.object(cursors, "flush", counting), patch.object(flusher_module, "MAX_CURSORS", 4):
+        async with run.broker.services.flusher.paused():
+            for each in consumers:
+                each.ack(position)
+        await run.flushed()
+    assert sum(sizes) == 10
+    assert max(sizes) <= 4
+    assert one_row(run.database_url, "SELECT sum(acked_messages)::int FROM vela_cursor") == (10,)
 
 
 class Breaking(ProducerProbe):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.flush_pace import WINDOW_S, flush_pause_s
+from broker.core.flush_pace import REFUSED_PAUSE_MOST_S, WINDOW_S, flush_pause_s, refused_pause_s
 
 
 @given(flush_s=st.floats(0, 0.45))
@@ -22,3 +24,10 @@ def test_quick_flushes_come_often_and_slow_ones_leave_the_database_a_little(
     flush_s: float, pause_s: float
 ) -> None:
     assert flush_pause_s(flush_s) == pytest.approx(pause_s)
+
+
+def test_a_refused_cursor_is_tried_at_a_growing_interval_of_a_minute_at_most() -> None:
+    pauses = [refused_pause_s(refusals) for refusals in range(1, 2000)]
+    assert pauses[0] < WINDOW_S
+    assert all(2 * shorter == longer for shorter, longer in pairwise(pauses[:9]))
+    assert set(pauses[10:]) == {REFUSED_PAUSE_MOST_S} == {60}
