@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.errors import BrokerError, InvalidAck, ServiceNotReady
+from broker.core.errors import BrokerError, InvalidAck, PersistenceFailed, ServiceNotReady
 from broker.core.message_index import IndexMissing
 from broker.service.end_of_topic import tell_end_of_topic
 
@@ -102,15 +102,40 @@ class AckIntake:
         command = _Command(
             consumer, acks, cumulative, on_durable, returns_permits, subscription.cursor.version
         )
-        if self._late or self._apply(command) is not None:
+        if self._late or self._missing_after(command) is not None:
             self._late.append(command)
             if len(self._late) == 1:
                 self._settled.clear()
-                subscription.topic.services.keep(asyncio.create_task(self._apply_late()))
+                late = asyncio.create_task(self._apply_late(), name=f"late acks of {subscription.name}")
+                subscription.topic.services.keep(late)
 
     async def settled(self) -> None:
         """Wait until every ack that has come is applied: whoever attaches next must not get what they name."""
         await self._settled.wait()
+
+    def _missing_after(self, command: _Command) -> IndexMissing | None:
+        """Apply a command; settle it when that fails."""
+        try:
+            return self._apply(command)
+        except Exception as error:
+            self._failed(command, error)
+            return None
+
+    def _failed(self, command: _Command, error: Exception) -> None:
+        """Give a command up: its receipt says so, and what its consumer holds is delivered again.
+
+        Closing the consumer is what makes its client ask again: without a receipt it takes the message for acked.
+        """
+        subscription, consumer = self._subscription, command.consumer
+        log.error("acks by %s on %s failed", consumer.name, subscription.name, exc_info=error)
+        if subscription.is_durable:
+            subscription.topic.services.flusher.mark(subscription)  # some of its acks may have been applied
+        _answer(
+            command, PersistenceFailed(f"the ack failed inside the broker ({error!r}); its log says more")
+        )
+        if consumer.is_open:
+            consumer.closed_by_broker("an ack failed inside the broker; its log says why")
+            subscription.remove_consumer(consumer)
 
     def _apply(self, command: _Command) -> IndexMissing | None:
         """Do it; what is missing when the counts of some entry are not in memory. Then repeating it does no harm."""
@@ -170,7 +195,7 @@ class AckIntake:
                 await self._apply_with_counts(self._late[0])
                 self._late.popleft()
         finally:
-            self._late.clear()
+            self._late.clear()  # empty, unless the broker is stopping
             self._settled.set()
 
     async def _apply_with_counts(self, command: _Command) -> None:
@@ -185,8 +210,21 @@ class AckIntake:
                 ):
                     raise ServiceNotReady("the cursor was moved; what you hold is delivered again")
         except BrokerError as error:
-            if command.on_durable is not None:
-                command.on_durable(error)
+            if subscription.is_durable:
+                subscription.topic.services.flusher.mark(
+                    subscription
+                )  # some of its acks may have been applied
+            _answer(command, error)
+        except Exception as error:  # the acks behind it are applied all the same
+            self._failed(command, error)
+
+
+def _answer(command: _Command, error: BrokerError) -> None:
+    if command.on_durable is not None:
+        try:
+            command.on_durable(error)
+        except Exception:  # one transport's fault is not the next one's
+            log.exception("an ack's receipt")
 
 
 def _is_worth_a_line(count: int) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from broker.service.subscription import Subscription
 
 __all__ = ["CursorMove"]
+
+log = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
 _RETURN_S: Final = 60.0  # in which a reader that sought must be back, as its client's longest back-off
@@ -75,7 +78,10 @@ class CursorMove:
                     self.is_moving = self.ignores_acks = False
                     deferred, self._deferred = self._deferred, []
                     for ack in deferred:
-                        ack()
+                        try:
+                            ack()
+                        except Exception:  # the acks behind it are applied all the same
+                            log.exception("an ack that waited for a move of %s", self._subscription.name)
                     self._subscription.pump()
         finally:
             self._resets -= closes_consumers

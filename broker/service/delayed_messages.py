@@ -13,13 +13,11 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import psycopg
-
 from broker.core.delayed import WINDOW_ENTRIES, DelayedEntries, DueEntry, next_ready
 from broker.core.errors import NotAllowed
 from broker.core.position import Position
 from broker.core.subscription import SubscriptionType
-from broker.service.connections import first_line, repeat_until_done
+from broker.service.connections import repeat_until_done
 from broker.storage import delayed as store
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ _DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = 1 << 62
 _LOOK_AGAIN_S: Final = 0.005
 _LONGEST_HOLD_MS: Final = 250  # whatever else waits to be replayed
-_READ_AGAIN_MS: Final = 1000  # after the server refused a read
+_READ_AGAIN_MS: Final = 1000  # after a read failed
 
 
 class DelayedMessages:
@@ -206,8 +204,8 @@ class DelayedMessages:
                 lambda c: store.due_after(c, self._topic.topic_id, after=after, most=WINDOW_ENTRIES),
                 what="reading due times",
             )
-        except psycopg.Error as error:
-            log.error("%r: their due times cannot be read: %s", self, first_line(error))
+        except Exception:
+            log.exception("%r: their due times cannot be read; they are asked for again", self)
             self._entries.give_up_refill()
             self._topic.services.deadlines.watch(self, self._topic.services.clock.now_ms() + _READ_AGAIN_MS)
             return

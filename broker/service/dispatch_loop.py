@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import psycopg
-
 from broker.core.dispatchers.base import ReadKind, ReadPlan
 from broker.core.position import Position
 from broker.service.dispatch_filter import SCREENED_FLAGS
 from broker.service.end_of_topic import tell_end_of_topic
 from broker.service.read_entries import read_entries
+from broker.service.supervised import pause_after_faults_s
 from broker.service.topic_reader import READ_ENTRIES, GapInLog
 from broker.service.values import Delivery
 
@@ -36,7 +35,6 @@ TURN_ENTRIES = 1000
 TURN_BYTES = 4 * 1024 * 1024
 # One write to one consumer: after it the transport is asked whether the peer takes more.
 WRITE_BYTES = 1024 * 1024
-_READ_AGAIN_S = 1.0  # after the server refused a read
 
 
 class DispatchLoop:
@@ -47,6 +45,7 @@ class DispatchLoop:
         self._found_flags = 0  # of what was found for the plan under way
         self._just_read: dict[Position, StoredEntry] = {}  # between a read's end and the pump that follows it
         self._reading: asyncio.Task[None] | None = None
+        self._read_faults = 0  # in a row
         self._is_pumping = False
         self._turn_scheduled = False
 
@@ -195,17 +194,26 @@ class DispatchLoop:
         except GapInLog as error:
             subscription.gap = str(error)
             log.critical("%s, subscription %s: %s", subscription.topic.name, subscription.name, error)
-        except psycopg.Error:
+        except Exception:
+            self._read_faults += 1
+            pause_s = pause_after_faults_s(self._read_faults)
             log.exception(
-                "%s, subscription %s: a read was refused", subscription.topic.name, subscription.name
+                "%s, subscription %s: a read failed; next try in %.1f s",
+                subscription.topic.name,
+                subscription.name,
+                pause_s,
             )
-            await asyncio.sleep(_READ_AGAIN_S)
+            await asyncio.sleep(pause_s)
+        else:
+            self._read_faults = 0
         finally:
             self._reading = None
         # The cache may be too small to hold what was read until here.
-        self._just_read = {Position(entry.ledger_id, entry.entry_id): entry for entry in entries}
-        self.pump()
-        self._just_read = {}
+        try:
+            self._just_read = {Position(entry.ledger_id, entry.entry_id): entry for entry in entries}
+            self.pump()
+        finally:
+            self._just_read = {}
 
     def load_counts_then_pump(self, missing: IndexMissing) -> None:
         """What was found cannot be settled before these counts are in memory; it is read again then."""

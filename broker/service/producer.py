@@ -171,7 +171,11 @@ class Producer:
             try:
                 self.sink.on_receipts(receipts)
             except Exception:  # other producers of the same commit must get theirs
-                log.exception("producer %s: writing receipts failed", self.name)
+                log.exception("producer %s: writing receipts failed; it is closed", self.name)
+                self.closed_by_broker(
+                    PersistenceFailed("a receipt could not be written; open the producer again")
+                )
+                self._topic.remove_producer(self)
 
     def failed(self, request: SendRequest, error: BrokerError) -> None:
         """This send is known not to be stored."""
@@ -200,7 +204,10 @@ class Producer:
     def _tell_transport(self, was_throttled: bool) -> None:
         is_throttled = bool(self._throttles)
         if is_throttled is not was_throttled and self.request.on_throttled is not None:
-            self.request.on_throttled(is_throttled)
+            try:
+                self.request.on_throttled(is_throttled)
+            except Exception:  # its transport is broken; the topic and the other producers go on
+                log.exception("producer %s: telling it that it is throttled, or no longer", self.name)
 
     async def close(self) -> None:
         """Detach after every pending send has been answered."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.conf import BrokerSettings
+from broker.core.errors import BrokerError
 from broker.service.clock import Clock
 from broker.service.connections import ConnectionPool
 
@@ -66,15 +67,24 @@ class Services:
         return self.ownership.is_held
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Hold a task until it is done: the loop alone keeps only a weak reference."""
+        """Hold a task that nobody awaits until it is done, and say at ERROR when it died.
+
+        The loop alone keeps only a weak reference.
+        """
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Await work that goes on to its end even when whoever asked for it, a client's connection, is gone."""
         task = asyncio.create_task(work)
-        self.keep(task)
-        return await asyncio.shield(task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.done():  # its caller is gone, so only the log can say what comes of it
+                task.add_done_callback(self._done)
+            raise
 
     async def stop_tasks(self) -> None:
         """End what is still under way at a stop."""
@@ -85,5 +95,9 @@ class Services:
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.debug("a task that may have lost its caller ended with %r", error)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, BrokerError):
+            log.info("task %s was refused: %s", task.get_name(), error)
+        else:
+            log.error("task %s died", task.get_name(), exc_info=error)

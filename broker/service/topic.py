@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.cursor import Cursor
@@ -100,7 +102,7 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.quota = BacklogQuota(self)
         self.is_open = True
-        self.is_fenced = False  # closed because another broker has it: nothing of it may be stored any more
+        self.is_fenced = False  # closed by `fenced`: nothing of it may be stored any more
         self.is_queued = False  # waits for a writer lane
         self.is_taken = False  # a lane is opening a ledger for it
         self.last_append_ms = 0
@@ -213,7 +215,7 @@ class Topic:
             subscription.pump()
 
     def append_refused(self, error: BrokerError) -> None:
-        """The database refuses this topic's rows: producers are closed and resend after reconnecting (protocol 3.5).
+        """This topic's rows cannot be stored: producers are closed and resend after reconnecting.
 
         Closed, since what such a producer has sent after the refused entries must not overtake their repetition.
         """
@@ -456,7 +458,10 @@ class Topic:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def fenced(self, reason: str) -> None:
-        """Another broker owns the topic: nothing more is stored or sent, everybody is let go."""
+        """Nothing more of this object is stored or sent, and every client is let go to connect again.
+
+        Another broker owns the topic, or a fault left it unknown what is stored: the next one to ask loads it anew.
+        """
         if self.is_open:
             log.warning("%s is given up: %s", self.name, reason)
             self.is_fenced = True
@@ -470,19 +475,24 @@ class Topic:
     def _let_go(self, error: BrokerError | None) -> None:
         self.is_open = False
         self.log.queue.clear()
-        self.publishes.close()
-        if self.publish_limit is not None:
-            self.publish_limit.release()
-        if self.deduplication is not None:
-            self.deduplication.close()
-        self.close_producers(error)
-        for subscription in list(self.subscriptions.values()):
-            subscription.close_consumers("the broker lets the topic go")
-            subscription.stop_reading()
-            self.services.deadlines.forget(subscription)
-        self.services.deadlines.forget(self.delayed)
-        self.services.holds.topic_gone(self)
         self.services.forget_topic(self)
+        steps: list[Callable[[], object]] = [self.publishes.close]
+        if self.publish_limit is not None:
+            steps.append(self.publish_limit.release)
+        if self.deduplication is not None:
+            steps.append(self.deduplication.close)
+        steps.append(partial(self.close_producers, error))
+        for subscription in list(self.subscriptions.values()):
+            steps.append(partial(subscription.close_consumers, "the broker lets the topic go"))
+            steps.append(subscription.stop_reading)
+            steps.append(partial(self.services.deadlines.forget, subscription))
+        steps.append(partial(self.services.deadlines.forget, self.delayed))
+        steps.append(partial(self.services.holds.topic_gone, self))
+        for step in steps:
+            try:
+                step()
+            except Exception:  # everybody else must be let go all the same
+                log.exception("%s: letting the topic go", self.name)
 
     def _require_open(self) -> None:
         if not self.is_open:

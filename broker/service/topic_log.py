@@ -80,15 +80,17 @@ class TopicLog:
         append_ms = max(self._last_append_ms, now_ms)
         entry_id = ledger.entries
         messages, size_bytes = self.ledgers.total_messages, self.ledgers.total_bytes
-        batch = AppendBatch()
+        # In flight before the first send leaves the queue: a fault in between must not lose one.
+        batch = self.in_flight = AppendBatch()
         queue = self.queue
         while queue and len(batch.entries) < max_entries and batch.size_bytes < max_bytes:
-            send = queue.popleft()
+            send = queue[0]
+            batch.sends.append(send)
+            queue.popleft()
             request = send[1]
             messages += request.messages
             size_bytes += len(request.data)
             batch.size_bytes += len(request.data)
-            batch.sends.append(send)
             is_delayed = request.deliver_at_ms > append_ms
             entry = StoredEntry(
                 ledger.ledger_id,
@@ -108,7 +110,6 @@ class TopicLog:
             if request.outbox_id:
                 batch.outbox_ids.append(request.outbox_id)
             entry_id += 1
-        self.in_flight = batch
         return batch
 
     def committed(self, batch: AppendBatch) -> None:

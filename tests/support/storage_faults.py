@@ -1,0 +1,103 @@
+"""Faults of this process itself, injected at the broker's calls of its storage: neither PostgreSQL's nor a socket's."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
+from enum import Enum
+from typing import Any
+from unittest.mock import patch
+
+from broker.service import connections, writer
+from broker.storage import acts, cursors, deduplication, delayed, log, outbox, topics
+
+__all__ = ["Fault", "Moment", "StorageFaults"]
+
+_MODULES = (acts, cursors, deduplication, delayed, log, outbox, topics)
+
+
+class Fault(RuntimeError):
+    """What is injected."""
+
+
+class Moment(Enum):
+    """Where in a call it breaks."""
+
+    BEFORE = "before"  # nothing has been sent
+    AFTER = "after"  # PostgreSQL has carried it out, and this process does not know
+
+
+class StorageFaults:
+    """Counts the calls made inside `installed()`, and breaks those that a test asks for."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.hits: Counter[str] = Counter()
+        self._plan: dict[str, tuple[Moment, range, type[Exception]]] = {}
+
+    def fail(
+        self,
+        call: str,
+        moment: Moment = Moment.BEFORE,
+        *,
+        first: int = 1,
+        times: int = 1,
+        error: type[Exception] = Fault,
+    ) -> None:
+        """Break calls `first` … of `call` ("log.append") from now on."""
+        first += self.calls[call]
+        self._plan[call] = moment, range(first, first + times), error
+
+    def heal(self) -> None:
+        """No call breaks any more."""
+        self._plan.clear()
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """The broker's calls pass here."""
+        with ExitStack() as stack:
+            for module in _MODULES:
+                short = module.__name__.rpartition(".")[2]
+                for name in module.__all__:
+                    function = getattr(module, name)
+                    if inspect.iscoroutinefunction(function):
+                        wrapped = self._wrapped(f"{short}.{name}", function)
+                        stack.enter_context(patch.object(module, name, wrapped))
+            for user in (connections, writer):
+                name = f"{user.__name__.rpartition('.')[2]}.connect"
+                stack.enter_context(patch.object(user, "connect", self._wrapped(name, user.connect)))
+            use = connections.ConnectionPool.use
+
+            @functools.wraps(use)
+            def borrow(pool: connections.ConnectionPool) -> AbstractAsyncContextManager[Any]:
+                self._begin(f"pool.{pool._name}", Moment.BEFORE)
+                return use(pool)
+
+            stack.enter_context(patch.object(connections.ConnectionPool, "use", borrow))
+            yield
+
+    def _wrapped(
+        self, name: str, function: Callable[..., Awaitable[object]]
+    ) -> Callable[..., Awaitable[object]]:
+        @functools.wraps(function)
+        async def call(*args: object, **named: object) -> object:
+            number = self._begin(name, Moment.BEFORE)
+            result = await function(*args, **named)
+            self._break(name, number, Moment.AFTER)
+            return result
+
+        return call
+
+    def _begin(self, name: str, moment: Moment) -> int:
+        self.calls[name] += 1
+        self._break(name, self.calls[name], moment)
+        return self.calls[name]
+
+    def _break(self, name: str, number: int, moment: Moment) -> None:
+        planned = self._plan.get(name)
+        if planned is not None and planned[0] is moment and number in planned[1]:
+            self.hits[name] += 1
+            raise planned[2](f"injected {moment.value} {name}")
