@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from broker.core.web_origin import Origin, parse_host, parse_origin
+
 __all__ = ["BrokerSettings", "SettingInvalid", "broker_settings"]
 
 MIB = 1024 * 1024
@@ -64,7 +66,10 @@ class BrokerSettings:
     key_shared_consistent_hashing: bool  # VELA_KEY_SHARED_CONSISTENT_HASHING; else ranges are halved
     key_shared_points: int  # VELA_KEY_SHARED_POINTS: of one consumer on the hash ring
     read_role: str  # VELA_READ_ROLE: a PostgreSQL role that may read what pages and jobs read; "" = none
-    websocket_origins: frozenset[str]  # VELA_WEBSOCKET_ORIGINS: pages of other hosts that may open WebSockets
+    allowed_hosts: frozenset[str]  # VELA_ALLOWED_HOSTS: names the HTTP port answers to, beside own_hosts
+    allowed_origins: frozenset[
+        Origin
+    ]  # VELA_ALLOWED_ORIGINS: web pages that may ask, beside the broker's own
     entry_filters: tuple[str, ...]  # VELA_ENTRY_FILTERS: dotted paths, asked before each delivery
     interceptors: tuple[str, ...]  # VELA_INTERCEPTORS: dotted paths, told of each delivery
     filter_reschedule_ms: int  # VELA_FILTER_RESCHEDULE_MS: when a filter is asked about an entry again
@@ -76,6 +81,13 @@ class BrokerSettings:
     def local_host(self) -> str:
         """Where this machine itself finds the doors."""
         return _local_host(self.bind)
+
+    @property
+    def own_hosts(self) -> frozenset[str]:
+        """Hosts by which clients reach this broker, as its settings name them: lower case, IPv6 in brackets."""
+        advertised = parse_origin(self.advertised_url)
+        hosts = {f"[{self.bind}]" if ":" in self.bind else self.bind.lower()} - {"0.0.0.0", "[::]"}  # noqa: S104 - compared
+        return frozenset(hosts | ({advertised.host} if advertised else set()))
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> BrokerSettings:
@@ -136,9 +148,8 @@ class BrokerSettings:
             key_shared_consistent_hashing=read.flag("VELA_KEY_SHARED_CONSISTENT_HASHING", default=True),
             key_shared_points=read.integer("VELA_KEY_SHARED_POINTS", 100, least=1, most=1000),
             read_role=environment.get("VELA_READ_ROLE", ""),
-            websocket_origins=frozenset(
-                origin.rstrip("/") for origin in _listed(environment.get("VELA_WEBSOCKET_ORIGINS", ""))
-            ),
+            allowed_hosts=read.hosts("VELA_ALLOWED_HOSTS"),
+            allowed_origins=read.origins("VELA_ALLOWED_ORIGINS"),
             entry_filters=_listed(environment.get("VELA_ENTRY_FILTERS", "")),
             interceptors=_listed(environment.get("VELA_INTERCEPTORS", "")),
             filter_reschedule_ms=read.integer("VELA_FILTER_RESCHEDULE_MS", 1000, least=1),
@@ -201,6 +212,26 @@ class _Reader:
         if value not in values:
             raise SettingInvalid(f"{name} is {value!r}: it takes {' or '.join(values)}")
         return value
+
+    def hosts(self, name: str) -> frozenset[str]:
+        """Host names without a port; `.example.org` is a domain with all that is below it, `*` is any host."""
+        hosts = _listed(self._environment.get(name, "").lower())
+        for host in hosts:
+            if host != "*" and parse_host(host) != (host, None):
+                raise SettingInvalid(
+                    f"{name} has {host!r}: it takes names without a port, IPv6 addresses in brackets, by commas"
+                )
+        return frozenset(hosts)
+
+    def origins(self, name: str) -> frozenset[Origin]:
+        """Origins of web pages."""
+        origins = set()
+        for text in _listed(self._environment.get(name, "")):
+            origin = parse_origin(text.rstrip("/"))
+            if origin is None:
+                raise SettingInvalid(f"{name} has {text!r}: it takes https://host:port, separated by commas")
+            origins.add(origin)
+        return frozenset(origins)
 
     def text(self, name: str, default: str, valid: Callable[[str], bool], shape: str) -> str:
         value = self._environment.get(name, "") or default

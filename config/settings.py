@@ -24,9 +24,9 @@ def _secret_key() -> str:
 
 
 def _allowed_hosts() -> list[str]:
-    hosts = environment.names("VELA_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
     bind = environment.text("VELA_BIND")
-    return hosts + ([bind] if bind and bind not in ("0.0.0.0", "::") else [])  # noqa: S104 - compared, not bound
+    own = [] if bind in ("", "0.0.0.0", "::") else [f"[{bind}]" if ":" in bind else bind]  # noqa: S104 - compared
+    return ["localhost", "127.0.0.1", "[::1]", *own, *environment.names("VELA_ALLOWED_HOSTS")]
 
 
 SECRET_KEY = _secret_key()

@@ -1,6 +1,7 @@
 """The ASGI application of the broker's process: WebSocket endpoints, long-poll pull and three pages.
 
-Mounted before Django: no ORM, no middleware and no thread hop lies on a message's path (design 3).
+Mounted before Django: no ORM, no middleware and no thread hop lies on a message's path. Every request passes the gate,
+which keeps foreign web pages out.
 """
 
 from __future__ import annotations
@@ -32,4 +33,4 @@ def application(broker: BrokerPort, pulls: PullAnswers) -> AsgiApplication:
         await (pull_pages if scope["path"].startswith("/pull/") else pages)(scope, receive, send)
 
     router = ProtocolTypeRouter({"http": http, "websocket": WebSocketRouter(broker)})
-    return cast(AsgiApplication, router)
+    return pulls.gate.guard(cast(AsgiApplication, router))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from broker.transports.ports import BrokerPort
     from broker.transports.web_socket import Receive, Scope, Send
+    from vela.wire.json.errors import HandshakeRefused
 
-__all__ = ["HttpPages", "json_reason"]
+__all__ = ["HttpPages", "json_reason", "refuse_handshake", "respond"]
 
 JSON = b"application/json"
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
@@ -20,6 +22,33 @@ def json_reason(reason: str) -> bytes:
     return json.dumps({"reason": reason}).encode()
 
 
+async def respond(
+    scope: Scope,
+    send: Send,
+    status: int,
+    body: bytes,
+    *,
+    content_type: bytes = JSON,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+) -> None:
+    """Answer an HTTP request; HEAD without the body."""
+    own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+async def refuse_handshake(send: Send, refusal: HandshakeRefused) -> None:
+    """Answer a WebSocket handshake over HTTP instead of accepting it."""
+    await send(
+        {
+            "type": "websocket.http.response.start",
+            "status": refusal.status,
+            "headers": [(b"Content-Type", JSON)],
+        }
+    )
+    await send({"type": "websocket.http.response.body", "body": json_reason(refusal.reason)})
+
+
 class HttpPages:
     """An ASGI application; everything it does not know is 404."""
 
@@ -28,11 +57,8 @@ class HttpPages:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         status, content_type, body = self._page(scope["method"], scope["path"])
-        headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
-        if status == 405:
-            headers.append((b"allow", b"GET, HEAD"))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        headers = [(b"allow", b"GET, HEAD")] if status == 405 else []
+        await respond(scope, send, status, body, content_type=content_type, headers=headers)
 
     def _page(self, method: str, path: str) -> tuple[int, bytes, bytes]:
         if path not in ("/metrics", "/healthz", "/readyz"):

@@ -16,6 +16,7 @@ from broker.core.topic_name import TopicName
 from broker.service.pull_values import HeldPull, PullAnswer, PullAsk, PulledMessage, PullStatus
 from broker.transports.http_pages import json_reason
 from broker.transports.server_errors import http_status
+from broker.transports.web_gate import WebGate
 from vela.wire.errors import InvalidPull
 from vela.wire.message_id import MessageId
 from vela.wire.pull.answer import AnsweredMessage, encode_answer
@@ -49,6 +50,7 @@ class PullAnswers:
 
     def __init__(self, broker: BrokerPort) -> None:
         self.broker = broker
+        self.gate = WebGate(broker.settings)  # for all of the port: a channel asks it before it takes a pull
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
         self._encoded: tuple[PullAnswer | None, bytes] = (None, b"")
 

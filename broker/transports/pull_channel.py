@@ -2,8 +2,8 @@
 
 Thousands of held pulls come and go at once: Twisted's request, Daphne's and an ASGI task cost four times as much
 (docs/decisions/0015-pulls-below-asgi.md). It takes only what needs no interpretation: a whole head in one piece,
-HTTP/1.1, no body, a connection that stays. Everything else, and every other path, is left to Twisted and Daphne byte
-for byte.
+HTTP/1.1, one host that the broker answers to, no word of a web page, no body, a connection that stays. Everything else,
+and every other path, is left to Twisted and Daphne byte for byte, and so to the gate in front of the application.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ _BEGINNING: Final = b"GET /pull/v1/"
 _MAX_HEAD_BYTES: Final = 8 * 1024
 _MAX_WAITING_BYTES: Final = 16 * 1024  # of later requests, while one is held; as Twisted's own
 
-# RFC 9112: the request line, then fields without folded lines. A field that says something about a body, an upgrade
-# or the end of the connection does not match.
+# RFC 9112: the request line, then fields without folded lines. A field that says something about a body, an upgrade,
+# the end of the connection or the web page that asks does not match.
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
-    rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|connection(?!:[ \t]*keep-alive[ \t]*\r)))"
+    rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
+    rb"|connection(?!:[ \t]*keep-alive[ \t]*\r)))"
     rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n"
 )
+_HOST: Final = re.compile(rb"\r\n(?i:host):[ \t]*([^\r]*)")
 
 
 def _response_head(status: int) -> bytes:
@@ -50,7 +52,13 @@ class PullChannel(LimitedChannel):
         self._pull: PullInProgress | None = None
         self._waiting = b""  # what came behind a pull without an answer, or before the answer was taken
         self._is_output_full = False
+        self._local_address = ""
         self._was_active = False  # since the idle timer was set
+
+    def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
+        """The connection is there."""
+        super().connectionMade()
+        self._local_address = self.transport.getHost().host
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
         """Bytes of requests, however cut."""
@@ -68,7 +76,7 @@ class PullChannel(LimitedChannel):
         at = 0
         while data.startswith(_BEGINNING, at) and not self.transport.disconnecting:
             head = _HEAD.match(data, at, at + _MAX_HEAD_BYTES)
-            if head is None:
+            if head is None or not self._is_for_us(data, at, head.end()):
                 break
             self.request_arrived()
             at = head.end()
@@ -79,6 +87,12 @@ class PullChannel(LimitedChannel):
                 return
         if at < len(data):
             super().dataReceived(data[at:])
+
+    def _is_for_us(self, data: bytes, start: int, end: int) -> bool:
+        hosts = _HOST.findall(data, start, end)
+        return len(hosts) == 1 and self.factory.pulls.gate.takes_host(
+            hosts[0].rstrip(b" \t"), self._local_address
+        )
 
     def _respond(self, status: int, body: bytes) -> None:
         head = _OK if status == 200 else _response_head(status)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.topic_name import TopicName
-from broker.transports.http_pages import JSON, json_reason
+from broker.transports.http_pages import json_reason, respond
 from broker.transports.pull_answers import PullAnswers, refusal
 from vela.wire.pull.request import OffsetRequest, parse_offset_request, parse_pull_topic
 
@@ -40,9 +40,7 @@ class PullPages:
             return
         except Exception as error:
             status, body = refusal(error)
-        headers = [(b"content-type", JSON), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        await respond(scope, send, status, body)
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         raw_path = scope["raw_path"].decode("latin-1")

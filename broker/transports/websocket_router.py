@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from broker.core.errors import BrokerError
 from broker.service.clock import Clock, SystemClock
 from broker.transports.fragment_cache import FragmentCache
-from broker.transports.http_pages import JSON, json_reason
+from broker.transports.http_pages import refuse_handshake
 from broker.transports.server_errors import http_status
 from broker.transports.web_socket import socket_of
 from broker.transports.websocket_binary import BinaryHandler
@@ -53,30 +52,18 @@ class WebSocketRouter:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()  # websocket.connect
         try:
-            self._require_origin(scope)
             handler = self._handler(scope, socket_of(scope))
         except HandshakeRefused as error:
-            await _refuse(send, error)
+            await refuse_handshake(send, error)
             return
         try:
             refusal = await self._open(handler)
             if refusal is not None:
-                await _refuse(send, refusal)
+                await refuse_handshake(send, refusal)
                 return
             await handler.run(receive, send)
         finally:
             handler.lost()
-
-    def _require_origin(self, scope: Scope) -> None:
-        """A browser says which page opens a socket; pages of other hosts may not, or any site could publish here."""
-        headers = dict(scope.get("headers", ()))
-        origin = headers.get(b"origin", b"").decode("latin-1").rstrip("/")
-        if not origin or origin in self._broker.settings.websocket_origins:
-            return
-        if urlsplit(origin).hostname != urlsplit(f"//{headers.get(b'host', b'').decode('latin-1')}").hostname:
-            raise HandshakeRefused(
-                403, f"pages of {origin} may not connect; name it in VELA_WEBSOCKET_ORIGINS"
-            )
 
     def _handler(self, scope: Scope, socket: Socket) -> Handler:
         query = parse_query(scope["query_string"])
@@ -118,14 +105,3 @@ class WebSocketRouter:
             log.exception("%s: opening failed", handler.address)
             return handler.refusal(500, "internal error; the broker's log says which")
         return None
-
-
-async def _refuse(send: Send, refusal: HandshakeRefused) -> None:
-    await send(
-        {
-            "type": "websocket.http.response.start",
-            "status": refusal.status,
-            "headers": [(b"Content-Type", JSON)],
-        }
-    )
-    await send({"type": "websocket.http.response.body", "body": json_reason(refusal.reason)})

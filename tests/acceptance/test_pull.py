@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tests.support.vela import VelaProcess, started_vela
@@ -92,6 +93,37 @@ def test_a_get_moves_no_offset(wheel_less: VelaProcess) -> None:
     assert request(vela, f"{offset}&offset=1", "PUT") == {"offset": 1}
     refused(vela, commit)
     assert request(vela, offset) == {"offset": 1}
+
+
+def test_a_web_page_reaches_no_door(wheel_less: VelaProcess) -> None:
+    vela = wheel_less
+    publish(vela, "guarded", b"a")
+    offset = "/pull/v1-offset/public/default/guarded?subscription=g"
+    doors = (
+        ("GET", "/healthz"),
+        ("GET", "/metrics"),
+        ("GET", "/pull/v1/public/default/guarded?offset=0"),
+        ("PUT", f"{offset}&offset=1"),
+        ("POST", f"{offset}&offset=1"),
+    )
+    for fields, status in (
+        ({"Host": "rebound.example:8080"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+    ):
+        for method, path in doors:
+            asked = urllib.request.Request(http_url(vela) + path, method=method, headers=fields)
+            with pytest.raises(urllib.error.HTTPError) as error:
+                urllib.request.urlopen(asked, timeout=30)
+            with error.value as answer:
+                assert answer.code == status
+        with pytest.raises(InvalidStatus) as refused_handshake:
+            connect(
+                f"{vela.websocket_url}/ws/v2/consumer/persistent/public/default/guarded/g",
+                additional_headers=fields,
+            )
+        assert refused_handshake.value.response.status_code in (status, 400)  # 400: two hosts
+    assert refused(vela, offset)[0] == 404
 
 
 @pytest.mark.row("S3.16")

@@ -53,6 +53,7 @@ HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
         ("pulsar", bytes(8), "a command of 0 bytes in a frame of 0"),
         ("pulsar+ssl", HTTP, "TLS fails: what answers there does not speak TLS"),
         ("ws", HTTP, "answers HTTP 400.* Where a port wants TLS, the URL begins with wss://"),
+        ("ws", HTTP.replace(b"400 Bad Request", b"421 Misdirected Request"), "VELA_ALLOWED_HOSTS can add it"),
         ("ws", b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak WebSocket"),
         ("ws", b"hi", "does not speak WebSocket, is the port right\\? It says b'hi'"),
         ("ws", b"\0\0\0\x48", "begins with pulsar://"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from config import settings
 from config.celery_transport import broker_url
 from config.environment import Environment, SettingInvalid, database_options, database_parts
 
@@ -57,3 +58,22 @@ def test_celery_uses_the_same_database_unless_told_otherwise() -> None:
     assert broker_url(own) == "velapg+postgresql+psycopg://u:p@h:5432/d?sslmode=require"
     redis = Environment({"VELA_CELERY_BROKER_URL": "redis://h/0", "DATABASE_URL": "postgres://h/d"})
     assert broker_url(redis) == "redis://h/0"
+
+
+@pytest.mark.parametrize(
+    ("variables", "more"),
+    [
+        ({}, []),
+        (
+            {"VELA_BIND": "0.0.0.0", "VELA_ALLOWED_HOSTS": "a.example, .b.example"},
+            ["a.example", ".b.example"],
+        ),
+        ({"VELA_BIND": "fd00::1"}, ["[fd00::1]"]),
+        ({"VELA_BIND": "10.0.0.5", "VELA_ALLOWED_HOSTS": "a.example"}, ["10.0.0.5", "a.example"]),
+    ],
+)
+def test_the_console_always_answers_to_the_loopback_names(
+    variables: dict[str, str], more: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "environment", Environment(variables))
+    assert settings._allowed_hosts() == ["localhost", "127.0.0.1", "[::1]", *more]

@@ -240,7 +240,7 @@ async def test_a_peer_that_asks_and_does_not_read_is_not_answered_on(daphne: Dap
     def converse() -> int:
         """Answers made while nothing was read."""
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as peer:
-            peer.sendall(b"GET %s?offset=0 HTTP/1.1\r\nHost: vela\r\n\r\n" % PATH.encode() * 500)
+            peer.sendall(b"GET %s?offset=0 HTTP/1.1\r\nHost: localhost\r\n\r\n" % PATH.encode() * 500)
             made = -1
             while made != (made := len(broker.asks)):
                 daphne.call(turn)
@@ -271,7 +271,7 @@ async def test_below_asgi_and_through_it_the_answers_are_the_same(daphne: Daphne
     def exchange(query: str, *fields: str) -> tuple[str, set[str], str]:
         """Status line, fields, body."""
         with socket.create_connection(("127.0.0.1", server.port), timeout=10) as peer:
-            lines = "".join(f"{each}\r\n" for each in ("Host: vela", *fields))
+            lines = "".join(f"{each}\r\n" for each in ("Host: localhost", *fields))
             peer.sendall(f"GET {PATH}?{query} HTTP/1.1\r\n{lines}\r\n".encode())
             if query in ("offset=1", "offset=4"):
                 daphne.call(wake)

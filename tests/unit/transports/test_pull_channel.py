@@ -15,10 +15,13 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.web.http import Request
 
+from broker.conf import BrokerSettings
 from broker.transports.pull_answers import Respond
 from broker.transports.pull_channel import PullChannel
+from broker.transports.web_gate import WebGate
 
 HOST = b"Host: vela\r\n"
+GATE = WebGate(BrokerSettings.from_environment({"VELA_ALLOWED_HOSTS": "vela"}))
 LARGE = 100_000  # of an answer: more than the transport takes before it says that it is full
 
 
@@ -39,6 +42,7 @@ class ScriptedPulls:
 
     asked: list[str] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
+    gate: WebGate = field(default_factory=lambda: GATE)
 
     def begin(self, path: str, query: str, respond: Respond) -> Held | None:
         self.asked.append(f"{path}?{query}")
@@ -145,6 +149,11 @@ def test_a_pull_is_answered_with_one_write_and_the_connection_stays() -> None:
         pull("x", b"transfer-encoding: chunked") + b"0\r\n\r\n",
         pull("x", b"Expect: 100-continue"),
         pull("x", b"A: 1", b" folded"),
+        pull("x", b"Origin: http://vela"),
+        pull("x", b"sec-fetch-site: none"),
+        pull("x", b"Host: vela"),
+        b"GET /pull/v1/a/b/c?x HTTP/1.1\r\nHost: other\r\n\r\n",
+        b"GET /pull/v1/a/b/c?x HTTP/1.1\r\nAccept: */*\r\n\r\n",
         pull("x", *[b"X-%d: %s" % (number, b"y" * 90) for number in range(100)]),
     ],
 )

@@ -194,6 +194,8 @@ def _refusal(address: BrokerAddress, error: Exception) -> Exception:
         status = error.response.status_code
         kind = _REFUSED.get(status, ConnectError if status >= _SERVER_ERROR else HandshakeError)
         advice = "is it Vela's address, and the path right?"
+        if status == HTTPStatus.MISDIRECTED_REQUEST:
+            advice = "it does not answer to this host name; the broker's VELA_ALLOWED_HOSTS can add it"
         if status == HTTPStatus.BAD_REQUEST and not address.tls:
             advice += " Where a port wants TLS, the URL begins with wss://"
         return kind(f"{address.url} answers HTTP {status}: {advice}")
