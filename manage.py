@@ -10,12 +10,13 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     from django.core.management import execute_from_command_line
 
-    from broker.conf import SettingInvalid
+    from broker.conf import EXIT_SETTING_INVALID, SettingInvalid
 
     try:
         execute_from_command_line(sys.argv)
     except SettingInvalid as error:
-        sys.exit(f"vela: {error}")
+        sys.stderr.write(f"vela: {error}\n")
+        sys.exit(EXIT_SETTING_INVALID)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 from broker.core.web_origin import Origin, parse_host, parse_origin
 
-__all__ = ["BrokerSettings", "SettingInvalid", "broker_settings"]
+__all__ = ["EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
+
+EXIT_SETTING_INVALID: Final = 78  # sysexits.h's EX_CONFIG: a supervisor need not start the process again
 
 MIB = 1024 * 1024
 

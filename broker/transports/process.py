@@ -1,4 +1,4 @@
-"""The broker's process: one event loop for the reactor, the TCP listener, Daphne and the broker (design 3).
+"""The broker's process: one event loop for the reactor, the TCP listener, Daphne and the broker.
 
 Daphne's reactor is asyncio's own loop, so nothing crosses a thread; the ports are bound before the broker's lock is
 taken, so that a taken port is said at once and /readyz answers 503 while the lock is waited for.
@@ -7,6 +7,7 @@ taken, so that a taken port is said at once and /readyz answers 503 while the lo
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import signal
@@ -48,7 +49,11 @@ class RunningBroker(BrokerPort, Protocol):
 
 
 class CannotStart(Exception):
-    """One sentence for whoever started the process, naming what to change."""
+    """One sentence that names what to change. `may_pass`: the same start may succeed later."""
+
+    def __init__(self, text: str, *, may_pass: bool) -> None:
+        super().__init__(text)
+        self.may_pass = may_pass
 
 
 def run_broker(broker: Callable[[], RunningBroker]) -> None:
@@ -112,7 +117,8 @@ async def _listen(settings: BrokerSettings, tcp: TcpListener, http: DaphneServer
     except OSError as error:
         reason = error.strerror or str(error)
         raise CannotStart(
-            f"cannot listen on {settings.bind}:{port} ({reason}): set {setting} or VELA_BIND"
+            f"cannot listen on {settings.bind}:{port} ({reason}): set {setting} or VELA_BIND",
+            may_pass=error.errno == errno.EADDRINUSE,
         ) from None
 
 
@@ -128,12 +134,13 @@ async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
         return False
     try:
         await starting
-    except BrokerAlreadyRuns as error:
-        raise CannotStart(str(error)) from None
+    except BrokerAlreadyRuns as error:  # it has been waited for, VELA_LOCK_WAIT_S
+        raise CannotStart(str(error), may_pass=False) from None
     except psycopg.Error as error:
         first = str(error).strip().splitlines()[0]
         raise CannotStart(
-            f"the database cannot be used ({first}): see DATABASE_URL and `manage.py migrate`"
+            f"the database cannot be used ({first}): see DATABASE_URL and `manage.py migrate`",
+            may_pass=True,
         ) from None
     return True
 

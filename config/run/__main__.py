@@ -33,20 +33,17 @@ def main() -> int:
 def _run(options: Options) -> int:
     server = _find_database(options)
     refuse_taken_ports(options.ports)
-    supervisor = Supervisor(server)
-    supervisor.listen_to_signals()
-    try:
-        environment = child_environment(options, _start_database(options, server))
+    with Supervisor(server, stop_timeout_s=options.stop_timeout_s) as supervisor:
+        database_url = _start_database(options, server, supervisor)
         if not supervisor.stop_asked:
+            environment = child_environment(options, database_url)
             _prepare(environment)
             supervisor.start(stages(options, environment))
         if not supervisor.stop_asked:
             say(_ready_line(options))
             supervisor.watch()
         say("stopping")
-        return 0
-    finally:
-        supervisor.stop()
+    return 0
 
 
 def _find_database(options: Options) -> PostgresServer | None:
@@ -59,14 +56,13 @@ def _find_database(options: Options) -> PostgresServer | None:
     return server
 
 
-def _start_database(options: Options, server: PostgresServer | None) -> str:
+def _start_database(options: Options, server: PostgresServer | None, supervisor: Supervisor) -> str:
     """Start the embedded server, if it is that, and return the database's URL."""
     if server is None:
         return options.database_url
     if server.create():
         say(f"postgresql: new database in {server.data}")
-    server.start()
-    server.wait_ready()
+    supervisor.start_postgres()
     write_private(options.data_dir / "database-url", server.url)
     return server.url
 

@@ -6,20 +6,20 @@ a second less: Celery's command line brings along a shell with completion that a
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
 from celery.utils.nodenames import default_nodename, host_format
 
+from broker.conf import EXIT_SETTING_INVALID
 from config.celery import app
-from config.environment import Environment
+from config.environment import Environment, SettingInvalid
 
 __all__ = ["main"]
 
 WORKERS: dict[str, dict[str, Any]] = {
-    "tick": {
-        "pool": "solo"
-    },  # the tick has a worker of its own: behind other work it would come late (design 7)
+    "tick": {"pool": "solo"},  # a worker of its own: behind other work the tick would come late
     "work": {"pool": "threads", "concurrency": 2},
     "pipeline": {"pool": "solo"},  # Spark's jobs, one at a time; only containers start it (docker/roles.py)
 }
@@ -27,6 +27,33 @@ WORKERS: dict[str, dict[str, Any]] = {
 
 def main(part: str) -> int:
     """Run one part until SIGTERM; its exit code."""
+    try:
+        _require_usable_broker()
+        return _run(part)
+    except SettingInvalid as error:
+        sys.stderr.write(f"vela: {error}\n")
+        return EXIT_SETTING_INVALID
+    finally:
+        gc.freeze()  # a process that ends need not look through its whole memory: 0.02 s of CPU instead of 0.3
+
+
+def _require_usable_broker() -> None:
+    """Raises SettingInvalid where VELA_CELERY_BROKER_URL names a transport that Celery cannot load."""
+    scheme = app.conf.broker_url.partition(":")[0]
+    try:
+        _ = app.connection_for_write().transport
+    except (
+        KeyError,
+        ImportError,
+        AttributeError,
+    ) as error:  # AttributeError: kombu without the library it needs
+        raise SettingInvalid(
+            f"VELA_CELERY_BROKER_URL begins with {scheme!r}, which Celery cannot use ({error}): install the"
+            " library for it, or leave the setting empty for PostgreSQL"
+        ) from None
+
+
+def _run(part: str) -> int:
     app.set_current()
     app.set_default()
     if part == "beat":

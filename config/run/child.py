@@ -46,7 +46,6 @@ class Child:
     is_up: Callable[[], bool]  # whether it serves; asked only while it starts
     environment: Mapping[str, str]
     log: Path
-    grace_s: float  # how long a stop may take before it is killed
     process: subprocess.Popen[bytes] | None = None
     started_s: float = 0.0  # monotonic
     restart_s: float = 0.0  # monotonic; when it is to be started again
@@ -80,18 +79,12 @@ class Child:
 
     def ask_to_stop(self) -> None:
         """SIGTERM; does not wait."""
-        if self.process is not None and self.process.poll() is None:
+        if self.process is not None and self.is_running():
             self.process.terminate()
 
-    def stopped_by(self, deadline_s: float) -> bool:
-        """Wait until the process ended, at most to this monotonic time."""
-        if self.process is None:
-            return True
-        try:
-            self.process.wait(max(0.0, deadline_s - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+    def is_running(self) -> bool:
+        """Whether its process was started and has not ended."""
+        return self.process is not None and self.process.poll() is None
 
     def kill(self) -> None:
         """SIGKILL to the whole group, so that no grandchild stays."""
@@ -101,16 +94,16 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def last_lines(self, count: int = 5) -> list[str]:
-        """The end of its log."""
+    def last_words(self) -> str:
+        """Return the last line of its log, without the prefix that names who complains."""
         try:
             with self.log.open("rb") as file:
                 file.seek(max(0, self.log.stat().st_size - 8192))
-                return [line for line in file.read().decode(errors="replace").splitlines() if line.strip()][
-                    -count:
-                ]
+                lines = file.read().decode(errors="replace").split("\n")
         except OSError:
-            return []
+            lines = []
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        return last.removeprefix("vela: ").removeprefix("CommandError: ")
 
     def trim_log(self) -> None:
         """Keep one old log beside the current one. The process appends, so cutting the file under it is safe."""

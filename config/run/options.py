@@ -28,6 +28,7 @@ class Options:
     pg_port: int  # embedded server, always on 127.0.0.1
     advertised_url: str  # pulsar://host:port that clients are told
     admin_password: str  # empty = a random one, shown once
+    stop_timeout_s: int  # all of a stop, PostgreSQL's included
 
     @classmethod
     def from_environment(cls, environment: Environment) -> Options:
@@ -52,6 +53,7 @@ class Options:
                 pg_port=environment.port("VELA_PG_PORT", 54329),
                 advertised_url=broker.advertised_url,
                 admin_password=environment.text("VELA_ADMIN_PASSWORD"),
+                stop_timeout_s=environment.integer("VELA_STOP_TIMEOUT_S", 25, least=1, most=3600),
             )
         except SettingInvalid as error:
             raise StartRefused(str(error)) from None

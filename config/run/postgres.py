@@ -131,6 +131,11 @@ class PostgresServer:
                 )
             time.sleep(0.02)
 
+    def ask_to_stop(self) -> None:
+        """Fast shutdown, without waiting for it: sessions are closed, what is dirty is written."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+
     def stop(self, timeout_s: float = 5.0) -> None:
         """Fast shutdown; immediate after `timeout_s` (the next start then recovers from the WAL)."""
         process = self.process

@@ -41,14 +41,13 @@ def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]
     def celery(name: str, part: str) -> Child:
         file = ready / name
         file.unlink(missing_ok=True)
-        return child(name, [*CELERY, part], file_exists(file), grace_s=3.0, ready_file=file)
+        return child(name, [*CELERY, part], file_exists(file), ready_file=file)
 
     def child(
         name: str,
         command: list[str],
         is_up: Callable[[], bool],
         *,
-        grace_s: float,
         ready_file: Path | None = None,
     ) -> Child:
         extra = {"VELA_READY_FILE": str(ready_file)} if ready_file else {}
@@ -58,25 +57,17 @@ def stages(options: Options, environment: Mapping[str, str]) -> list[list[Child]
             is_up=is_up,
             environment={**environment, **extra},
             log=folder / "log" / f"{name}.log",
-            grace_s=grace_s,
         )
 
-    return [
-        [celery("beat", "beat"), celery("worker-tick", "tick"), celery("worker", "work")],
-        [
-            child(
-                "console",
-                [*MANAGE, "runconsole"],
-                answers_ready(options.local_host, options.console_port),
-                grace_s=2.0,
-            )
-        ],
-        [
-            child(
-                "broker",
-                [*MANAGE, "runbroker"],
-                answers_ready(options.local_host, options.http_port),
-                grace_s=3.0,
-            )
-        ],
+    senders = [
+        celery("beat", "beat"),
+        celery("worker-tick", "tick"),
+        celery("worker", "work"),
+        child(
+            "console",
+            [*MANAGE, "runconsole"],
+            answers_ready(options.local_host, options.console_port),
+        ),
     ]
+    broker = child("broker", [*MANAGE, "runbroker"], answers_ready(options.local_host, options.http_port))
+    return [senders, [broker]]

@@ -6,11 +6,14 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from select import select
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Any, Self
 
+from broker.conf import EXIT_SETTING_INVALID
 from config.run.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.postgres import PostgresServer
@@ -18,8 +21,8 @@ from config.run.postgres import PostgresServer
 __all__ = ["Supervisor", "say"]
 
 LOOK_S = 0.25  # between looks at the children; a death wakes it at once
-READY_TIMEOUT_S = 120.0  # a busy machine is slow, not broken
-STOP_TIMEOUT_S = 9.0  # all of it, so that "within 10 s" holds
+START_LOOK_S = 0.05
+SLOW_START_S = 60.0  # a busy machine is slow, not broken: a start that takes longer says so and goes on
 
 
 def say(text: str) -> None:
@@ -29,15 +32,22 @@ def say(text: str) -> None:
 
 
 class Supervisor:
-    """Runs in the main thread, which the children's lifelines are tied to."""
+    """Use it in `with`: everything it started is stopped at the end.
 
-    def __init__(self, postgres: PostgresServer | None) -> None:
+    It runs in the main thread, because the children's lifelines are tied to that.
+    """
+
+    def __init__(self, postgres: PostgresServer | None, *, stop_timeout_s: float) -> None:
         self._stages: Sequence[Sequence[Child]] = ()
         self._postgres = postgres
         self._postgres_backoff = Backoff()
         self._postgres_started_s = time.monotonic()
         self._postgres_restart_s: float | None = None
+        self._stop_timeout_s = stop_timeout_s
         self._stop_asked = False
+        self._is_hurried = False
+        self._handlers: dict[signal.Signals, Any] = {}  # of signals, as they were before
+        self._slow_s = time.monotonic() + SLOW_START_S
         self._waker, self._alarm = socket.socketpair()
 
     @property
@@ -45,71 +55,125 @@ class Supervisor:
         """Whether SIGINT or SIGTERM came."""
         return self._stop_asked
 
-    def listen_to_signals(self) -> None:
+    def __enter__(self) -> Self:
         """From now on SIGINT and SIGTERM ask for a stop instead of killing this process half way."""
         self._waker.setblocking(False)
         self._alarm.setblocking(False)
         signal.set_wakeup_fd(self._alarm.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) != signal.SIG_IGN:  # nohup keeps its meaning
-                signal.signal(number, self._ask_to_stop)
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+                self._handlers[number] = signal.signal(number, self._ask_to_stop)
+        self._handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop what runs."""
+        try:
+            self._stop()
+        finally:
+            signal.set_wakeup_fd(-1)
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+            self._waker.close()
+            self._alarm.close()
+
+    def start_postgres(self) -> None:
+        """Start the embedded server and wait until it takes connections, or until a stop is asked for.
+
+        A server that is killed meanwhile is started again. Raises StartRefused with its last words if it ends by
+        itself: it refuses its configuration, its folder or its port.
+        """
+        server = self._postgres
+        if server is None:
+            return
+        server.start()
+        while not server.is_ready() and not self._stop_asked:
+            if server.process is not None and (server.process.poll() or 0) > 0:
+                raise StartRefused(
+                    f"The embedded PostgreSQL did not start: {server.last_words()} (log: {server.log})"
+                )
+            self._tend_postgres(time.monotonic())
+            self._say_if_slow("postgresql", server.log)
+            self._wait(START_LOOK_S)
 
     def start(self, stages: Sequence[Sequence[Child]]) -> None:
-        """Start every child at once and wait until all serve. Raises StartRefused if one ends or stays away.
+        """Start every child at once and wait until all serve, or until a stop is asked for.
 
-        `stages` is the order of stopping: all of a stage at once, the next when they are gone.
+        `stages` is the order of stopping: all of a stage at once, the next when they are gone. A child that dies is
+        started again. Raises StartRefused with the child's sentence if it refuses a setting.
         """
         self._stages = stages
-        starting = [child for stage in stages for child in stage]
-        for child in reversed(starting):
+        waiting = [child for stage in stages for child in stage]
+        for child in reversed(waiting):
             child.start()
-        deadline_s = time.monotonic() + READY_TIMEOUT_S
-        while starting and not self._stop_asked:
-            for child in starting:
-                if (code := child.died()) is not None:
-                    said = "\n".join(f"  {line}" for line in child.last_lines())
-                    raise StartRefused(
-                        f"{child.name} ended at once (exit code {code}), log: {child.log}\n{said}"
-                    )
-            starting = [child for child in starting if not child.is_up()]
-            if time.monotonic() > deadline_s:
-                names = ", ".join(child.name for child in starting)
-                raise StartRefused(
-                    f"Not ready within {READY_TIMEOUT_S:.0f} s: {names} (log: {starting[0].log})"
-                )
-            self._wait(0.05)
+        while not self._stop_asked:
+            for child in waiting:
+                if child.died() == EXIT_SETTING_INVALID:
+                    raise StartRefused(f"{child.name}: {child.last_words()}")
+            self._tend_all()
+            waiting = [child for child in waiting if child.process is None or not child.is_up()]
+            if not waiting:
+                return
+            self._say_if_slow(", ".join(child.name for child in waiting), waiting[0].log)
+            self._wait(START_LOOK_S)
 
     def watch(self) -> None:
         """Restart what dies until a stop is asked for."""
         while not self._stop_asked:
-            now_s = time.monotonic()
-            self._tend_postgres(now_s)
+            self._tend_all()
             for stage in self._stages:
                 for child in stage:
-                    self._tend(child, now_s)
                     child.trim_log()
             self._wait(LOOK_S)
 
-    def stop(self) -> None:
-        """Stop in order, PostgreSQL last. What does not go in its time is killed; nothing is left."""
-        deadline_s = time.monotonic() + STOP_TIMEOUT_S
-        for stage in self._stages:
+    def _stop(self) -> None:
+        """Stop the stages in order, then PostgreSQL. Nothing is left running.
+
+        Each of these steps may use its share of the time and what earlier ones left of theirs. What has not stopped
+        by then is killed, and at a second Ctrl-C at once.
+        """
+        began_s = time.monotonic()
+        share_s = self._stop_timeout_s / (len(self._stages) + 1)
+        for number, stage in enumerate(self._stages, start=1):
             for child in stage:
                 child.ask_to_stop()
+            self._wait_until(partial(_are_gone, stage), began_s + share_s * number)
             for child in stage:
-                if not child.stopped_by(min(deadline_s - 2.0, time.monotonic() + child.grace_s)):
-                    say(f"{child.name} did not stop in {child.grace_s:.0f} s and was killed")
+                if child.is_running():
+                    say(f"{child.name} {self._why_killed(began_s)}")
                 child.kill()
-        if self._postgres is not None:
-            self._postgres.stop(max(1.0, deadline_s - time.monotonic()))
+        if self._postgres is not None and self._postgres.process is not None:
+            process = self._postgres.process
+            self._postgres.ask_to_stop()
+            self._wait_until(lambda: process.poll() is not None, began_s + self._stop_timeout_s)
+            self._postgres.stop(0.0)
+
+    def _say_if_slow(self, names: str, log: Path) -> None:
+        if time.monotonic() > self._slow_s:
+            self._slow_s = time.monotonic() + SLOW_START_S
+            say(f"not ready yet: {names}; still waiting (log: {log})")
+
+    def _why_killed(self, began_s: float) -> str:
+        if self._is_hurried:
+            return "was killed: you asked to hurry"
+        took_s = time.monotonic() - began_s
+        return f"did not stop in {took_s:.1f} s and was killed; VELA_STOP_TIMEOUT_S gives it longer"
+
+    def _tend_all(self) -> None:
+        now_s = time.monotonic()
+        self._tend_postgres(now_s)
+        for stage in self._stages:
+            for child in stage:
+                self._tend(child, now_s)
 
     def _tend(self, child: Child, now_s: float) -> None:
         if (code := child.died()) is not None:
+            said = f" ({child.last_words()})" if code > 0 else ""
             child.bury()
-            say(
-                f"{child.name} {_ending(code)}; starting it again in {child.restart_s - now_s:.1f} s (log: {child.log})"
-            )
+            wait_s = child.restart_s - now_s
+            say(f"{child.name} {_ending(code)}{said}; starting it again in {wait_s:.1f} s (log: {child.log})")
         elif child.process is None and now_s >= child.restart_s:
             child.start()
 
@@ -132,13 +196,24 @@ class Supervisor:
             self._postgres_started_s = time.monotonic()
             self._postgres_restart_s = None
 
-    def _ask_to_stop(self, _number: int, _frame: FrameType | None) -> None:
+    def _ask_to_stop(self, number: int, _frame: FrameType | None) -> None:
+        # Only Ctrl-C hurries: `make` repeats a SIGTERM that its process group got, a closed terminal its SIGHUP.
+        self._is_hurried |= self._stop_asked and number == signal.SIGINT
         self._stop_asked = True
+
+    def _wait_until(self, done: Callable[[], bool], deadline_s: float) -> None:
+        """Wait until it is done, the deadline (monotonic) has passed, or a second Ctrl-C comes."""
+        while not done() and not self._is_hurried and (left_s := deadline_s - time.monotonic()) > 0:
+            self._wait(min(LOOK_S, left_s))
 
     def _wait(self, timeout_s: float) -> None:
         """Sleep until a signal (a child's death among them) or the timeout."""
         if select([self._waker], [], [], timeout_s)[0]:
             self._waker.recv(4096)
+
+
+def _are_gone(children: Sequence[Child]) -> bool:
+    return not any(child.is_running() for child in children)
 
 
 def _last_words(log: Path) -> str:

@@ -6,14 +6,17 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from broker.conf import SettingInvalid, broker_settings
+from broker.conf import EXIT_SETTING_INVALID, SettingInvalid, broker_settings
 from broker.service.broker import Broker
 from broker.storage.conninfo import conninfo
 from broker.transports.process import CannotStart, run_broker
 
 
 class Command(BaseCommand):
-    """Serves pulsar:// and WebSocket clients. Exits with 1 and one sentence when it cannot start."""
+    """Serves pulsar:// and WebSocket clients.
+
+    When it cannot start it says why in one sentence and exits with 78 if the same start will fail again, else with 1.
+    """
 
     help = "Runs the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
     requires_system_checks = ()  # `make check` has them; here they would cost each start
@@ -22,5 +25,7 @@ class Command(BaseCommand):
         try:
             settings = broker_settings()
             run_broker(lambda: Broker(settings, conninfo(), read_role=settings.read_role))
-        except (CannotStart, SettingInvalid) as error:
-            raise CommandError(str(error)) from None
+        except SettingInvalid as error:
+            raise CommandError(str(error), returncode=EXIT_SETTING_INVALID) from None
+        except CannotStart as error:
+            raise CommandError(str(error), returncode=1 if error.may_pass else EXIT_SETTING_INVALID) from None

@@ -45,14 +45,12 @@ def test_doors_open_to_all_are_reached_on_the_loopback_address() -> None:
 
 def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("config.run.child.LOG_LIMIT_BYTES", 10)
-    child = Child(
-        name="x", command=[], is_up=lambda: True, environment={}, log=tmp_path / "x.log", grace_s=1.0
-    )
+    child = Child(name="x", command=[], is_up=lambda: True, environment={}, log=tmp_path / "x.log")
     child.log.write_text("short\n")
     child.trim_log()
     assert child.log.read_text() == "short\n"
     child.log.write_text("much too long\n")
-    assert child.last_lines() == ["much too long"]
+    assert child.last_words() == "much too long"
     child.trim_log()
     assert child.log.read_text() == ""
     assert (tmp_path / "x.log.1").read_text() == "much too long\n"

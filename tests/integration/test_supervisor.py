@@ -1,0 +1,124 @@
+"""The supervisor over small real processes: starting again, giving up, stopping in order, being hurried."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.conf import EXIT_SETTING_INVALID
+from config.run.child import Backoff, Child
+from config.run.errors import StartRefused
+from config.run.supervisor import Supervisor
+
+NEVER_S = 600.0  # a test that waited for it would fail by its own time limit
+
+MakeChild = Callable[[str, str], Child]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[MakeChild]:
+    """Makes children that run a piece of shell in the test's folder and are up once there is a file of their name."""
+    made: list[Child] = []
+
+    def make_child(name: str, script: str) -> Child:
+        made.append(
+            Child(
+                name=name,
+                command=["/bin/sh", "-c", f"cd {tmp_path}\n{script}"],
+                is_up=(tmp_path / name).exists,
+                environment={"PATH": "/usr/bin:/bin"},
+                log=tmp_path / f"{name}.log",
+                backoff=Backoff(first_s=0.001, most_s=0.001),
+            )
+        )
+        return made[-1]
+
+    yield make_child
+    for child in made:
+        child.kill()
+
+
+def serving(name: str, *, at_term: str = "exit 0") -> str:
+    """A script that is up until SIGTERM and then does what it is told."""
+    return f"trap '{at_term}' TERM\n: > {name}\nwhile :; do sleep 0.02; done"
+
+
+def test_a_child_that_dies_while_it_starts_is_started_again(
+    make: MakeChild, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fragile = make("fragile", f"[ -e tried ] || {{ : > tried; echo no luck; exit 3; }}\n{serving('fragile')}")
+    with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
+        supervisor.start([[fragile, make("sound", serving("sound"))]])
+        assert fragile.is_running()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("fragile ended with exit code 3 (no luck); starting it again in 0.0 s (log: ")
+
+
+def test_a_child_that_is_killed_while_it_starts_is_started_again(
+    make: MakeChild, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fragile = make("fragile", f"[ -e tried ] || {{ : > tried; kill -KILL $$; }}\n{serving('fragile')}")
+    with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
+        supervisor.start([[fragile]])
+    assert "fragile was ended by SIGKILL; starting it again" in capsys.readouterr().out
+
+
+def test_a_setting_that_a_child_refuses_ends_the_start_with_its_sentence(make: MakeChild) -> None:
+    sound = make("sound", serving("sound"))
+    refusing = make("refusing", f"echo 'vela: VELA_X is wrong' >&2; exit {EXIT_SETTING_INVALID}")
+    with (
+        pytest.raises(StartRefused) as refused,
+        Supervisor(None, stop_timeout_s=NEVER_S) as supervisor,
+    ):
+        supervisor.start([[sound, refusing]])
+    assert str(refused.value) == "refusing: VELA_X is wrong"
+    assert not sound.is_running()
+
+
+def test_a_stage_is_asked_to_stop_when_the_one_before_it_is_gone(
+    make: MakeChild, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def noting(name: str) -> Child:
+        at_term = f"echo {name} asked >> order; echo {name} gone >> order; exit 0"
+        return make(name, serving(name, at_term=at_term))
+
+    with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
+        supervisor.start([[noting("sender")], [noting("broker")]])
+    order = (tmp_path / "order").read_text().splitlines()
+    assert order == ["sender asked", "sender gone", "broker asked", "broker gone"]
+    assert capsys.readouterr().out == ""
+
+
+def test_what_outlives_its_share_of_the_time_is_killed(
+    make: MakeChild, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stuck = make("stuck", serving("stuck", at_term=":"))
+    with Supervisor(None, stop_timeout_s=0.3) as supervisor:
+        supervisor.start([[stuck]])
+    assert capsys.readouterr().out.endswith("s and was killed; VELA_STOP_TIMEOUT_S gives it longer\n")
+    assert stuck.died() == -signal.SIGKILL
+
+
+def test_a_second_ctrl_c_kills_what_has_not_stopped(
+    make: MakeChild, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The child itself presses Ctrl-C again when it is asked to stop, and stays."""
+    stuck = make("stuck", serving("stuck", at_term="kill -INT $PPID"))
+    with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
+        supervisor.start([[stuck]])
+        signal.raise_signal(signal.SIGTERM)
+        assert supervisor.stop_asked
+    assert capsys.readouterr().out == "stuck was killed: you asked to hurry\n"
+
+
+def test_a_second_sigterm_is_no_hurry(make: MakeChild, capsys: pytest.CaptureFixture[str]) -> None:
+    """`make` passes on a SIGTERM that went to its whole process group."""
+    child = make("child", serving("child", at_term="kill -TERM $PPID; sleep 0.1; exit 0"))
+    with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
+        supervisor.start([[child]])
+        signal.raise_signal(signal.SIGTERM)
+    assert child.died() == 0
+    assert capsys.readouterr().out == ""
