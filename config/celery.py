@@ -28,13 +28,13 @@ app.conf.update(
     worker_hijack_root_logger=False,  # Django's LOGGING holds for the worker too
     timezone="UTC",
 )
-app.autodiscover_tasks(["broker"])
+app.autodiscover_tasks(["broker.upkeep"])
 
 
 @app.on_after_finalize.connect
 def _schedule(sender: Celery, **_: Any) -> None:
     """The beat schedule is the broker's own list, which needs Django to be set up."""
-    from broker.tasks.schedule import beat_schedule
+    from broker.upkeep.tasks.schedule import beat_schedule
 
     sender.conf.beat_schedule = beat_schedule()
 

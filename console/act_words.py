@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from broker.service.acts import TYPED_ABOVE_MESSAGES
+from broker.acts.requests import TYPED_ABOVE_MESSAGES
 from console.numerals import count
 
 __all__ = ["KINDS", "STATES", "acked_meanwhile", "asked", "must_type_name", "state_word", "title"]

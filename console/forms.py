@@ -1,6 +1,6 @@
 """What an operator fills in: one form for each kind of act, and the one that applies a plan.
 
-A valid description has `.kind` and `.parameters()` as broker.service.acts takes them.
+A valid description has `.kind` and `.parameters()` as broker.acts.requests takes them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.core.exceptions import ValidationError
 
-from broker.service.acts import MOST_DRIFT_MESSAGES
+from broker.acts.requests import MOST_DRIFT_MESSAGES
 from console.act_words import must_type_name
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId

@@ -13,7 +13,7 @@ from vela.version import __version__
 if TYPE_CHECKING:
     from vela import aio, schema
     from vela import errors as exceptions
-    from vela.aio.pull_offsets import FileOffsets, MemoryOffsets
+    from vela.aio.pull.offsets import FileOffsets, MemoryOffsets
     from vela.authentication import (
         Authentication,
         AuthenticationBasic,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from vela.blocking.pull import PullConsumer
     from vela.blocking.reader import Reader
     from vela.blocking.table_view import TableView
-    from vela.core.negative_acks import NegativeAckTimer
-    from vela.core.pull_loop import PullLimits
+    from vela.core.acks.negative_acks import NegativeAckTimer
+    from vela.core.consuming.pull_loop import PullLimits
     from vela.encryption.context import EncryptionContext, EncryptionKey
     from vela.encryption.key_reader import AbstractCryptoKeyReader, CryptoKeyReader, EncryptionKeyInfo
     from vela.errors import (
@@ -204,10 +204,10 @@ __all__ = [
 
 _MODULES: Final = {"aio": "vela.aio", "exceptions": "vela.errors", "schema": "vela.schema"}
 _ELSEWHERE: Final = {
-    "FileOffsets": "vela.aio.pull_offsets",
-    "MemoryOffsets": "vela.aio.pull_offsets",
+    "FileOffsets": "vela.aio.pull.offsets",
+    "MemoryOffsets": "vela.aio.pull.offsets",
     "PullConsumer": "vela.blocking.pull",
-    "PullLimits": "vela.core.pull_loop",
+    "PullLimits": "vela.core.consuming.pull_loop",
     "PulledMessage": "vela.pull_message",
     "Client": "vela.blocking.client",
     "ConsoleLogger": "vela.loggers",
@@ -230,7 +230,7 @@ _ELSEWHERE: Final = {
     "EncryptionKey": "vela.encryption.context",
     "Message": "vela.message",
     "MessageId": "vela.message",
-    "NegativeAckTimer": "vela.core.negative_acks",
+    "NegativeAckTimer": "vela.core.acks.negative_acks",
     "RedeliveryBackoff": "vela.wire.redelivery_backoff",
 }
 

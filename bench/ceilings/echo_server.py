@@ -16,9 +16,9 @@ from typing import Any
 from daphne.server import twisted_loop
 from twisted.internet import reactor
 
-from broker.transports.daphne_server import DaphneServer
-from broker.transports.process import SWITCH_INTERVAL_S
-from broker.transports.web_socket import Receive, Scope, Send, Socket, socket_of
+from broker.doors.http.daphne_server import DaphneServer
+from broker.doors.process import SWITCH_INTERVAL_S
+from broker.doors.websocket.socket import Receive, Scope, Send, Socket, socket_of
 
 RECEIPT = b'{"result":"ok","messageId":"CAEQACAAKAAwAA==","errorCode":0,"schemaVersion":0}'
 DELIVERY = b'{"messageId":"CAEQACAAKAAwAA==","redeliveryCount":0,'

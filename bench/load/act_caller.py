@@ -1,4 +1,4 @@
-"""Asks for a cursor reset as the console does, through `broker.service.acts`, and says how long it took.
+"""Asks for a cursor reset as the console does, through `broker.acts.requests`, and says how long it took.
 
 `python -m bench.load.act_caller TOPIC SUBSCRIPTION TIMES JSON-PARAMETERS` prints one JSON object a time: `plan_ms` and
 `apply_ms` are round trips of the caller, `owner_ms` lies between the request's row and the result's, both PostgreSQL's
@@ -55,7 +55,7 @@ def main() -> None:
     topic, subscription, times, parameters = sys.argv[1:]
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
-    from broker.service import acts  # needs Django's settings
+    from broker.acts import requests as acts
 
     for _ in range(int(times)):
         began = time.perf_counter()

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from broker.core.cursor import Cursor
-from broker.core.ledger import LedgerMap
-from broker.core.message_index import IndexMissing, MessageIndex
+from broker.core.cursor.cursor import Cursor
+from broker.core.ledgers.ledger import LedgerMap
+from broker.core.ledgers.message_index import IndexMissing, MessageIndex
 from broker.core.position import Position
 
 __all__ = ["Backlog", "Breach", "QuotaKind", "breach_of", "eviction_target"]

@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 
 from broker.core.errors import BrokerError
-from broker.core.subscription import SubscriptionType, check_name
+from broker.core.subscription.types import SubscriptionType, check_name
 from broker.core.topic_name import TopicName
 from broker.handlers.message import Message
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from broker.acts import requests as acts
 from broker.core.errors import InvalidTopicName
 from broker.core.topic_name import TopicName
-from broker.service import acts
 
 __all__ = ["ActCommand"]
 

@@ -6,8 +6,8 @@ import getpass
 from collections.abc import Mapping
 from typing import Any
 
+from broker.acts import requests as acts
 from broker.management.act_command import ActCommand
-from broker.service import acts
 
 __all__ = ["TopicActCommand", "is_namespace"]
 

@@ -11,8 +11,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.urls import reverse
 
-from broker.service import acts
-from broker.service.act_kinds.parameters import STORABLE_TEXT, is_storable_text
+from broker.acts import requests as acts
+from broker.acts.kinds.parameters import STORABLE_TEXT, is_storable_text
 from console.access import Rights
 from console.api.access import api, body_of
 from console.api.problems import Problem

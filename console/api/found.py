@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.service.acts import ActRefused, check_topic_name
+from broker.acts.requests import ActRefused, check_topic_name
 from console.api.problems import Problem
 from console.queries.numbers import TopicFacts, topic_facts
 from console.queries.subscription import SubscriptionHead, subscription_head

@@ -9,7 +9,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from broker.service.acts import MOST_DRIFT_MESSAGES, described_kinds
+from broker.acts.requests import MOST_DRIFT_MESSAGES, described_kinds
 from console.api.openapi_parts import answer, operation, query
 from console.api.openapi_reads import SCHEMAS, reads
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
 
+from broker.acts.requests import ActRefused, full_name
 from broker.conf import broker_settings
-from broker.service.acts import ActRefused, full_name
-from broker.service.effective_policies import effective_policies
+from broker.topics.policies_in_force import effective_policies
 from console.access import Rights
 from console.api.access import api
 from console.api.conditional import conditional

@@ -6,9 +6,9 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
+from broker.acts import requests as acts
+from broker.acts.requests import ActView
 from broker.conf import broker_settings
-from broker.service import acts
-from broker.service.acts import ActView
 from console.access import Rights, operator_only, viewer
 from console.addresses import short_name
 from console.blocks import Source, answer, broker_is_running

@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from broker.service import acts
+from broker.acts import requests as acts
 from console.access import Rights, operator_only
 from console.blocks import page
 from console.forms import act_forms

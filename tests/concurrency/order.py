@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.types import SubscriptionType
 
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry

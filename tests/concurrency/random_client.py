@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from broker.clock import SystemClock
 from broker.core.errors import BrokerError
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
-from broker.service.clock import SystemClock
-from broker.service.values import AckRequest, Delivery
+from broker.core.subscription.types import SubscriptionType
+from broker.subscription.values import AckRequest, Delivery
 from tests.concurrency.order import Order, order_of
 from tests.support.broker_harness import ConsumerProbe
 

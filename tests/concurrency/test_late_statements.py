@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from broker.core.position import Position
-from broker.service.topic import Topic
+from broker.topics.topic import Topic
 from tests.support.broker_harness import BrokerRun, eventually, one_row, rows, running
 from tests.support.postgres_proxy import Moment
 

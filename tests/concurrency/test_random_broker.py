@@ -16,8 +16,8 @@ from typing import TypeVar
 import pytest
 
 from broker.core.errors import BrokerError
-from broker.core.subscription import SubscriptionType
-from broker.service.subscription import Subscription
+from broker.core.subscription.types import SubscriptionType
+from broker.subscription.subscription import Subscription
 from tests.concurrency.random_client import CheckingConsumer, SubscriptionModel
 from tests.support.broker_harness import (
     BrokerRun,

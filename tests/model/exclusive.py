@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
-from broker.service.values import Delivery
+from broker.core.subscription.types import SubscriptionType
+from broker.subscription.values import Delivery
 from tests.model.client import Client
 from tests.model.machine import ALL, SubscriptionMachine
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
-from broker.service.values import Delivery
+from broker.core.subscription.types import SubscriptionType
+from broker.subscription.values import Delivery
 from tests.model.client import Client
 from tests.model.exclusive import ExclusiveMachine
 

@@ -23,11 +23,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from broker.core.cursor import Cursor
+from broker.core.cursor.cursor import Cursor
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
-from broker.service.subscription import Subscription
-from broker.service.values import Delivery
+from broker.core.subscription.types import SubscriptionType
+from broker.subscription.subscription import Subscription
+from broker.subscription.values import Delivery
 from tests.model.client import Client, members
 from tests.model.operator import Change, Member, Operator, PlannedAct
 from tests.model.undo import OpenUndo

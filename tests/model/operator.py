@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker.core.position import Position
-from broker.storage.acts import WaitingAct
+from broker.storage.acts.acts import WaitingAct
 from tests.support.memory_broker import MemoryRun
 
 __all__ = ["Change", "Member", "Operator", "PlannedAct"]

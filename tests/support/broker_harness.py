@@ -16,20 +16,21 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.sql import SQL, Identifier
 
+from broker.clock import Clock, SystemClock
 from broker.conf import BrokerSettings
 from broker.core.entry import FLAG_BATCH
 from broker.core.errors import BrokerError
 from broker.core.policies import PolicyValue, merged
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
-from broker.service.broker import Broker
-from broker.service.clock import Clock, SystemClock
-from broker.service.consumer import Consumer
-from broker.service.producer import Producer
-from broker.service.subscription import Subscription
-from broker.service.topic import Topic
-from broker.service.values import (
+from broker.doors.entry_facts import entry_flags
+from broker.doors.key_hash import entry_slot
+from broker.process.broker import Broker
+from broker.producers.producer import Producer
+from broker.subscription.consumer import Consumer
+from broker.subscription.subscription import Subscription
+from broker.subscription.values import (
     AckRequest,
     ClientIdentity,
     Delivery,
@@ -38,8 +39,7 @@ from broker.service.values import (
     SendRequest,
     SubscribeRequest,
 )
-from broker.transports.entry_facts import entry_flags
-from broker.transports.key_hash import entry_slot
+from broker.topics.topic import Topic
 from tests.support.postgres import migrate
 from tests.support.postgres_proxy import PostgresProxy
 from vela.wire.entry import decode_messages, encode_single, parse_header

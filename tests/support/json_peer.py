@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 from broker.core.entry import FLAG_BATCH
-from broker.service.consumer import Consumer
-from broker.service.subscription import Subscription
-from broker.service.values import SendRequest
-from broker.transports.websocket_router import WebSocketRouter
+from broker.doors.websocket.router import WebSocketRouter
+from broker.subscription.consumer import Consumer
+from broker.subscription.subscription import Subscription
+from broker.subscription.values import SendRequest
 from tests.support.broker_harness import BrokerRun, eventually
-from tests.unit.transports.fake_socket import Peer
+from tests.unit.doors.fake_socket import Peer
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
 
 __all__ = ["JsonPeer", "only_consumer", "publish", "publish_batch", "publish_entries", "text_of", "texts_of"]

@@ -11,8 +11,8 @@ from functools import partial
 
 from broker.core.errors import BrokerError
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
-from broker.service.values import AckRequest, Delivery, Receipt, SendRequest
+from broker.core.subscription.types import SubscriptionType
+from broker.subscription.values import AckRequest, Delivery, Receipt, SendRequest
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, ProducerProbe, one_row, payload_of
 from tests.support.storage_faults import Fault
 

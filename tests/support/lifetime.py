@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from broker.core.ledger import LedgerInfo
-from broker.core.message_index import IndexMissing
+from broker.core.ledgers.ledger import LedgerInfo
+from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
 from tests.support.broker_harness import BrokerRun, ManualClock, ProducerProbe, eventually, rows, running
 

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from broker.clock import Clock
 from broker.conf import BrokerSettings
-from broker.service.broker import Broker
-from broker.service.clock import Clock
-from broker.storage.sessions import ConsumerRow
+from broker.process.broker import Broker
+from broker.storage.cursors.sessions import ConsumerRow
 from tests.support.broker_harness import BrokerRun, ManualClock
 from tests.support.memory_storage import MemoryStorage
 

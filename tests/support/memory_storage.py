@@ -14,14 +14,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
-from broker.core.cursor_state import AckChunk, AckOverlay, CursorFlush, CursorState
+from broker.core.cursor.state import AckChunk, AckOverlay, CursorFlush, CursorState
 from broker.core.entry import StoredEntry
-from broker.core.ledger import LedgerInfo
+from broker.core.ledgers.ledger import LedgerInfo
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
-from broker.service import writer as writer_module
-from broker.service.connections import ConnectionPool
-from broker.storage import acts, chunk_codec, cursors, lifetime, log, sessions, topics
+from broker.log import writer as writer_module
+from broker.storage.acts import acts
+from broker.storage.cursors import chunk_codec, cursors, sessions
+from broker.storage.log import entries as log
+from broker.storage.log import lifetime
+from broker.storage.pool import ConnectionPool
+from broker.storage.topics import topics
 
 __all__ = ["MemoryStorage", "StoredCursor"]
 

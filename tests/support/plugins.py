@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from broker.service.plugins import FilteredEntry, SentEntry, Verdict
+from broker.plugins import FilteredEntry, SentEntry, Verdict
 from vela.wire.entry import decode_messages
 
 __all__ = ["Broken", "ByPayload", "Failing", "Recording"]

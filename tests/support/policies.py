@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.topic_name import TopicName
-from broker.service.policies import Holder, change, read
+from broker.topics.policies import Holder, change, read
 from tests.support.broker_harness import BrokerRun
 
 __all__ = ["set_policies"]

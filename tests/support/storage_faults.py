@@ -11,8 +11,13 @@ from enum import Enum
 from typing import Any
 from unittest.mock import patch
 
-from broker.service import connections, writer
-from broker.storage import acts, cursors, deduplication, delayed, log, outbox, topics
+from broker.log import writer
+from broker.storage import pool as connections
+from broker.storage.acts import acts
+from broker.storage.cursors import cursors
+from broker.storage.log import deduplication, delayed, outbox
+from broker.storage.log import entries as log
+from broker.storage.topics import topics
 
 __all__ = ["Fault", "Moment", "StorageFaults"]
 

@@ -6,16 +6,16 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
-from vela.aio.producer import Producer
-from vela.aio.reader import Reader
-from vela.aio.table_view import TableView
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.producers.producer import Producer
+from vela.aio.readers.reader import Reader
+from vela.aio.readers.table_view import TableView
 from vela.errors import PulsarException
 
 if TYPE_CHECKING:
-    from vela.aio.pull import PullConsumer
-    from vela.aio.pull_offsets import FileOffsets, MemoryOffsets, OffsetStore
-    from vela.core.pull_loop import PullLimits
+    from vela.aio.pull.consumer import PullConsumer
+    from vela.aio.pull.offsets import FileOffsets, MemoryOffsets, OffsetStore
+    from vela.core.consuming.pull_loop import PullLimits
 
 __all__ = [
     "Client",
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 _LATER: Final = {  # httpx takes a while to import, and few need it
-    "FileOffsets": "vela.aio.pull_offsets",
-    "MemoryOffsets": "vela.aio.pull_offsets",
-    "OffsetStore": "vela.aio.pull_offsets",
-    "PullConsumer": "vela.aio.pull",
-    "PullLimits": "vela.core.pull_loop",
+    "FileOffsets": "vela.aio.pull.offsets",
+    "MemoryOffsets": "vela.aio.pull.offsets",
+    "OffsetStore": "vela.aio.pull.offsets",
+    "PullConsumer": "vela.aio.pull.consumer",
+    "PullLimits": "vela.core.consuming.pull_loop",
 }
 
 

@@ -12,27 +12,27 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from vela.aio.connection import Connection
-from vela.aio.consumer import Consumer
-from vela.aio.consumer_options import ConsumerEvents, ConsumerOptions, MessageListener
+from vela.aio.connections.connection import Connection
+from vela.aio.connections.lookup import LookupService
+from vela.aio.connections.pool import ConnectionPool, Target
+from vela.aio.connections.settings import ConnectionSettings
+from vela.aio.connections.tls import TlsOptions
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.consumers.options import ConsumerEvents, ConsumerOptions, MessageListener
+from vela.aio.consumers.subscribing import subscribe
 from vela.aio.daemon_thread import ListenerThreads
-from vela.aio.lookup import LookupService
 from vela.aio.own_loop import require_loop
-from vela.aio.pool import ConnectionPool, Target
-from vela.aio.producer import Producer
-from vela.aio.producers import encryption_of, open_producer
-from vela.aio.reader import Reader, open_reader, reader_subscription
-from vela.aio.settings import ConnectionSettings
+from vela.aio.producers.opening import encryption_of, open_producer
+from vela.aio.producers.producer import Producer
+from vela.aio.readers.reader import Reader, open_reader, reader_subscription
+from vela.aio.readers.table_view import TableView
 from vela.aio.statistics_log import StatisticsLog
-from vela.aio.subscribing import subscribe
-from vela.aio.table_view import TableView
 from vela.aio.timers import LoopTimers, Timers
-from vela.aio.tls import TlsOptions
 from vela.authentication import Authentication, AuthenticationDisabled
+from vela.core.acks.negative_acks import NegativeAckTimer
 from vela.core.argument_checks import require_kind, require_number, require_text, require_whole
-from vela.core.memory_limit import MemoryLimit
-from vela.core.negative_acks import NegativeAckTimer
-from vela.core.producer_options import MessageRouter, ProducerOptions
+from vela.core.producing.memory_limit import MemoryLimit
+from vela.core.producing.options import MessageRouter, ProducerOptions
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name, partition_name
 from vela.errors import AlreadyClosed

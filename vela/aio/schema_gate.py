@@ -18,7 +18,7 @@ from vela.wire.errors import MetadataCorrupt
 
 if TYPE_CHECKING:
     from vela.aio.client import Client
-    from vela.aio.connection import Connection
+    from vela.aio.connections.connection import Connection
     from vela.wire.binary import replies
 
 __all__ = ["SchemaGate"]

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from vela.aio.consumer import Consumer
-from vela.aio.producer import Producer
-from vela.core.consumer_statistics import ConsumerStatistics, rate_per_s
-from vela.core.producer_statistics import ProducerStatistics
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.producers.producer import Producer
+from vela.core.consuming.statistics import ConsumerStatistics, rate_per_s
+from vela.core.producing.statistics import ProducerStatistics
 
 __all__ = ["StatisticsLog"]
 

@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from vela.aio.client import Client as AioClient
-from vela.aio.consumer import Consumer as AioConsumer
-from vela.aio.consumer_options import DEFAULT_RECEIVER_QUEUE_SIZE
+from vela.aio.consumers.consumer import Consumer as AioConsumer
+from vela.aio.consumers.options import DEFAULT_RECEIVER_QUEUE_SIZE
 from vela.aio.daemon_thread import DaemonThread
-from vela.aio.producer import Producer as AioProducer
-from vela.aio.reader import Reader as AioReader
-from vela.aio.table_view import TableView as AioTableView
+from vela.aio.producers.producer import Producer as AioProducer
+from vela.aio.readers.reader import Reader as AioReader
+from vela.aio.readers.table_view import TableView as AioTableView
 from vela.blocking.consumer import Consumer
 from vela.blocking.facade import Facade, waits
 from vela.blocking.loop_thread import LoopThread

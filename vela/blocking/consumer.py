@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from vela.aio.consumer import Consumer as AioConsumer
+from vela.aio.consumers.consumer import Consumer as AioConsumer
 from vela.blocking.facade import Facade, waits
 from vela.blocking.taken_ahead import TakenAhead
 from vela.blocking.waiting import Waiter
 from vela.core.argument_checks import milliseconds, require_callable
-from vela.core.consumer_state import ConsumerState
+from vela.core.consuming.state import ConsumerState
 from vela.errors import AlreadyClosed, Result, VelaError
 from vela.message import Message, MessageId
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vela.aio.daemon_thread import DaemonThread
     from vela.blocking.loop_thread import LoopThread
-    from vela.core.consumer_statistics import ConsumerStatistics
+    from vela.core.consuming.statistics import ConsumerStatistics
 
 __all__ = ["Consumer"]
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from vela.aio.producer import Producer as AioProducer
+from vela.aio.producers.producer import Producer as AioProducer
 from vela.blocking.facade import Facade, waits
 from vela.errors import InvalidConfiguration, Result, VelaError
 from vela.message import MessageId
@@ -17,7 +17,7 @@ from vela.message import MessageId
 if TYPE_CHECKING:
     from vela.aio.daemon_thread import DaemonThread
     from vela.blocking.loop_thread import LoopThread
-    from vela.core.producer_statistics import ProducerStatistics
+    from vela.core.producing.statistics import ProducerStatistics
 
 __all__ = ["Producer"]
 

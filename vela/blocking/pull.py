@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self, TypedDict, Unpack, cast
 
-from vela.aio.pull import PullConsumer as AioPullConsumer
-from vela.aio.pull import QueuePosition
-from vela.aio.pull_offsets import OffsetStore
+from vela.aio.pull.consumer import PullConsumer as AioPullConsumer
+from vela.aio.pull.consumer import QueuePosition
+from vela.aio.pull.offsets import OffsetStore
 from vela.authentication import Authentication
 from vela.blocking.facade import Facade, waits
 from vela.blocking.loop_thread import LoopThread
 from vela.core.argument_checks import milliseconds, require_plain_function
-from vela.core.pull_loop import PullLimits
+from vela.core.consuming.pull_loop import PullLimits
 from vela.errors import AlreadyClosed, InvalidConfiguration
 from vela.options import InitialPosition
 from vela.pull_message import PulledMessage

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from vela.aio.reader import Reader as AioReader
+from vela.aio.readers.reader import Reader as AioReader
 from vela.blocking.facade import Facade, waits
 from vela.core.argument_checks import milliseconds
 from vela.errors import AlreadyClosed

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from vela.aio.table_view import TableView as AioTableView
+from vela.aio.readers.table_view import TableView as AioTableView
 from vela.blocking.facade import Facade
 from vela.core.argument_checks import require_callable
 

@@ -100,7 +100,7 @@ def _quiet() -> None:
     """What the client warns of goes to standard error as sentences, without a level or a time."""
     import logging
 
-    from vela.cli.output import one_line
+    from vela.cli.text.output import one_line
 
     class Sentence(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from vela.cli.errors import CliError
-from vela.cli.names import full_name, short_name, topic_path
 from vela.cli.settings import Settings
+from vela.cli.text.names import full_name, short_name, topic_path
 
 if TYPE_CHECKING:
     import click

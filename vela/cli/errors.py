@@ -58,7 +58,7 @@ class CliError(click.ClickException):
         if self._as_json:
             click.echo(json.dumps({**self._body, "exit_code": int(self.exit_code)}), err=True, file=file)
         else:
-            from vela.cli.output import one_line
+            from vela.cli.text.output import one_line
 
             click.echo(f"vela: {one_line(self.message)}", err=True, file=file)
 
@@ -77,6 +77,6 @@ def remember_json(context: click.Context, _parameter: click.Parameter, value: bo
 def say(text: str) -> None:
     """For people, beside the output: on standard error, and not with `--json`."""
     if not as_json_is_asked():
-        from vela.cli.output import one_line
+        from vela.cli.text.output import one_line
 
         click.echo(one_line(text), err=True)

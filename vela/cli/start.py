@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from vela.cli.times import moment_ms
+from vela.cli.text.times import moment_ms
 
 if TYPE_CHECKING:
     from vela.message import MessageId

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from broker.core.key_shared import AUTO_SPLIT, KeySharedPolicy
-from broker.core.pending_acks import PendingAcks
-from broker.core.permits import Permits
+from broker.core.dispatchers.key_shared_policy import AUTO_SPLIT, KeySharedPolicy
+from broker.core.dispatchers.pending_acks import PendingAcks
+from broker.core.dispatchers.permits import Permits
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.types import SubscriptionType
 
 
 class Deliverable(Protocol):

@@ -8,11 +8,11 @@ from broker.core.dispatchers.base import Dispatcher
 from broker.core.dispatchers.failover import FailoverDispatcher
 from broker.core.dispatchers.hash_ring import DEFAULT_POINTS
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
+from broker.core.dispatchers.key_shared_policy import AUTO_SPLIT, KeySharedPolicy
 from broker.core.dispatchers.shared import SharedDispatcher
 from broker.core.dispatchers.single_active import SingleActiveDispatcher
-from broker.core.key_shared import AUTO_SPLIT, KeySharedPolicy
-from broker.core.redelivery import RedeliveryCounts
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.redelivery import RedeliveryCounts
+from broker.core.subscription.types import SubscriptionType
 
 __all__ = ["DispatchOptions", "dispatcher_for"]
 

@@ -9,7 +9,7 @@ from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.dispatchers.hash_ring import ring_choice
 from broker.core.dispatchers.single_active import SingleActiveDispatcher
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType, check_attach
+from broker.core.subscription.types import SubscriptionType, check_attach
 
 __all__ = ["FailoverDispatcher"]
 

@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 from broker.core.dispatchers.base import Assignment, DispatchConsumer, E, ReadKind, ReadPlan
 from broker.core.dispatchers.hash_ring import DEFAULT_POINTS, HashRing
+from broker.core.dispatchers.key_shared_policy import AUTO_SPLIT, DrainingSlot, KeySharedPolicy, OwnedRanges
 from broker.core.dispatchers.multiple_active import (
     LOOK_AHEAD_PER_CONSUMER,
     LOOK_AHEAD_PER_SUBSCRIPTION,
@@ -23,10 +24,9 @@ from broker.core.dispatchers.slot_selector import SlotSelector
 from broker.core.dispatchers.sticky_ranges import StickyRanges
 from broker.core.errors import SubscriptionBusy
 from broker.core.hash_slots import slot_of_position
-from broker.core.key_shared import AUTO_SPLIT, DrainingSlot, KeySharedPolicy, OwnedRanges
 from broker.core.position import Position
-from broker.core.redelivery import RedeliveryCounts
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.redelivery import RedeliveryCounts
+from broker.core.subscription.types import SubscriptionType
 
 __all__ = ["KeySharedDispatcher"]
 

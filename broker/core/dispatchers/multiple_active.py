@@ -20,8 +20,8 @@ from broker.core.dispatchers.base import (
 )
 from broker.core.dispatchers.replay_queues import ReplayQueues
 from broker.core.position import Position
-from broker.core.redelivery import RedeliveryCounts
-from broker.core.subscription import SubscriptionType, check_attach
+from broker.core.subscription.redelivery import RedeliveryCounts
+from broker.core.subscription.types import SubscriptionType, check_attach
 
 __all__ = ["LOOK_AHEAD_PER_CONSUMER", "LOOK_AHEAD_PER_SUBSCRIPTION", "MultipleActiveDispatcher"]
 

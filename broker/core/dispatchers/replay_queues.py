@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import Final
 
 from broker.core.position import Position
-from broker.core.redelivery import ReplaySet
+from broker.core.subscription.redelivery import ReplaySet
 
 __all__ = ["ANYBODY", "ReplayQueues"]
 

@@ -14,8 +14,8 @@ from broker.core.dispatchers.multiple_active import (
 )
 from broker.core.dispatchers.replay_queues import ANYBODY
 from broker.core.position import Position
-from broker.core.redelivery import RedeliveryCounts
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.redelivery import RedeliveryCounts
+from broker.core.subscription.types import SubscriptionType
 
 __all__ = ["SharedDispatcher"]
 

@@ -13,7 +13,7 @@ from broker.core.dispatchers.base import (
     ReadSizer,
 )
 from broker.core.position import EARLIEST, Position
-from broker.core.subscription import SubscriptionType, check_attach
+from broker.core.subscription.types import SubscriptionType, check_attach
 
 
 class SingleActiveDispatcher:

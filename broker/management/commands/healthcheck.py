@@ -10,7 +10,7 @@ import psycopg
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from broker.conf import SettingInvalid, broker_settings
-from broker.storage import sweep
+from broker.storage.log import sweep
 
 ROLES = ("broker", "console", "worker", "beat")
 _TICKS_MISSED = 10  # a tick may wait behind a restart of PostgreSQL

@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from broker.conf import EXIT_SETTING_INVALID, SettingInvalid, broker_settings
-from broker.service.broker import Broker
+from broker.doors.process import CannotStart, run_broker
+from broker.process.broker import Broker
 from broker.storage.conninfo import conninfo
-from broker.transports.process import CannotStart, run_broker
 
 
 class Command(BaseCommand):

@@ -13,9 +13,9 @@ from broker.conf import broker_settings
 from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
 from broker.management.topic_act_command import is_namespace
-from broker.service.connections import ConnectionPool
-from broker.service.policies import Holder, PolicyState, read
 from broker.storage.conninfo import conninfo
+from broker.storage.pool import ConnectionPool
+from broker.topics.policies import Holder, PolicyState, read
 
 
 class Command(BaseCommand):

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from broker.acts import requests as acts
 from broker.management.act_command import ActCommand
-from broker.service import acts
 
 
 class Command(ActCommand):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.support.frame_relay import Frame, FrameRelay
-from vela.aio.consumer import Consumer
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.wire.binary import events
 from vela.wire.binary.decoding import parse_command
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand

@@ -18,8 +18,8 @@ import vela
 import vela.aio
 import vela.schema
 from tests.support.waiting import wait_until
-from vela.aio.topic_consumer import TopicConsumer
-from vela.core.consumer_state import ConsumerState
+from vela.aio.consumers.topic_consumer import TopicConsumer
+from vela.core.consuming.state import ConsumerState
 
 WAIT_MS = 20_000
 

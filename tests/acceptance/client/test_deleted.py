@@ -13,7 +13,7 @@ import pytest
 from tests.support.vela import ADMIN_PASSWORD, VelaProcess
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.core.consumer_state import ConsumerState
+from vela.core.consuming.state import ConsumerState
 from vela.errors import NotConnected, TopicNotFound, VelaError
 from vela.options import InitialPosition
 

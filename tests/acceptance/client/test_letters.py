@@ -12,7 +12,7 @@ import pytest
 import vela
 from vela import errors
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
+from vela.aio.consumers.consumer import Consumer
 from vela.message import Message
 from vela.options import ConsumerDeadLetterPolicy, ConsumerType, InitialPosition
 

@@ -11,9 +11,9 @@ import pytest
 from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
-from vela.aio.multi_topics import MultiTopicsConsumer
-from vela.aio.pattern import PatternConsumer
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.consumers.multi_topics import MultiTopicsConsumer
+from vela.aio.consumers.pattern import PatternConsumer
 from vela.errors import ConsumerBusy, InvalidConfiguration, Timeout
 from vela.message import Message, MessageId
 from vela.options import ConsumerType, InitialPosition

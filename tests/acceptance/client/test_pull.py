@@ -19,9 +19,9 @@ from tests.support.certificates import Authority
 from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from vela import errors
-from vela.aio import pull_queue
-from vela.aio.pull import PullConsumer
-from vela.aio.pull_offsets import FileOffsets, MemoryOffsets
+from vela.aio.pull import queue as pull_queue
+from vela.aio.pull.consumer import PullConsumer
+from vela.aio.pull.offsets import FileOffsets, MemoryOffsets
 from vela.authentication import AuthenticationTLS
 from vela.options import InitialPosition
 from vela.pull_message import PulledMessage

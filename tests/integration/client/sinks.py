@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vela.aio.connection import Connection
+from vela.aio.connections.connection import Connection
 from vela.errors import VelaError
 from vela.wire.binary import replies
 

@@ -18,7 +18,7 @@ from tests.support.scripted_peer import Link, ScriptedPeer, silent
 from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
-from vela.aio.connection import Connection
+from vela.aio.connections.connection import Connection
 from vela.authentication import AuthenticationBasic, AuthenticationToken
 from vela.errors import VelaError
 from vela.wire.binary import commands, events, replies
@@ -648,7 +648,7 @@ def commands_that_must_not_be_built(_request_id: int) -> bytes:
 async def test_closing_does_not_wait_for_a_peer_that_reads_nothing_more(
     peer: ScriptedPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vela.aio.connection._CLOSE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("vela.aio.connections.connection._CLOSE_TIMEOUT_S", 0.1)
     async with Client(peer.url) as client:
         connection = await client.connection_for(TOPIC)
         peer.link.stop_reading()

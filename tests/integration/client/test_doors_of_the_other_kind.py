@@ -18,7 +18,7 @@ from tests.support.scripted_peer import ScriptedPeer
 from tests.support.waiting import until
 from tests.support.wrong_urls import ClientClass, refusal
 from vela import errors
-from vela.aio import opening
+from vela.aio.connections import opening
 from vela.authentication import AuthenticationToken
 
 TOPIC = "persistent://public/default/t"

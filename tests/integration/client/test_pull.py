@@ -14,11 +14,11 @@ import pytest
 from tests.support.scripted_http import DROP, Answer, HttpRequest, PullPeer, ScriptedHttp
 from tests.support.waiting import until
 from vela import errors
-from vela.aio import pull_queue
-from vela.aio.pull import PullConsumer
-from vela.aio.pull_offsets import MemoryOffsets
+from vela.aio.pull import queue as pull_queue
+from vela.aio.pull.consumer import PullConsumer
+from vela.aio.pull.offsets import MemoryOffsets
 from vela.authentication import AuthenticationBasic, AuthenticationToken
-from vela.core.pull_loop import PullLimits
+from vela.core.consuming.pull_loop import PullLimits
 from vela.options import InitialPosition
 from vela.pull_message import PulledMessage
 
@@ -249,7 +249,7 @@ async def test_where_a_queue_begins_of_which_nothing_is_stored(
 async def test_all_queues_are_pulled_and_new_ones_from_their_beginning(
     peer: PullPeer, http: ScriptedHttp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vela.aio.pull.LOOK_FOR_QUEUES_MS", 20)
+    monkeypatch.setattr("vela.aio.pull.consumer.LOOK_FOR_QUEUES_MS", 20)
     peer.queues = [[], [], []]
     for queue in range(3):
         peer.publish(b"%d" % queue, queue=queue)

@@ -17,7 +17,7 @@ from tests.support.scripted_peer import ScriptedPeer
 from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
-from vela.aio.connection import Connection
+from vela.aio.connections.connection import Connection
 
 TOPIC = "persistent://public/default/t"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from broker.service.acts import ActRefused, ActView
+from broker.acts.requests import ActRefused, ActView
 
 __all__ = ["FakeActs", "a_plan"]
 

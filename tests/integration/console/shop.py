@@ -24,7 +24,7 @@ from broker.models import (
     Topic,
     TopicSummary,
 )
-from broker.storage.chunk_codec import encode_ack_sets
+from broker.storage.cursors.chunk_codec import encode_ack_sets
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
 
 __all__ = ["ORDERS", "Shop", "make_topic", "open_shop"]

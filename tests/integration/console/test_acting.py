@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from django.test import Client
 
-from broker.service import acts
+from broker.acts import requests as acts
 from tests.integration.console.fake_acts import FakeActs, a_plan
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import ORDERS, Shop

@@ -11,9 +11,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from broker.acts import requests as acts
+from broker.acts.requests import KINDS
 from broker.models import Topic
-from broker.service import acts
-from broker.service.acts import KINDS
 from console.api.urls import urlpatterns
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.shop import Shop

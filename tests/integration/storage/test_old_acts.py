@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.storage import sweep
+from broker.storage.log import sweep
 from tests.support.broker_harness import one_row, rows
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker.core.position import Position
-from broker.service.subscription import Subscription
+from broker.subscription.subscription import Subscription
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, running
 from tests.support.json_peer import JsonPeer, only_consumer, publish, publish_batch, text_of, texts_of
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.support.manual_timers import ManualTimers
-from vela.aio.ack_side import AckSide
-from vela.core.ack_options import AckOptions
+from vela.aio.acks.side import AckSide
+from vela.core.acks.options import AckOptions
 from vela.message import Message, MessageId, ReceivedEntry
 from vela.wire.binary import commands, events
 from vela.wire.binary.server import ServerEngine

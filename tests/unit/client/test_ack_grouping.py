@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.core.ack_grouping import ALL_ACKED, AckGrouping, NoAckGrouping
+from vela.core.acks.grouping import ALL_ACKED, AckGrouping, NoAckGrouping
 
 SIZES = (0, 1, 2, 3, 7, 0, 70)  # messages of the entries; 0 = not a batch
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.client.ack_link import FakeConsumer, FakeLink, chunked_message, consumer, message, messages
-from vela.core.negative_acks import NegativeAckTimer
+from vela.core.acks.negative_acks import NegativeAckTimer
 from vela.errors import (
     AlreadyClosed,
     CumulativeAcknowledgementNotAllowedError,

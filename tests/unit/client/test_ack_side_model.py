@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.client.ack_link import FakeConsumer, FakeLink, messages
-from vela.core.ack_options import AckOptions
+from vela.core.acks.options import AckOptions
 from vela.message import Message
 from vela.wire.binary import events
 

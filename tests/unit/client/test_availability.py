@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vela.core.availability import has_more
-from vela.core.start_position import StartPosition
+from vela.core.consuming.availability import has_more
+from vela.core.consuming.start_position import StartPosition
 from vela.message import MessageId
 from vela.wire.message_id import MessageId as WireId
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.core.batching import Batch, Batching, BatchLimits, Gathering, SequenceIds
-from vela.core.key_batching import KeyBatching
-from vela.core.outgoing import Outgoing
-from vela.core.send_frames import ProducerIdentity, SendFrames
+from vela.core.producing.batching import Batch, Batching, BatchLimits, Gathering, SequenceIds
+from vela.core.producing.key_batching import KeyBatching
+from vela.core.producing.outgoing import Outgoing
+from vela.core.producing.send_frames import ProducerIdentity, SendFrames
 from vela.wire.compression import Compression
 from vela.wire.entry import Message, decode_messages, parse_header
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.core.chunk_assembly import Chunk, ChunkAssembler, ChunkOutcome
-from vela.core.chunks import ChunkingImpossible, split
-from vela.core.outgoing import Outgoing
-from vela.core.send_frames import PayloadTooLarge, ProducerIdentity, SendFrames
+from vela.core.consuming.chunk_assembly import Chunk, ChunkAssembler, ChunkOutcome
+from vela.core.producing.chunks import ChunkingImpossible, split
+from vela.core.producing.outgoing import Outgoing
+from vela.core.producing.send_frames import PayloadTooLarge, ProducerIdentity, SendFrames
 from vela.wire.binary.frames import FRAME_PADDING_BYTES
 from vela.wire.compression import Compression, decompress
 from vela.wire.entry import parse_header

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.client.entries import batch, compose, damage, group, metadata, single
-from vela.core.entry_opening import Damaged, OpenedEntry, Undecryptable, join_chunks, open_entry
+from vela.core.consuming.entry_opening import Damaged, OpenedEntry, Undecryptable, join_chunks, open_entry
 from vela.wire.binary.enums import ValidationError
 from vela.wire.compression import Compression, compress
 from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.support.waiting import until
 from tests.unit.client.ack_link import FakeConsumer, FakeLink, message, messages
-from vela.aio.letters import Letters
-from vela.core.ack_options import AckOptions
-from vela.core.outgoing import Outgoing
+from vela.aio.letters.letters import Letters
+from vela.core.acks.options import AckOptions
+from vela.core.producing.outgoing import Outgoing
 from vela.errors import AlreadyClosed, InvalidConfiguration, ProducerQueueIsFull
 from vela.message import Message
 from vela.wire.letters import DeadLetterPolicy, DeadLetterRule

@@ -22,10 +22,10 @@ from hypothesis.stateful import (
 
 from tests.support.examples import model_settings
 from tests.unit.client.ack_link import FakeConsumer, FakeLink, messages
-from vela.aio.letters import Letters
-from vela.aio.receive_queue import ReceiveQueue
-from vela.core.ack_options import AckOptions
-from vela.core.outgoing import Outgoing
+from vela.aio.consumers.receive_queue import ReceiveQueue
+from vela.aio.letters.letters import Letters
+from vela.core.acks.options import AckOptions
+from vela.core.producing.outgoing import Outgoing
 from vela.errors import ProducerQueueIsFull
 from vela.message import Message, ReceivedEntry
 from vela.wire.binary import commands, events

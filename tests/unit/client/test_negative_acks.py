@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.core.negative_acks import NegativeAcks, NegativeAckTimer
+from vela.core.acks.negative_acks import NegativeAcks, NegativeAckTimer
 from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 T0 = 1_700_000_000_017

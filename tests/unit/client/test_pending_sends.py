@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from vela.core.chunks import ChunkedSend
-from vela.core.pending_sends import NEVER_MS, PendingSend, PendingSends, UnexpectedReceipt
+from vela.core.producing.chunks import ChunkedSend
+from vela.core.producing.pending_sends import NEVER_MS, PendingSend, PendingSends, UnexpectedReceipt
 
 
 def a_send(

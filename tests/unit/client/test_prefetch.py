@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from tests.support.manual_timers import ManualTimers
-from vela.aio.consumer_warnings import PrefetchWatch
-from vela.core.prefetch import LOOK_MS, Prefetch
+from vela.aio.consumers.warnings import PrefetchWatch
+from vela.core.consuming.prefetch import LOOK_MS, Prefetch
 
 
 @pytest.mark.row("S4.26")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.core.pull_loop import EMPTY_MS, FAILED_MS, FULL_MS, PullLimits, PullLoop, PullStep
+from vela.core.consuming.pull_loop import EMPTY_MS, FAILED_MS, FULL_MS, PullLimits, PullLoop, PullStep
 from vela.wire.message_id import MessageId
 from vela.wire.pull.codes import PullCode
 from vela.wire.pull.reading import ReadAnswer, ReadMessage

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from vela import errors
-from vela.aio.pull import PullConsumer
-from vela.aio.pull_offsets import FileOffsets, MemoryOffsets
+from vela.aio.pull.consumer import PullConsumer
+from vela.aio.pull.offsets import FileOffsets, MemoryOffsets
 
 URL = "http://localhost:8080"
 TOPIC = "persistent://public/default/t"

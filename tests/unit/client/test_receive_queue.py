@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vela.aio.receive_queue import ReceiveQueue
+from vela.aio.consumers.receive_queue import ReceiveQueue
 from vela.errors import AlreadyClosed, Timeout
 from vela.message import Message, ReceivedEntry
 

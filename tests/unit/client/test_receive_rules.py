@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from vela.core.batch_receiving import BatchMeasure
-from vela.core.consumer_state import ConsumerState
-from vela.core.pending_receives import PendingReceives
-from vela.core.start_position import StartPosition
-from vela.core.zero_queue import ZeroQueueBalance
+from vela.core.consuming.batch_receiving import BatchMeasure
+from vela.core.consuming.pending_receives import PendingReceives
+from vela.core.consuming.start_position import StartPosition
+from vela.core.consuming.state import ConsumerState
+from vela.core.consuming.zero_queue import ZeroQueueBalance
 
 
 class Waiter:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.core.receive_window import ReceiveWindow
+from vela.core.consuming.receive_window import ReceiveWindow
 
 
 def opened(size: int, **options: bool) -> ReceiveWindow:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.core.batching import BatchLimits
-from vela.core.key_hash import boost_hash, java_string_hash, key_hash, murmur3_32
-from vela.core.outgoing import Outgoing
-from vela.core.routing import RoundRobin, SinglePartition
+from vela.core.producing.batching import BatchLimits
+from vela.core.producing.key_hash import boost_hash, java_string_hash, key_hash, murmur3_32
+from vela.core.producing.outgoing import Outgoing
+from vela.core.producing.routing import RoundRobin, SinglePartition
 from vela.options import HashingScheme
 
 BY_APACHES_PYTHON_CLIENT = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vela.core.seek_target import seek_target
+from vela.core.consuming.seek_target import seek_target
 from vela.errors import InvalidConfiguration
 from vela.message import MessageId
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.examples import model_settings
-from vela.aio.send_answers import SendFuture
-from vela.aio.send_queue import SendQueue
-from vela.core import send_frames
-from vela.core.outgoing import Outgoing
-from vela.core.producer_options import ProducerOptions
-from vela.core.send_frames import ProducerIdentity
+from vela.aio.producers.send_answers import SendFuture
+from vela.aio.producers.send_queue import SendQueue
+from vela.core.producing import send_frames
+from vela.core.producing.options import ProducerOptions
+from vela.core.producing.outgoing import Outgoing
+from vela.core.producing.send_frames import ProducerIdentity
 from vela.errors import (
     CryptoError,
     InvalidConfiguration,

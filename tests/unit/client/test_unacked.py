@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vela.core.unacked import BackoffUnackedTracker, UnackedTracker, unacked_tracker
+from vela.core.acks.unacked import BackoffUnackedTracker, UnackedTracker, unacked_tracker
 from vela.wire.redelivery_backoff import RedeliveryBackoff
 
 steps = st.lists(

@@ -11,16 +11,16 @@ import pytest
 import vela
 from tests.unit.client.ack_link import consumer
 from vela.aio.client import Client as AioClient
-from vela.aio.consumer_options import ConsumerOptions
-from vela.aio.producers import encryption_of
-from vela.aio.reader import open_reader
-from vela.aio.subscribing import subscribe
-from vela.aio.table_view import TableView as AioTableView
+from vela.aio.consumers.options import ConsumerOptions
+from vela.aio.consumers.subscribing import subscribe
+from vela.aio.producers.opening import encryption_of
+from vela.aio.readers.reader import open_reader
+from vela.aio.readers.table_view import TableView as AioTableView
 from vela.blocking.consumer import Consumer
 from vela.blocking.producer import Producer
 from vela.blocking.table_view import TableView
 from vela.core.argument_checks import milliseconds
-from vela.core.producer_options import ProducerOptions
+from vela.core.producing.options import ProducerOptions
 from vela.core.service_url import parse_service_url
 from vela.core.topic_name import full_name
 

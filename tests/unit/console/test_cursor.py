@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.storage.chunk_codec import encode_ack_sets
+from broker.storage.cursors.chunk_codec import encode_ack_sets
 from console.queries.cursor import AckedBeyond, members_of, runs_of_bits
 from console.queries.log import LedgerRow, Log
 from tests.unit.console.test_cursor_map import runs_of

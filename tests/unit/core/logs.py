@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.core.ledger import LedgerInfo, LedgerMap
-from broker.core.message_index import MessageIndex
+from broker.core.ledgers.ledger import LedgerInfo, LedgerMap
+from broker.core.ledgers.message_index import MessageIndex
 from broker.core.position import Position
 
 ENTRY_BYTES = 7  # of each message

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.ack_chunks import AckChunks
-from broker.core.message_index import CHUNK_ENTRIES
+from broker.core.cursor.ack_chunks import AckChunks
+from broker.core.ledgers.message_index import CHUNK_ENTRIES
 from broker.core.position import LATEST, Position
 
 POSITIONS = st.builds(

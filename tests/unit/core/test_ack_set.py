@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core import ack_set
+from broker.core.cursor import ack_set
 
 
 @given(st.integers(0, 2**300 - 1))

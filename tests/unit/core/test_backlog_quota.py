@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.backlog_quota import Backlog, QuotaKind, breach_of, eviction_target
-from broker.core.cursor import Cursor
-from broker.core.ledger import LedgerInfo, LedgerMap
-from broker.core.message_index import MessageIndex
+from broker.core.cursor.cursor import Cursor
+from broker.core.ledgers.ledger import LedgerInfo, LedgerMap
+from broker.core.ledgers.message_index import MessageIndex
 from broker.core.position import EARLIEST, Position
 
 BACKLOGS = st.lists(

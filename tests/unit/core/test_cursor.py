@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.core.ack_set import full, without
-from broker.core.cursor import Cursor
-from broker.core.cursor_state import AckOverlay, SkipTarget
+from broker.core.cursor.ack_set import full, without
+from broker.core.cursor.cursor import Cursor
+from broker.core.cursor.state import AckOverlay, SkipTarget
 from broker.core.errors import InvalidAck
-from broker.core.message_index import CHUNK_ENTRIES, IndexMissing
+from broker.core.ledgers.message_index import CHUNK_ENTRIES, IndexMissing
 from broker.core.position import EARLIEST, LATEST, Position
 from tests.unit.core.logs import Log
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker.core.cursor import Cursor
-from broker.core.delayed import DelayedEntries, DueEntry, next_ready
+from broker.core.cursor.cursor import Cursor
+from broker.core.cursor.position_set import PositionSet
+from broker.core.ledgers.delayed import DelayedEntries, DueEntry, next_ready
 from broker.core.position import EARLIEST, Position
-from broker.core.position_set import PositionSet
 from tests.unit.core.logs import Log
 
 positions = st.builds(Position, st.integers(0, 2), st.integers(0, 3000))

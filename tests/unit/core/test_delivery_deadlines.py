@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.delivery_deadlines import DeliveryDeadlines, Due
 from broker.core.position import Position
+from broker.core.subscription.delivery_deadlines import DeliveryDeadlines, Due
 
 START_MS = 1_700_000_000_000
 steps = st.lists(

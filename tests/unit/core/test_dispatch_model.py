@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.core.cursor import Cursor
+from broker.core.cursor.cursor import Cursor
 from broker.core.dispatchers.base import (
     Assignment,
     DispatchConsumer,
@@ -17,7 +17,7 @@ from broker.core.dispatchers.base import (
 from broker.core.dispatchers.choice import DispatchOptions, dispatcher_for
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
 from broker.core.position import EARLIEST, Position
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.types import SubscriptionType
 from tests.support.examples import model_settings
 from tests.unit.core.logs import Log
 

@@ -9,7 +9,7 @@ from broker.core.dispatchers.choice import dispatcher_for
 from broker.core.dispatchers.shared import SharedDispatcher
 from broker.core.errors import ConsumerBusy, InvalidFlow, SubscriptionBusy
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.types import SubscriptionType
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 

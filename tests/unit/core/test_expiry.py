@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.expiry import Use, is_expired, is_inactive
 from broker.core.policies import InactiveTopicMode, Policies
+from broker.core.subscription.expiry import Use, is_expired, is_inactive
 
 USES = st.builds(
     Use, consumers=st.integers(0, 1), last_used_ms=st.integers(0, 100), backlog_messages=st.integers(0, 1)

@@ -9,7 +9,7 @@ import pytest
 from broker.core.dispatchers.base import DispatchConsumer, ReadEntry
 from broker.core.dispatchers.failover import FailoverDispatcher
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.types import SubscriptionType
 
 FAILOVER = SubscriptionType.FAILOVER
 DELAY_MS = 1000

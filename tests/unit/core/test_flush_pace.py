@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.flush_pace import REFUSED_PAUSE_MOST_S, WINDOW_S, flush_pause_s, refused_pause_s
+from broker.core.subscription.flush_pace import REFUSED_PAUSE_MOST_S, WINDOW_S, flush_pause_s, refused_pause_s
 
 
 @given(flush_s=st.floats(0, 0.45))

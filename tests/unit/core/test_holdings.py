@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.core.dispatchers.pending_acks import PendingAcks
+from broker.core.dispatchers.permits import Permits
 from broker.core.errors import InvalidFlow
-from broker.core.pending_acks import PendingAcks
-from broker.core.permits import Permits
 from broker.core.position import Position
-from broker.core.redelivery import RedeliveryCounts, ReplaySet
+from broker.core.subscription.redelivery import RedeliveryCounts, ReplaySet
 
 positions = st.builds(Position, st.integers(0, 3), st.integers(0, 20))
 

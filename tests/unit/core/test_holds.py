@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.holds import FULL_CHECK_MS, HeldRequest, HoldTable, Matches, QueueKey
+from broker.core.parked_pulls import FULL_CHECK_MS, HeldRequest, HoldTable, Matches, QueueKey
 
 KEY = QueueKey("persistent://public/default/t", 0)
 OTHER = QueueKey("persistent://public/default/a@b", 3)

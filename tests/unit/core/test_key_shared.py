@@ -6,12 +6,12 @@ import pytest
 
 from broker.core.dispatchers.base import DispatchConsumer, ReadEntry, ReadKind, ReadPlan
 from broker.core.dispatchers.key_shared import KeySharedDispatcher
+from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
 from broker.core.dispatchers.multiple_active import LOOK_AHEAD_PER_CONSUMER, LOOK_AHEAD_PER_SUBSCRIPTION
 from broker.core.errors import ConsumerAssignFailed, SubscriptionBusy
 from broker.core.hash_slots import SlotRange
-from broker.core.key_shared import KeySharedPolicy
 from broker.core.position import Position
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.types import SubscriptionType
 
 KEY_SHARED = SubscriptionType.KEY_SHARED
 LOW, HIGH, TOP = 100, 40_000, 60_000  # slots

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.ledger import LedgerInfo, LedgerMap, RolloverPolicy, must_roll
+from broker.core.ledgers.ledger import LedgerInfo, LedgerMap, RolloverPolicy, must_roll
 from broker.core.position import EARLIEST, LATEST, Position
 
 

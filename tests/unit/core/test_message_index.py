@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.ledger import LedgerInfo, LedgerMap
-from broker.core.message_index import CHUNK_ENTRIES, IndexMissing, MessageIndex
+from broker.core.ledgers.ledger import LedgerInfo, LedgerMap
+from broker.core.ledgers.message_index import CHUNK_ENTRIES, IndexMissing, MessageIndex
 from broker.core.position import EARLIEST, LATEST, Position
 from tests.unit.core.logs import ENTRY_BYTES, Log
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.ledger import LedgerInfo
-from broker.core.retention import Retention, TrimLimits, trimmable
+from broker.core.ledgers.ledger import LedgerInfo
+from broker.core.ledgers.retention import Retention, TrimLimits, trimmable
 
 NOW_MS = 1_000_000
 FOR_EVER = Retention(time_ms=-1, size_bytes=-1)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core import avro_resolution
 from broker.core.errors import IncompatibleSchema
 from broker.core.policies import SchemaCompatibility
-from broker.core.schema import (
+from broker.core.schemas import avro_resolution
+from broker.core.schemas.compatibility import check_definition, check_reader, check_successor
+from broker.core.schemas.schema import (
     SchemaDefinition,
     SchemaType,
     StoredSchema,
@@ -21,7 +22,6 @@ from broker.core.schema import (
     version_bytes,
     version_number,
 )
-from broker.core.schema_compatibility import check_definition, check_reader, check_successor
 
 
 def record(*fields: tuple[str, Any] | tuple[str, Any, Any], name: str = "R") -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.segment_rules import MAX_SEGMENTS, SegmentUse, closing_factor, worth_copying
+from broker.core.ledgers.segment_rules import MAX_SEGMENTS, SegmentUse, closing_factor, worth_copying
 
 
 def use(

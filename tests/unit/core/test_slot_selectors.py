@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.dispatchers.hash_ring import HashRing, ring_choice
+from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
 from broker.core.dispatchers.range_split import RangeSplit
 from broker.core.dispatchers.slot_selector import SlotSelector
 from broker.core.dispatchers.sticky_ranges import StickyRanges
 from broker.core.errors import ConsumerAssignFailed
 from broker.core.hash_slots import SLOTS, SlotRange, slot_of_key, slot_of_position
-from broker.core.key_shared import KeySharedPolicy
 from broker.core.position import Position
 
 ALL = range(SLOTS)

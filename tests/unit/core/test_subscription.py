@@ -7,7 +7,7 @@ import pytest
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.dispatchers.choice import dispatcher_for
 from broker.core.errors import BrokerError, ConsumerBusy, NotAllowed, SubscriptionBusy
-from broker.core.subscription import SubscriptionType, check_attach, check_name
+from broker.core.subscription.types import SubscriptionType, check_attach, check_name
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 FAILOVER, KEY_SHARED = SubscriptionType.FAILOVER, SubscriptionType.KEY_SHARED

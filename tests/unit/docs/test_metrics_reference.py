@@ -6,13 +6,13 @@ import re
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from broker.service.holds import Holds
-from broker.service.metrics import metrics_text
+from broker.process.metrics import metrics_text
+from broker.pulls.parked import Holds
 from tests.unit.docs.pages import page, rows
 
 if TYPE_CHECKING:
-    from broker.service.broker import Broker
-    from broker.service.services import Services
+    from broker.process.broker import Broker
+    from broker.process.services import Services
 
 
 def exposed() -> dict[str, str]:

@@ -6,17 +6,12 @@ import inspect
 
 from broker.core import errors
 from broker.core.errors import BrokerError
-from broker.transports import (
-    binary_connection,
-    daphne_protocol,
-    daphne_server,
-    inbound_queue,
-    keep_alive,
-    read_gate,
-    tcp,
-    websocket_router,
-)
-from broker.transports.server_errors import server_error
+from broker.doors import read_gate
+from broker.doors.binary import connection as binary_connection
+from broker.doors.binary import keep_alive, tcp
+from broker.doors.http import daphne_protocol, daphne_server, inbound_queue
+from broker.doors.server_errors import server_error
+from broker.doors.websocket import router as websocket_router
 from tests.unit.docs.pages import code_names, page, python_files, rows, section
 from vela.wire.binary.decoding import _DECODERS, _UNBUILT
 from vela.wire.binary.enums import ServerError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.apps import apps
 
+from broker.acts.kinds.registry import KINDS
 from broker.models import Act
-from broker.service.act_kinds.registry import KINDS
 from tests.unit.docs.pages import code_names, page, rows, section
 
 TABLES = page("reference/tables.md")

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from broker.core.subscription import SubscriptionType
+from broker.core.subscription.types import SubscriptionType
 from broker.handlers import HandlerInvalid, Message, handler
 from broker.handlers.registry import registered
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from vela.cli.act_flow import Asked, Consent, act_options, carry_out, settle, show_plans, show_receipt
-from vela.cli.act_words import asked_words, headline
+from vela.cli.acts.flow import Asked, Consent, act_options, carry_out, settle, show_plans, show_receipt
+from vela.cli.acts.words import asked_words, headline
 from vela.cli.console import Answer, ConsoleApi, console_api
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
-from vela.cli.names import full_name, is_namespace, short_name
 from vela.cli.options import json_option
-from vela.cli.output import emit, facts, one_line, print_rich, table
-from vela.cli.times import moment_of
+from vela.cli.text.names import full_name, is_namespace, short_name
+from vela.cli.text.output import emit, facts, one_line, print_rich, table
+from vela.cli.text.times import moment_of
 
 __all__ = ["acts"]
 

@@ -22,11 +22,11 @@ from vela.cli.commands.produce import COMPRESSIONS, compression_of
 from vela.cli.commands.subscriptions import TYPES
 from vela.cli.console import ConsoleApi
 from vela.cli.errors import CliError, as_json_is_asked, say
-from vela.cli.names import full_name, short_name
-from vela.cli.numerals import rate, size
 from vela.cli.options import FiniteRange, json_option
-from vela.cli.output import emit, print_rich, table
 from vela.cli.settings import settings
+from vela.cli.text.names import full_name, short_name
+from vela.cli.text.numerals import rate, size
+from vela.cli.text.output import emit, print_rich, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 
-from vela.cli.act_flow import Asked, Consent, act_options, carry_out
+from vela.cli.acts.flow import Asked, Consent, act_options, carry_out
+from vela.cli.acts.place import place_options
 from vela.cli.commands.topics import bookmark_table
 from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
-from vela.cli.names import BOOKMARK, TOPIC, topic_path
 from vela.cli.options import json_option
-from vela.cli.output import emit, print_rich
-from vela.cli.place import place_options
-from vela.cli.times import LENGTH
+from vela.cli.text.names import BOOKMARK, TOPIC, topic_path
+from vela.cli.text.output import emit, print_rich
+from vela.cli.text.times import LENGTH
 
 __all__ = ["bookmarks"]
 

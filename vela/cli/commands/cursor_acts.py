@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from vela.cli.place import place_options
+from vela.cli.acts.place import place_options
+from vela.cli.acts.subscription_act import Act, subscription_act
 from vela.cli.start import MESSAGE_ID
-from vela.cli.subscription_act import Act, subscription_act
-from vela.cli.times import LENGTH, MOMENT
+from vela.cli.text.times import LENGTH, MOMENT
 
 __all__ = ["clear", "expire", "reset", "shift", "skip"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vela.cli.subscription_act import Act, subscription_act
+from vela.cli.acts.subscription_act import Act, subscription_act
 
 __all__ = ["disconnect", "pause", "redeliver", "resume"]
 

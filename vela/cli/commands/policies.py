@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from vela.cli.act_flow import Asked, Consent, act_options, carry_out
+from vela.cli.acts.flow import Asked, Consent, act_options, carry_out
 from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
-from vela.cli.names import full_name, is_namespace, namespace_path, topic_path
 from vela.cli.options import json_option
-from vela.cli.output import emit, print_rich, table
+from vela.cli.text.names import full_name, is_namespace, namespace_path, topic_path
+from vela.cli.text.output import emit, print_rich, table
 
 __all__ = ["policies"]
 

@@ -13,14 +13,14 @@ import click
 
 from vela.cli.client import run_with_client
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
-from vela.cli.names import PRODUCER, TOPIC
-from vela.cli.numerals import messages as messages_word
-from vela.cli.numerals import rate as rate_word
 from vela.cli.options import FiniteRange, json_option
 from vela.cli.outgoing import Outgoing, Source, files_of, messages_of
-from vela.cli.output import emit
-from vela.cli.progress import no_progress, progress_bar
-from vela.cli.times import LENGTH, MOMENT
+from vela.cli.text.names import PRODUCER, TOPIC
+from vela.cli.text.numerals import messages as messages_word
+from vela.cli.text.numerals import rate as rate_word
+from vela.cli.text.output import emit
+from vela.cli.text.progress import no_progress, progress_bar
+from vela.cli.text.times import LENGTH, MOMENT
 
 if TYPE_CHECKING:
     from vela.aio import Client, Producer
@@ -241,7 +241,7 @@ class _Work:
             await asyncio.sleep(left)
 
     async def _settle_oldest(self) -> None:
-        from vela.cli.message_format import id_text
+        from vela.cli.text.message_format import id_text
 
         future, size_bytes = self._waiting.popleft()
         last_id = id_text(await future)

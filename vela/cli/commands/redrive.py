@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from vela.cli.names import TOPIC
-from vela.cli.subscription_act import Act, subscription_act
-from vela.cli.times import MOMENT
+from vela.cli.acts.subscription_act import Act, subscription_act
+from vela.cli.text.names import TOPIC
+from vela.cli.text.times import MOMENT
 
 __all__ = ["redrive"]
 

@@ -14,10 +14,10 @@ from click.core import ParameterSource
 from vela.cli.commands.topics import ORDERS, topic_cells, topic_words
 from vela.cli.console import ConsoleApi, console_api
 from vela.cli.errors import as_json_is_asked
-from vela.cli.names import TOPIC, topic_path
-from vela.cli.numerals import ago, count, length, plural, rate, size
 from vela.cli.options import FiniteRange, json_option
-from vela.cli.output import emit, print_rich, table, toned
+from vela.cli.text.names import TOPIC, topic_path
+from vela.cli.text.numerals import ago, count, length, plural, rate, size
+from vela.cli.text.output import emit, print_rich, table, toned
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -138,7 +138,7 @@ def _print_each(look: _Look, interval: float, *, is_once: bool) -> None:
 def _keep_showing(look: _Look, render: Callable[[dict[str, Any]], RenderableType], interval: float) -> None:
     from rich.live import Live
 
-    from vela.cli.output import rich_console
+    from vela.cli.text.output import rich_console
 
     with Live(render(look.read()), console=rich_console(), screen=True, auto_refresh=False) as live:
         while True:

@@ -6,18 +6,18 @@ from typing import Any
 
 import click
 
-from vela.cli.act_flow import Asked, Consent, act_options, carry_out
+from vela.cli.acts.flow import Asked, Consent, act_options, carry_out
+from vela.cli.acts.partition_acts import on_partitions_without_it
+from vela.cli.acts.place import place_options
+from vela.cli.acts.subscription_act import Act, subscription_act
 from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
-from vela.cli.names import NEW_SUBSCRIPTION, SUBSCRIPTION, TOPIC, subscription_path, topic_path
-from vela.cli.numerals import UNKNOWN, ago, count, length, rate, size
 from vela.cli.options import json_option
-from vela.cli.output import emit, facts, print_rich, table, toned
-from vela.cli.partition_acts import on_partitions_without_it
-from vela.cli.place import place_options
-from vela.cli.subscription_act import Act, subscription_act
-from vela.cli.times import moment
+from vela.cli.text.names import NEW_SUBSCRIPTION, SUBSCRIPTION, TOPIC, subscription_path, topic_path
+from vela.cli.text.numerals import UNKNOWN, ago, count, length, rate, size
+from vela.cli.text.output import emit, facts, print_rich, table, toned
+from vela.cli.text.times import moment
 
 __all__ = ["TYPES", "subscriptions"]
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from vela.cli.act_flow import Asked, Consent, act_options, carry_out
+from vela.cli.acts.flow import Asked, Consent, act_options, carry_out
 from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
-from vela.cli.names import TOPIC, short_name, topic_path
-from vela.cli.numerals import UNKNOWN, ago, count, plural, rate, size
 from vela.cli.options import json_option
-from vela.cli.output import emit, facts, print_rich, table
-from vela.cli.times import moment_of
+from vela.cli.text.names import TOPIC, short_name, topic_path
+from vela.cli.text.numerals import UNKNOWN, ago, count, plural, rate, size
+from vela.cli.text.output import emit, facts, print_rich, table
+from vela.cli.text.times import moment_of
 
 __all__ = ["ORDERS", "topics"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from vela import errors
 from vela.aio.client import Client
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.message import Message
 from vela.options import ConsumerType, InitialPosition
 

@@ -21,7 +21,7 @@ from tests.support.manual_timers import ManualTimers
 from tests.support.waiting import until
 from vela import errors
 from vela.aio.client import Client
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.options import ConsumerType
 from vela.wire.redelivery_backoff import RedeliveryBackoff
 

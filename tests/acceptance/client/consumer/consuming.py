@@ -13,9 +13,9 @@ from tests.support.broker_harness import rows
 from tests.support.vela import VelaProcess
 from tests.unit.client.entries import batch, single
 from vela.aio.client import Client
-from vela.aio.connection import Connection
-from vela.aio.consumer import Consumer
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.connections.connection import Connection
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.message import Message
 
 __all__ = [

@@ -21,7 +21,7 @@ from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, compose, damage, metadata, single
 from vela.aio.client import Client
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.wire.binary import events
 from vela.wire.binary.decoding import parse_command
 from vela.wire.binary.enums import ValidationError

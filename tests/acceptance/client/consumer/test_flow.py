@@ -17,8 +17,8 @@ from tests.acceptance.client.sent_frames import PermitAccount, fence
 from tests.support.frame_relay import Frame, FrameRelay
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.wire.binary.decoding import parse_command
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 

@@ -10,7 +10,7 @@ from tests.acceptance.client.consumer.consuming import all_acknowledged, becomes
 from tests.support.frame_relay import Frame, FrameRelay
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.wire.binary.decoding import parse_command
 from vela.wire.binary.enums import ValidationError
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand

@@ -15,7 +15,7 @@ from tests.support.frame_relay import Frame, FrameRelay
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, damage
 from vela.aio.client import Client
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 
 PAYLOAD = bytes(2000)
 BATCH = batch([PAYLOAD] * 10)

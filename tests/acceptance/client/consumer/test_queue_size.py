@@ -12,7 +12,7 @@ from tests.acceptance.client.sent_frames import PermitAccount, fence
 from tests.support.console import ConsoleSession
 from tests.support.vela import VelaProcess
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
+from vela.aio.consumers.consumer import Consumer
 from vela.errors import InvalidConfiguration
 
 

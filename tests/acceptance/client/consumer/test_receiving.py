@@ -26,7 +26,7 @@ from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, compose, metadata, single
 from vela.aio.client import Client
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.encryption.key_reader import CryptoKeyReader
 from vela.errors import NotConnected, ReadError
 from vela.message import Message, MessageId

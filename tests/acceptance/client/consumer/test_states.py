@@ -11,9 +11,9 @@ from tests.acceptance.client.consumer.consuming import link_of, publish
 from tests.support.frame_relay import FrameRelay
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
-from vela.aio.consumer_options import ConsumerOptions
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.consumers.options import ConsumerOptions
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.errors import AlreadyClosed, ConsumerBusy, InvalidConfiguration, NotConnected, ReadError, VelaError
 from vela.wire.binary import events
 

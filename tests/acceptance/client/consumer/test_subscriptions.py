@@ -22,8 +22,8 @@ from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from tests.unit.client.entries import compose, metadata, single
 from vela.aio.client import Client
-from vela.aio.consumer_options import ConsumerOptions
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.options import ConsumerOptions
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.errors import ConsumerBusy, ReadError, Timeout
 from vela.message import MessageId
 from vela.options import (

@@ -18,7 +18,7 @@ from tests.acceptance.client.sent_frames import fence
 from tests.support.frame_relay import Frame, FrameRelay
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.aio.consumer import Consumer
+from vela.aio.consumers.consumer import Consumer
 from vela.options import ConsumerType
 from vela.wire.binary import events
 from vela.wire.binary.decoding import parse_command

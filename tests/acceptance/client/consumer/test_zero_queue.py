@@ -19,7 +19,7 @@ from tests.acceptance.client.consumer.consuming import (
 )
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.aio.zero_queue import ZeroQueueConsumer
+from vela.aio.consumers.zero_queue import ZeroQueueConsumer
 from vela.errors import AlreadyClosed, InvalidConfiguration, InvalidMessage, ReadError
 from vela.message import Message, MessageId
 from vela.options import ConsumerType

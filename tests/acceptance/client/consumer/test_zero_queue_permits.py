@@ -11,7 +11,7 @@ from tests.acceptance.client.consumer.consuming import data, numbers, publish, t
 from tests.acceptance.client.sent_frames import PermitAccount, fence
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 
 
 async def subscribed(client: Client, topic: str, **options: Any) -> TopicConsumer:

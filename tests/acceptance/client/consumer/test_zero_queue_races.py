@@ -13,7 +13,7 @@ from tests.acceptance.client.sent_frames import PermitAccount
 from tests.support.frame_relay import FrameRelay
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.message import Message
 from vela.options import InitialPosition
 

@@ -10,7 +10,7 @@ from tests.support.scripted_peer import Link, ScriptedPeer
 from tests.support.waiting import until
 from tests.unit.client.entries import single
 from vela.aio.client import Client
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.wire.binary import events
 
 __all__ = ["TOPIC", "Desk", "desk_running"]

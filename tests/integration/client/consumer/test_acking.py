@@ -16,10 +16,10 @@ from tests.support.scripted_peer import Link, silent
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela import errors
-from vela.aio.consumer import Consumer
-from vela.aio.topic_consumer import TopicConsumer
-from vela.core.negative_acks import NegativeAckTimer
-from vela.core.prefetch import LOOK_MS
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
+from vela.core.acks.negative_acks import NegativeAckTimer
+from vela.core.consuming.prefetch import LOOK_MS
 from vela.message import Message
 from vela.options import ConsumerDeadLetterPolicy, ConsumerType
 from vela.wire.binary import events

@@ -13,7 +13,7 @@ from tests.integration.client.consumer.test_receiving import payloads
 from tests.support.scripted_peer import LEDGER_ID
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, compose, damage, metadata, sealed, single
-from vela.core.entry_opening import Undecryptable
+from vela.core.consuming.entry_opening import Undecryptable
 from vela.options import ConsumerCryptoFailureAction
 from vela.wire.binary import events
 from vela.wire.binary.enums import ValidationError

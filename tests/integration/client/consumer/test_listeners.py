@@ -16,7 +16,7 @@ from tests.integration.client.consumer.test_receiving import payloads
 from tests.support.scripted_peer import LEDGER_ID
 from tests.support.waiting import until
 from tests.unit.client.entries import batch
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.options import ConsumerType
 from vela.wire.binary import events
 

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.errors import AlreadyClosed, ConsumerBusy, InvalidConfiguration, NotConnected, Timeout
 from vela.options import ConsumerBatchReceivePolicy
 from vela.wire.binary import events

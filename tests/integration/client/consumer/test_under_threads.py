@@ -11,7 +11,7 @@ import pytest
 from tests.integration.client.consumer.backlog import Backlog
 from tests.integration.client.consumer.desk import Desk
 from tests.support.waiting import until
-from vela.aio.topic_consumer import TopicConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.errors import AlreadyClosed
 from vela.message import Message
 

@@ -13,9 +13,9 @@ from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.scripted_peer import Link
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, damage, single
-from vela.aio.topic_consumer import TopicConsumer
-from vela.aio.zero_queue import ZeroQueueConsumer
-from vela.core.consumer_state import ConsumerState
+from vela.aio.consumers.topic_consumer import TopicConsumer
+from vela.aio.consumers.zero_queue import ZeroQueueConsumer
+from vela.core.consuming.state import ConsumerState
 from vela.errors import AlreadyClosed, InvalidConfiguration, InvalidMessage
 from vela.wire.binary import events
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from vela.aio.send_answers import SendFuture
+from vela.aio.producers.send_answers import SendFuture
 from vela.message import MessageId
 
 __all__ = ["ALONE", "BATCHED", "answers", "kinds", "note"]

@@ -13,8 +13,8 @@ from tests.support.storing_peer import StoringPeer
 from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
-from vela.aio.partitioned_producer import PartitionedProducer
-from vela.core.key_hash import java_string_hash
+from vela.aio.producers.partitioned_producer import PartitionedProducer
+from vela.core.producing.key_hash import java_string_hash
 from vela.message import Message, MessageId
 from vela.options import HashingScheme, PartitionsRoutingMode
 from vela.wire.binary import events

@@ -11,7 +11,7 @@ from tests.integration.client.producer.outcomes import ALONE, BATCHED, answers, 
 from tests.support.storing_peer import StoringPeer
 from vela import errors
 from vela.aio import Client
-from vela.aio.topic_producer import TopicProducer
+from vela.aio.producers.topic_producer import TopicProducer
 from vela.message import MessageId
 from vela.options import BatchingType, CompressionType
 from vela.wire.binary import events

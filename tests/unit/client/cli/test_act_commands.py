@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from broker.service.act_kinds.base import Scope
-from broker.service.act_kinds.registry import KINDS, find_kind
+from broker.acts.kinds.base import Scope
+from broker.acts.kinds.registry import KINDS, find_kind
 from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole
 from vela.cli.root import cli

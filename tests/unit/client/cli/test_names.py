@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.addresses import NameConverter, TopicConverter
-from vela.cli.names import full_name, is_namespace, short_name, subscription_path, topic_path
+from vela.cli.text.names import full_name, is_namespace, short_name, subscription_path, topic_path
 
 WORDS = st.text(string.ascii_letters + string.digits + "-=:._~%+ é", min_size=1, max_size=12)
 

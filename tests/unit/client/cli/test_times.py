@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vela.cli.times import exact_moment, length_ms, moment, moment_ms, moment_of
+from vela.cli.text.times import exact_moment, length_ms, moment, moment_ms, moment_of
 
 
 @pytest.mark.parametrize(

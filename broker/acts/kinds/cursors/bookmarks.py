@@ -1,0 +1,136 @@
+"""Bookmarks: named places of a topic. What follows one is kept until its time is over (design 9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from broker.acts.kinds.base import ActConflict, ActContext, Scope
+from broker.acts.kinds.cursors.cursor_kind import Target
+from broker.acts.kinds.cursors.reset import Place, find_place
+from broker.acts.kinds.direct import DirectKind, Effect
+from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
+from broker.core.errors import BrokerError, TopicFenced
+from broker.core.subscription.types import check_printable
+from broker.storage.acts import bookmarks as store
+from broker.storage.pool import repeat_until_done
+
+__all__ = ["BookmarkName", "CreateBookmark", "DeleteBookmark", "NewBookmark"]
+
+_WEEK_MS: Final = 7 * 24 * 3600 * 1000
+_MOST_MS: Final = 100 * 366 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBookmark(Place):
+    """A name for a place; `like` is where a subscription is."""
+
+    name: Annotated[str, Rule("its name, new on the topic")]
+    keep_ms: Annotated[
+        int, Rule("so long what follows it is kept; 0: until it is deleted", least=0, most=_MOST_MS)
+    ] = _WEEK_MS
+
+    def __post_init__(self) -> None:
+        Place.__post_init__(self)
+        if not self.name or self.name != self.name.strip():
+            raise ActInvalid(f"bookmark name {self.name!r}: give one without blanks around it")
+        try:
+            check_printable("bookmark", self.name)
+        except BrokerError as error:
+            raise ActInvalid(str(error)) from error
+        if self.to in ("shift", "bookmark"):
+            raise ActInvalid(f"a bookmark is not made by {self.to}: choose another place")
+
+
+class CreateBookmark(DirectKind[NewBookmark]):
+    """Of a place, not of acks: those beyond it are not in it."""
+
+    name = "create_bookmark"
+    summary = "Name a place of a topic, to reset cursors to it later; what follows it is kept until then."
+    scope = Scope.TOPIC
+    no_undo = "delete_bookmark removes it again"
+    parameters = NewBookmark
+
+    async def measure(self, context: ActContext, given: NewBookmark) -> Effect:
+        topic = await context.topic()
+        if not context.act.is_apply and await _find(context, given.name) is not None:
+            raise ActInvalid(f"{topic.name} has a bookmark {given.name} already")
+        target = await _target(context, given)
+        notes = target.notes
+        if target.remaining is not None:
+            notes = (*notes, "it is inside a batch: the bookmark is at the batch's first message")
+        kept = "until it is deleted" if not given.keep_ms else f"for {given.keep_ms / 3_600_000:g} h"
+        return Effect(
+            words=(f"{given.name} is {target.position}; what follows is kept {kept}, within the quota",),
+            notes=notes,
+            pinned=target.to_json(),
+        )
+
+    async def carry_out(self, context: ActContext, given: NewBookmark) -> None:
+        topic, target = await context.topic(), await _target(context, given)
+        async with topic.creating:  # a trim asks for bookmarks and forgets ledgers under the same lock
+            stored = await topic.services.ownership.write(
+                topic,
+                lambda connection, epoch: store.create(
+                    connection,
+                    topic_id=topic.topic_id,
+                    owner_epoch=epoch,
+                    name=given.name,
+                    position=target.position,
+                    keep_ms=given.keep_ms,
+                    who=context.act.who,
+                ),
+                what="making a bookmark",
+            )
+        if stored is None:
+            raise TopicFenced(f"{topic.name} moved to another broker; plan again")
+        if (found := await _find(context, given.name)) != target.position:
+            raise ActConflict(f"{given.name} is {found} by now: plan again, by another name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookmarkName:
+    """Which one."""
+
+    name: Annotated[str, Rule("its name")]
+
+
+class DeleteBookmark(DirectKind[BookmarkName]):
+    """What it kept may be trimmed then."""
+
+    name = "delete_bookmark"
+    summary = "Remove a bookmark; what it kept follows the topic's retention again."
+    scope = Scope.TOPIC
+    no_undo = "it cannot be undone: what it kept may be gone at once"
+    parameters = BookmarkName
+
+    async def measure(self, context: ActContext, given: BookmarkName) -> Effect:
+        found = await _find(context, given.name)
+        if found is None and not context.act.is_apply:
+            raise NothingToActOn(f"{context.act.topic_name} has no bookmark {given.name}")
+        return Effect(words=(f"{given.name}{'' if found is None else f' at {found}'} is removed",))
+
+    async def carry_out(self, context: ActContext, given: BookmarkName) -> None:
+        topic = await context.topic()
+        stored = await topic.services.ownership.write(
+            topic,
+            lambda connection, epoch: store.delete(
+                connection, topic_id=topic.topic_id, owner_epoch=epoch, name=given.name
+            ),
+            what="removing a bookmark",
+        )
+        if stored is None:
+            raise TopicFenced(f"{topic.name} moved to another broker; plan again")
+
+
+async def _target(context: ActContext, given: NewBookmark) -> Target:
+    if context.act.is_apply and context.act.plan is not None:
+        return Target.from_json(context.act.plan["pinned"])
+    return await find_place(await context.topic(), given, None)
+
+
+async def _find(context: ActContext, name: str) -> object:
+    topic = await context.topic()
+    return await repeat_until_done(
+        topic.services.pool, lambda c: store.find(c, topic.topic_id, name), what="looking for a bookmark"
+    )

@@ -1,0 +1,84 @@
+"""Expire: everything before a time or up to a message counts as acked (semantics 2.2).
+
+Cumulative: what is in flight or delayed before that place goes too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from broker.acts.kinds.base import ActContext
+from broker.acts.kinds.cursors.cursor_kind import Change, CursorKind, Target
+from broker.acts.kinds.cursors.message_place import find_message
+from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
+from broker.core.position import EARLIEST
+from broker.subscription.expiry import expire_target
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
+    from broker.topics.topic import Topic
+
+__all__ = ["Expire", "ExpireTo"]
+
+_NEEDS = {"time": "time_ms", "older": "older_ms", "id": "id"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireTo:
+    """Up to where."""
+
+    to: Annotated[Literal["time", "older", "id"], Rule("what decides")]
+    time_ms: Annotated[
+        int | None, Rule("with time: what was stored before it expires; ms since 1970", least=0)
+    ] = None
+    older_ms: Annotated[
+        int | None, Rule("with older: what is older than this when it is planned expires", least=1)
+    ] = None
+    id: Annotated[
+        str | None, Rule("with id: this message and all before it; ledger:entry[:partition[:index]]")
+    ] = None
+
+    def __post_init__(self) -> None:
+        for way, name in _NEEDS.items():
+            is_given = getattr(self, name) is not None
+            if way == self.to and not is_given:
+                raise ActInvalid(f"to {self.to} needs {name}")
+            if way != self.to and is_given:
+                raise ActInvalid(f"{name} does not belong to {self.to}: leave it out")
+
+
+class Expire(CursorKind[ExpireTo]):
+    """Mark-delete goes forward; consumers stay."""
+
+    name = "expire"
+    summary = "Let everything before a time, or up to a message, count as acked, whether delivered or not."
+    parameters = ExpireTo
+
+    async def find(self, context: ActContext, subscription: Subscription, given: ExpireTo) -> Change:
+        topic = subscription.topic
+        if given.to == "id":
+            target = await _through_id(topic, given.id or "")
+        else:
+            before_ms = given.time_ms
+            if before_ms is None:
+                before_ms = topic.services.clock.now_ms() - (given.older_ms or 0)
+            found = await expire_target(subscription, before_ms)
+            target = Target(how="move", position=found or EARLIEST)
+        if target.position < subscription.cursor.mark_delete:
+            note = "everything up to there is acknowledged already"
+            return Target(how="move", position=subscription.cursor.mark_delete, notes=(note,)).as_change()
+        return target.as_change()
+
+
+async def _through_id(topic: Topic, text: str) -> Target:
+    place = await find_message(topic, text)
+    ledgers = topic.log.ledgers
+    if not place.is_stored:
+        if place.position > ledgers.last_position():
+            raise NothingToActOn(f"{text} is after the last message, {ledgers.last_position()}")
+        return Target(how="move", position=ledgers.floor(place.position))
+    if place.index is None or place.index + 1 >= place.messages:
+        return Target(how="move", position=place.position)
+    remaining = place.everything & ~((1 << (place.index + 1)) - 1)
+    return Target(how="move", position=ledgers.previous_of(place.position), remaining=remaining)

@@ -1,0 +1,188 @@
+"""Reset: put a cursor at an exact place, forward or back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from broker.acts.counted import counted, lasting
+from broker.acts.kinds.base import ActContext
+from broker.acts.kinds.cursors.cursor_kind import Change, CursorKind, Target, with_index
+from broker.acts.kinds.cursors.message_place import find_message
+from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
+from broker.core.position import EARLIEST
+from broker.storage.acts import bookmarks as bookmark_store
+from broker.storage.pool import repeat_until_done
+
+if TYPE_CHECKING:
+    from broker.core.cursor.cursor import Cursor
+    from broker.subscription.subscription import Subscription
+    from broker.topics.topic import Topic
+
+__all__ = ["Place", "Reset", "find_place"]
+
+_NEEDS = {
+    "time": "time_ms",
+    "back_time": "back_ms",
+    "shift": "messages",
+    "id": "id",
+    "like": "like",
+    "bookmark": "bookmark",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place in a topic: exactly what the chosen way needs."""
+
+    to: Annotated[
+        Literal["earliest", "latest", "time", "back_time", "id", "shift", "like", "bookmark"],
+        Rule("where to; a way that needs more has it below"),
+    ]
+    time_ms: Annotated[
+        int | None,
+        Rule("with time: ms since 1970; the first message stored at or after it comes next", least=0),
+    ] = None
+    back_ms: Annotated[int | None, Rule("with back_time: so long before now", least=1)] = None
+    messages: Annotated[
+        int | None,
+        Rule("with shift: so many messages of the log after the mark-delete position; negative: before it"),
+    ] = None
+    id: Annotated[
+        str | None, Rule("with id: ledger:entry, or ledger:entry:partition:index inside a batch")
+    ] = None
+    inclusive: Annotated[bool, Rule("with id: false begins after it")] = True
+    like: Annotated[
+        str | None,
+        Rule("with like: another subscription of the topic; what comes next there comes next here"),
+    ] = None
+
+    bookmark: Annotated[str | None, Rule("with bookmark: the name of one of the topic's bookmarks")] = None
+
+    def __post_init__(self) -> None:
+        needed = _NEEDS.get(self.to)
+        for name in _NEEDS.values():
+            is_given = getattr(self, name) is not None
+            if name == needed and not is_given:
+                raise ActInvalid(f"to {self.to} needs {name}")
+            if name != needed and is_given:
+                raise ActInvalid(f"{name} does not belong to {self.to}: leave it out")
+
+
+class Reset(CursorKind[Place]):
+    """Consumers are closed and begin at the new place when they come back."""
+
+    name = "reset"
+    summary = "Put the cursor at an exact place, forward or back; consumers reconnect and start there."
+    closes_consumers = True
+    forgets_acks = True
+    parameters = Place
+
+    async def find(self, context: ActContext, subscription: Subscription, given: Place) -> Change:
+        return (await find_place(subscription.topic, given, subscription.cursor)).as_change()
+
+
+async def find_place(topic: Topic, given: Place, cursor: Cursor | None) -> Target:
+    """Turn an operator's words into a position; `cursor` is what shift counts from. Raises ActInvalid."""
+    ledgers = topic.log.ledgers
+    match given.to:
+        case "earliest":
+            return Target(how="reset", position=ledgers.next_valid(EARLIEST))
+        case "latest":
+            return Target(how="reset", position=ledgers.end())
+        case "id":
+            return await _at_id(topic, given.id or "", is_inclusive=given.inclusive)
+        case "like":
+            return _like(topic, given.like or "")
+        case "bookmark":
+            return await _at_bookmark(topic, given.bookmark or "")
+        case "shift":
+            return await _shifted(topic, given.messages or 0, cursor)
+        case _:
+            asked_ms = given.time_ms
+            if asked_ms is None:
+                asked_ms = topic.services.clock.now_ms() - (given.back_ms or 0)
+            return await _at_time(topic, asked_ms)
+
+
+async def _at_time(topic: Topic, asked_ms: int) -> Target:
+    position = await topic.reader.position_at_time(asked_ms)
+    first = next((info.first_append_ms for info in topic.log.ledgers.infos() if info.entries), 0)
+    notes: tuple[str, ...] = ()
+    if first and asked_ms < first:
+        notes = (f"the oldest message kept is {lasting(first - asked_ms)} younger than the time asked for",)
+    return Target(how="reset", position=position, notes=notes)
+
+
+async def _at_id(topic: Topic, text: str, *, is_inclusive: bool) -> Target:
+    place = await find_message(topic, text)
+    ledgers = topic.log.ledgers
+    if place.is_stored:
+        begins_at = place.index or 0
+        if not is_inclusive:
+            begins_at = place.messages if place.index is None else place.index + 1
+        if begins_at >= place.messages:
+            return Target(how="reset", position=ledgers.next_after(place.position))
+        remaining = place.everything & ~((1 << begins_at) - 1) if begins_at else None
+        return Target(how="reset", position=place.position, remaining=remaining)
+    landing = ledgers.next_valid(place.position)
+    where = (
+        f"the next message kept is {landing}"
+        if ledgers.contains(landing)
+        else "that is after the last message"
+    )
+    return Target(how="reset", position=landing, notes=(f"{place.position} is not stored; {where}",))
+
+
+def _like(topic: Topic, name: str) -> Target:
+    other = topic.subscriptions.get(name)
+    if other is None:
+        raise NothingToActOn(f"there is no subscription {name!r} on {topic.name} to be like")
+    notes: tuple[str, ...] = ()
+    if other.cursor.has_holes or other.cursor.has_partial_acks:
+        notes = (f"what {name} has acked beyond its first unacked message is not copied",)
+    return Target(how="reset", position=other.cursor.read_from(), notes=notes)
+
+
+async def _at_bookmark(topic: Topic, name: str) -> Target:
+    position = await repeat_until_done(
+        topic.services.pool,
+        lambda c: bookmark_store.find(c, topic.topic_id, name),
+        what="looking for a bookmark",
+    )
+    if position is None:
+        raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
+    landing = topic.log.ledgers.next_valid(position)
+    is_moved = landing.ledger_id != position.ledger_id and landing != topic.log.ledgers.end()
+    notes = (
+        (f"what the bookmark named is not kept any more; the next message is {landing}",) if is_moved else ()
+    )
+    return Target(how="reset", position=landing, notes=notes)
+
+
+async def _shifted(topic: Topic, messages: int, cursor: Cursor | None) -> Target:
+    if cursor is None:
+        raise ActInvalid("shift counts from a cursor, and there is none yet: choose another place")
+    (position, remaining), (before, after) = await with_index(
+        topic, lambda: (cursor.shifted_position(messages), cursor.shift_room())
+    )
+    notes: tuple[str, ...] = ()
+    if messages > after:
+        there = counted(after, "message is", "messages are")
+        notes = (f"only {there} after the mark-delete position: this goes to the end",)
+    elif -messages > before:
+        there = counted(before, "message is", "messages are")
+        notes = (
+            (f"only {there} kept before the mark-delete position: this goes to the first of them",)
+            if before
+            else ("no message is kept before the mark-delete position: this goes to the first that is kept",)
+        )
+    at = cursor.read_from()
+    if cursor.remaining_of(at) is not None:
+        notes += (
+            (
+                f"it counts from the mark-delete position, {cursor.mark_delete}: what is acknowledged of the batch"
+                f" {at}, which follows it, counts too"
+            ),
+        )
+    return Target(how="reset", position=position, remaining=remaining, notes=notes)

@@ -1,0 +1,49 @@
+"""Undo: the snapshot before an act, plus everything acked since (design 9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.acts.kinds.base import ActContext
+from broker.acts.kinds.cursors.cursor_kind import Change, CursorKind
+from broker.acts.kinds.parameters import ActInvalid, NoParameters
+from broker.core.position import Position
+from broker.storage.acts import acts as store
+from broker.storage.pool import repeat_until_done
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
+
+__all__ = ["Undo"]
+
+
+class Undo(CursorKind[NoParameters]):
+    """Of the latest act on a cursor only: undoing an older one would have to guess what the later ones meant."""
+
+    name = "undo"
+    summary = "Take back the latest act on a cursor, but not what was acked since."
+    closes_consumers = True
+    is_asked_for = False  # by `plan_undo`, which names the act
+    parameters = NoParameters
+
+    async def find(self, context: ActContext, subscription: Subscription, given: NoParameters) -> Change:
+        undo_of = context.act.undo_of
+        if undo_of is None:
+            raise ActInvalid("an undo names the act it takes back")
+        pool = subscription.topic.services.pool
+        source = await repeat_until_done(
+            pool, lambda c: store.undo_source(c, undo_of), what="reading the act to undo"
+        )
+        latest = await repeat_until_done(
+            pool, lambda c: store.latest_move(c, subscription.subscription_id), what="finding the latest act"
+        )
+        if source is None or source.state != "applied" or source.before is None:
+            raise ActInvalid(f"act {undo_of} moved no cursor that could be moved back")
+        if latest != undo_of:
+            raise ActInvalid(f"only the latest act on a cursor can be undone, and that is act {latest}")
+        if not source.is_open:
+            raise ActInvalid(f"the time to undo act {undo_of} is over")
+        before = source.before
+        after = Position.parse(str(source.result["after"]))
+        overlay = subscription.cursor.undo_overlay() or source.acked_since
+        return Change(run=lambda cursor: cursor.undo(before, after, overlay))

@@ -1,0 +1,53 @@
+"""What clients, and the broker by its policies, do by themselves: logged beside operators' acts, never asked for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.acts.kinds.base import ActContext, ActKind, Plan
+from broker.acts.kinds.parameters import ActInvalid, NoParameters
+
+__all__ = ["LOGGED", "LoggedOnly"]
+
+
+class LoggedOnly(ActKind[NoParameters]):
+    """Written to the log by whoever carries it out."""
+
+    is_asked_for = False
+    parameters = NoParameters
+
+    async def plan(self, context: ActContext, given: NoParameters) -> Plan:
+        raise ActInvalid(f"{self.name} is not asked for: {self.summary}")
+
+    async def apply(self, context: ActContext, given: NoParameters) -> None:
+        raise ActInvalid(f"{self.name} is not asked for: {self.summary}")
+
+
+class _Seek(LoggedOnly):
+    name = "seek"
+    summary = "A client moved its subscription."
+    closes_consumers = True
+
+
+class _Unsubscribe(LoggedOnly):
+    name = "unsubscribe"
+    summary = "A client removed its subscription."
+    closes_consumers = True
+
+
+class _Commit(LoggedOnly):
+    name = "commit"
+    summary = "A pull consumer committed offsets."
+
+
+class _Evict(LoggedOnly):
+    name = "evict"
+    summary = "A backlog quota moved the slowest cursor forward."
+
+
+class _ExpireSubscription(LoggedOnly):
+    name = "expire_subscription"
+    summary = "A subscription that nobody used for as long as its policy says was removed."
+
+
+LOGGED: Final = (_Seek(), _Unsubscribe(), _Commit(), _Evict(), _ExpireSubscription())

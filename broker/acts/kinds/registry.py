@@ -1,0 +1,62 @@
+"""Every kind of act, in the order in which people read them. A new kind is a class and its line here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from broker.acts.kinds.base import ActKind
+from broker.acts.kinds.cursors.bookmarks import CreateBookmark, DeleteBookmark
+from broker.acts.kinds.cursors.expire import Expire
+from broker.acts.kinds.cursors.reset import Reset
+from broker.acts.kinds.cursors.skip import Clear, Skip, SkipOne
+from broker.acts.kinds.cursors.undo import Undo
+from broker.acts.kinds.logged import LOGGED
+from broker.acts.kinds.parameters import ActInvalid
+from broker.acts.kinds.subscriptions.consumers import Disconnect, Redeliver
+from broker.acts.kinds.subscriptions.pause import Pause, Resume
+from broker.acts.kinds.subscriptions.redrive import Redrive
+from broker.acts.kinds.subscriptions.subscriptions import CreateSubscription, DeleteSubscription
+from broker.acts.kinds.topics.create import CreateTopic
+from broker.acts.kinds.topics.partitions import UpdatePartitions
+from broker.acts.kinds.topics.set_policies import SetNamespacePolicies, SetTopicPolicies
+from broker.acts.kinds.topics.topics import DeleteTopic, TerminateTopic, TruncateTopic, UnloadTopic
+
+__all__ = ["KINDS", "find_kind"]
+
+_ALL: Final[tuple[ActKind[Any], ...]] = (
+    Reset(),
+    Skip(),
+    SkipOne(),
+    Clear(),
+    Expire(),
+    Undo(),
+    Pause(),
+    Resume(),
+    Disconnect(),
+    Redeliver(),
+    CreateSubscription(),
+    DeleteSubscription(),
+    CreateBookmark(),
+    DeleteBookmark(),
+    Redrive(),
+    SetNamespacePolicies(),
+    SetTopicPolicies(),
+    CreateTopic(),
+    UpdatePartitions(),
+    TerminateTopic(),
+    TruncateTopic(),
+    UnloadTopic(),
+    DeleteTopic(),
+    *LOGGED,
+)
+
+KINDS: Final = {kind.name: kind for kind in _ALL}
+
+
+def find_kind(name: str) -> ActKind[Any]:
+    """The kind of that name. Raises ActInvalid, naming those that can be asked for."""
+    kind = KINDS.get(name)
+    if kind is None:
+        known = ", ".join(each.name for each in _ALL if each.is_asked_for)
+        raise ActInvalid(f"unknown act {name!r}; one of {known}")
+    return kind

@@ -1,0 +1,87 @@
+"""Pause and resume: nothing is dispatched on a subscription; acks, flow and connections go on. Stored with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from broker.acts.counted import counted
+from broker.acts.kinds.base import ActContext
+from broker.acts.kinds.direct import DirectKind, Effect
+from broker.acts.kinds.parameters import ActInvalid, NoParameters
+from broker.core.errors import TopicFenced
+from broker.storage.cursors import cursors as cursor_store
+
+if TYPE_CHECKING:
+    from broker.storage.connection import Connection
+    from broker.subscription.subscription import Subscription
+
+__all__ = ["Pause", "Resume"]
+
+
+class _Switch(DirectKind[NoParameters]):
+    pauses: ClassVar[bool]
+    parameters = NoParameters
+
+    async def measure(self, context: ActContext, given: NoParameters) -> Effect:
+        subscription = await context.subscription()
+        # An apply may find it done: the broker died before it could say so.
+        if subscription.is_paused is self.pauses and not context.act.is_apply:
+            raise ActInvalid(
+                f"{subscription.name} is paused already"
+                if self.pauses
+                else f"{subscription.name} is not paused: there is nothing to resume"
+            )
+        kept = len(subscription.consumers)
+        if self.pauses:
+            words = "nothing more is delivered until it is resumed; consumers stay connected and may ack"
+        else:
+            left = counted(subscription.cursor.backlog_messages, "message is", "messages are")
+            words = f"delivery goes on; {left} not acked yet"
+        return Effect(words=(words,), consumers_kept=kept)
+
+    async def carry_out(self, context: ActContext, given: NoParameters) -> None:
+        subscription = await context.subscription()
+        topic = subscription.topic
+        if self.pauses:
+            subscription.is_paused = True  # what went out while the row is written would come after the pause
+        stored = await topic.services.ownership.write(
+            topic,
+            lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
+            what="pausing a subscription",
+        )
+        if not stored:
+            raise TopicFenced(f"{topic.name} moved to another broker; plan again")
+        subscription.is_paused = self.pauses
+        topic.services.reporter.changed(subscription)
+        subscription.pump()
+
+
+class Pause(_Switch):
+    """Stop dispatch."""
+
+    name = "pause"
+    summary = "Deliver nothing until it is resumed; consumers stay connected and may ack."
+    no_undo = "resume takes it back"
+    pauses = True
+
+
+class Resume(_Switch):
+    """Dispatch again."""
+
+    name = "resume"
+    summary = "Deliver again after a pause."
+    no_undo = "pause takes it back"
+    pauses = False
+
+
+async def _stored(
+    connection: Connection, subscription: Subscription, owner_epoch: int, is_paused: bool
+) -> bool | None:
+    done = await cursor_store.set_paused(
+        connection,
+        topic_id=subscription.topic.topic_id,
+        owner_epoch=owner_epoch,
+        subscription_id=subscription.subscription_id,
+        paused=is_paused,
+    )
+    return done or None

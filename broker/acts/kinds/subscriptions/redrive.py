@@ -1,0 +1,253 @@
+"""Redrive: messages of a dead-letter topic go back to where they came from.
+
+A message is published first and acknowledged after that: never lost, at worst twice. The work is done in pieces, and
+the counts are stored after each. A broker that starts goes on with a redrive that an earlier one began: what is not
+acknowledged is still to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from broker.acts.counted import counted
+from broker.acts.kinds.base import ActContext, ActKind, Plan
+from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
+from broker.acts.kinds.subscriptions.redrive_scan import REDRIVES, Found, Selection, Tally, scan
+from broker.core.errors import BrokerError, InvalidTopicName, TopicNotFound
+from broker.core.position import Position
+from broker.core.topic_name import TopicName
+from broker.producers.internal_producer import InternalProducer
+from broker.subscription.internal_ack import ack_for_broker
+from vela.wire.entry import OutgoingMessage
+
+__all__ = ["Redrive", "RedriveWhat"]
+
+PIECE_MESSAGES: Final = 100
+_PLAN_ENTRIES: Final = 10_000  # a plan looks at so many; the act at all
+_FORGOTTEN: Final = (
+    "RECONSUMETIMES",
+    "DELAY_TIME",
+)  # counts and delays begin anew at the topic it goes back to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedriveWhat:
+    """Which messages, where to, how fast."""
+
+    to_topic: Annotated[
+        str | None,
+        Rule("where they go; without it each goes to the topic that its property REAL_TOPIC names"),
+    ] = None
+    key: Annotated[str | None, Rule("only messages with this key")] = None
+    property_name: Annotated[str | None, Rule("only messages that have this property")] = None
+    property_value: Annotated[str | None, Rule("and only with this value")] = None
+    after_ms: Annotated[int | None, Rule("only what was stored at or after it, ms since 1970", least=0)] = (
+        None
+    )
+    before_ms: Annotated[int | None, Rule("only what was stored before it, ms since 1970", least=0)] = None
+    most: Annotated[int, Rule("so many messages at most", least=1, most=10_000_000)] = 10_000
+    rate: Annotated[int, Rule("messages a second; 0 is as fast as it goes", least=0, most=1_000_000)] = 0
+    max_redrives: Annotated[
+        int, Rule(f"leave a message that was redriven so often ({REDRIVES} counts)", least=1, most=1000)
+    ] = 3
+
+    def __post_init__(self) -> None:
+        if self.property_value is not None and self.property_name is None:
+            raise ActInvalid("property_value needs property_name")
+        if self.to_topic is not None:
+            try:
+                TopicName.parse(self.to_topic)
+            except InvalidTopicName as error:
+                raise ActInvalid(str(error)) from error
+
+
+class Redrive(ActKind[RedriveWhat]):
+    """Of a subscription of the dead-letter topic: what it has not acknowledged and nobody holds just now."""
+
+    name = "redrive"
+    summary = "Publish what waits in a dead-letter topic to where it came from, then acknowledge it there."
+    is_long = True
+    parameters = RedriveWhat
+
+    async def plan(self, context: ActContext, given: RedriveWhat) -> Plan:
+        subscription = await context.subscription()
+        if given.to_topic is not None and not await _exists(context, given.to_topic):
+            raise NothingToActOn(
+                f"{given.to_topic} does not exist, and a redrive makes no topic: create it first"
+            )
+        through = subscription.topic.log.ledgers.last_position()
+        tally = Tally()
+        async for _ in scan(subscription, _selection(given, context), through, tally, entries=_PLAN_ENTRIES):
+            if tally.matched >= given.most:
+                break
+        notes = ["it cannot be undone: consumers of the topics they go to see them as new messages"]
+        notes += [
+            f"{target} does not exist, and a redrive makes no topic: it ends where it comes to a message of there"
+            for target in sorted(tally.targets)
+            if not await _exists(context, target)
+        ]
+        if tally.entries >= _PLAN_ENTRIES:
+            notes.append(f"only the first {_PLAN_ENTRIES} entries were looked at; it goes on through all")
+        return Plan(
+            shown={
+                "words": [
+                    f"{counted(tally.matched, 'message is', 'messages are')} published again and acknowledged here",
+                    *tally.words(),
+                ],
+                "targets": dict(tally.targets),
+                "redriven_messages": tally.matched,
+                "in_flight_messages": tally.left["in_flight"],
+                "pinned": {"through": str(through)},
+                "replayed_messages": 0,
+                "skipped_messages": 0,
+                "consumers_closed": 0,
+                "consumers_kept": len(subscription.consumers),
+                "notes": notes,
+            }
+        )
+
+    async def apply(self, context: ActContext, given: RedriveWhat) -> Mapping[str, Any]:
+        progress = context.act.progress or {}
+        work = _Work(context, given, redriven=Counter(progress.get("targets", {})))
+        try:
+            return await work.run()
+        finally:
+            await work.close()
+
+
+class _Work:
+    """One redrive under way."""
+
+    def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
+        self._context = context
+        self._given = given
+        self._redriven = redriven  # messages by target, those of an earlier broker included
+        self._producers: dict[str, InternalProducer] = {}
+
+    async def run(self) -> Mapping[str, Any]:
+        context, given = self._context, self._given
+        subscription = await context.subscription()
+        through = Position.parse((context.act.plan or {})["pinned"]["through"])
+        tally = Tally()
+        piece: list[Found] = []
+        size = PIECE_MESSAGES if not given.rate else min(PIECE_MESSAGES, max(1, given.rate // 10))
+        async for found in scan(subscription, _selection(given, context), through, tally):
+            piece.append(found)
+            if len(piece) >= size or self._redriven.total() + len(piece) >= given.most:
+                await self._send(piece)
+                piece = []
+            if self._redriven.total() >= given.most:
+                break
+        await self._send(piece)
+        total = self._redriven.total()
+        return {
+            "words": [
+                f"{counted(total, 'message is', 'messages are')} published again and acknowledged here",
+                *tally.words(),
+            ],
+            **self._counts(),
+            "in_flight_messages": tally.left["in_flight"],
+            "acked_meanwhile_messages": _acked_meanwhile(context.act.plan or {}, total, tally),
+            "replayed_messages": 0,
+            "skipped_messages": 0,
+            "consumers_closed": 0,
+        }
+
+    def _counts(self) -> dict[str, Any]:
+        return {"redriven_messages": self._redriven.total(), "targets": dict(self._redriven)}
+
+    async def close(self) -> None:
+        """Let the producers go; what has no receipt is still in the dead-letter topic."""
+        for producer in self._producers.values():
+            producer.detach()
+
+    async def _send(self, piece: list[Found]) -> None:
+        if not piece:
+            return
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        for target in {found.target for found in piece} - self._producers.keys():
+            self._producers[target] = await self._open(target)
+        now_ms = self._context.broker.services.clock.now_ms()
+        outcomes = await asyncio.gather(
+            *(self._publish(found, now_ms) for found in piece), return_exceptions=True
+        )
+        stored = [
+            found
+            for found, outcome in zip(piece, outcomes, strict=True)
+            if not isinstance(outcome, BaseException)
+        ]
+        # The subscription may have been loaded anew since the piece was read.
+        await ack_for_broker(
+            await self._context.subscription(), [(each.position, each.without) for each in stored]
+        )
+        self._redriven.update(each.target for each in stored)
+        await self._context.report(self._counts())
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        if self._given.rate:
+            await asyncio.sleep(max(0.0, len(piece) / self._given.rate - (loop.time() - started_s)))
+
+    async def _open(self, target: str) -> InternalProducer:
+        try:
+            return await InternalProducer.open(
+                self._context.broker,
+                target,
+                name=f"vela-redrive-{self._context.act.act_id}",
+                create_topic=False,
+            )
+        except BrokerError as error:
+            raise ActInvalid(f"{target} takes no messages: {error}") from error
+
+    async def _publish(self, found: Found, now_ms: int) -> None:
+        message = found.message
+        properties = {name: value for name, value in message.properties.items() if name not in _FORGOTTEN}
+        properties[REDRIVES] = str(found.redrives + 1)
+        await self._producers[found.target].publish(
+            OutgoingMessage(
+                payload=message.payload,
+                properties=properties,
+                key=message.key,
+                event_time_ms=message.event_time_ms,
+                ordering_key=message.ordering_key,
+            ),
+            publish_time_ms=now_ms,
+            key_hash=found.key_hash,
+        )
+
+
+def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) -> int:
+    """Return how many messages of the plan were acked before their turn came.
+
+    Of those that were planned and not redriven, the others have gone to a consumer since and stay there.
+    """
+    fewer = max(0, int(planned["redriven_messages"]) - redriven)
+    held_since = max(0, tally.left["in_flight"] - int(planned["in_flight_messages"]))
+    return fewer - min(fewer, held_since)
+
+
+async def _exists(context: ActContext, topic: str) -> bool:
+    try:
+        await context.broker.partition_count(TopicName.parse(topic), create=False)
+    except TopicNotFound:
+        return False
+    return True
+
+
+def _selection(given: RedriveWhat, context: ActContext) -> Selection:
+    return Selection(
+        to_topic=None if given.to_topic is None else TopicName.parse(given.to_topic).full,
+        own_topic=context.act.topic_name,
+        key=given.key,
+        property_name=given.property_name,
+        property_value=given.property_value,
+        after_ms=given.after_ms,
+        before_ms=given.before_ms,
+        max_redrives=given.max_redrives,
+        max_message_bytes=context.broker.settings.max_uncompressed_bytes,
+    )

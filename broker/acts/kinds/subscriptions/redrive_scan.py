@@ -1,0 +1,170 @@
+"""Which messages of a dead-letter topic are to go back, and where to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from broker.acts.counted import counted
+from broker.core.errors import InvalidTopicName
+from broker.core.position import Position
+from broker.core.topic_name import TopicName
+from vela.wire.entry import decode_messages, parse_header
+from vela.wire.errors import EntryCorrupt
+
+if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
+    from broker.subscription.subscription import Subscription
+    from vela.wire.entry import Message
+
+__all__ = ["REDRIVES", "Found", "Selection", "Tally", "scan"]
+
+REDRIVES: Final = "REDRIVEN_TIMES"  # property: how often a message was redriven
+_ORIGIN: Final = "REAL_TOPIC"
+_NOTHING_LEFT: Final = {
+    "in_flight": "at a consumer just now: left there",
+    "no_origin": f"without the property {_ORIGIN}, or with one that is no topic: name a topic to send them to",
+    "redriven_enough": "redriven too often already",
+    "unreadable": "corrupt or encrypted by their producer",
+    "to_itself": "from this topic itself",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What is looked for; None = anything."""
+
+    to_topic: str | None
+    own_topic: str
+    key: str | None
+    property_name: str | None
+    property_value: str | None
+    after_ms: int | None
+    before_ms: int | None
+    max_redrives: int
+    max_message_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One message that goes back."""
+
+    position: Position
+    without: (
+        int | None
+    )  # the ack that takes it alone: unacked members of its batch but for it; None = whole entry
+    message: Message
+    target: str  # full topic name
+    redrives: int  # so far
+    key_hash: int | None  # for the partitions of the target
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was seen on the way."""
+
+    entries: int = 0
+    matched: int = 0
+    targets: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)  # messages that stay, by reason
+
+    def words(self) -> list[str]:
+        """Sentences for what stays."""
+        return [
+            f"{counted(count, 'message stays', 'messages stay')}: {_NOTHING_LEFT[reason]}"
+            for reason, count in sorted(self.left.items())
+        ]
+
+
+async def scan(
+    subscription: Subscription,
+    selection: Selection,
+    through: Position,
+    tally: Tally,
+    *,
+    entries: int | None = None,
+) -> AsyncIterator[Found]:
+    """What matches up to `through`, in order, at most `entries` entries. Raises GapInLog."""
+    topic = subscription.topic
+    position = subscription.cursor.read_from()
+    while position <= through and topic.log.ledgers.contains(position):
+        for entry in await topic.reader.read_ahead(position):
+            position = Position(entry.ledger_id, entry.entry_id)
+            if position > through or (entries is not None and tally.entries >= entries):
+                return
+            tally.entries += 1
+            for found in _of_entry(subscription, selection, entry, tally):
+                tally.matched += 1
+                tally.targets[found.target] += 1
+                yield found
+        position = topic.log.ledgers.next_after(position)
+
+
+def _of_entry(
+    subscription: Subscription, selection: Selection, entry: StoredEntry, tally: Tally
+) -> Iterator[Found]:
+    position = Position(entry.ledger_id, entry.entry_id)
+    left = subscription.cursor.remaining_of(position)
+    if left == 0 or not _is_in_time(selection, entry.append_ms):
+        return
+    if subscription.dispatcher.is_pending(position):
+        tally.left["in_flight"] += entry.messages if left is None else left.bit_count()
+        return
+    try:
+        if parse_header(entry.data).encrypted:
+            raise EntryCorrupt("encrypted")
+        messages = decode_messages(entry.data, max_message_bytes=selection.max_message_bytes)
+    except EntryCorrupt:
+        tally.left["unreadable"] += entry.messages
+        return
+    for message in messages:
+        if message.batch_index >= 0 and left is not None and not left >> message.batch_index & 1:
+            continue
+        if not _is_wanted(selection, message):
+            continue
+        target, redrives, reason = _target(selection, message)
+        if reason:
+            tally.left[reason] += 1
+            continue
+        yield Found(
+            position=position,
+            without=None
+            if message.batch_index < 0
+            else ~(1 << message.batch_index) & ((1 << entry.messages) - 1),
+            message=message,
+            target=target,
+            redrives=redrives,
+            key_hash=entry.key_hash,
+        )
+
+
+def _is_in_time(selection: Selection, append_ms: int) -> bool:
+    return (selection.after_ms is None or append_ms >= selection.after_ms) and (
+        selection.before_ms is None or append_ms < selection.before_ms
+    )
+
+
+def _is_wanted(selection: Selection, message: Message) -> bool:
+    if selection.key is not None and message.key != selection.key:
+        return False
+    if selection.property_name is None:
+        return True
+    value = message.properties.get(selection.property_name)
+    return value is not None and selection.property_value in (None, value)
+
+
+def _target(selection: Selection, message: Message) -> tuple[str, int, str]:
+    """(topic, redrives so far, why it stays instead)."""
+    redrives = message.properties.get(REDRIVES, "0")
+    count = int(redrives) if redrives.isdecimal() and len(redrives) < 10 else 0
+    if count >= selection.max_redrives:
+        return "", count, "redriven_enough"
+    target = selection.to_topic
+    if target is None:
+        try:
+            target = TopicName.parse(message.properties.get(_ORIGIN, "")).full
+        except InvalidTopicName:
+            return "", count, "no_origin"
+    return target, count, "to_itself" if target == selection.own_topic else ""

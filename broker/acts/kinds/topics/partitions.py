@@ -1,0 +1,64 @@
+"""Giving a partitioned topic more partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from broker.acts.counted import counted
+from broker.acts.kinds.base import ActContext, Scope
+from broker.acts.kinds.direct import DirectKind, Effect
+from broker.acts.kinds.parameters import Rule
+from broker.core.topic_name import TopicName
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import partitions as store
+from broker.topics import partitions
+
+__all__ = ["Partitions", "UpdatePartitions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitions:
+    """How many there will be."""
+
+    partitions: Annotated[
+        int, Rule("partitions in all, not fewer than now", least=1, most=partitions.MOST_PARTITIONS)
+    ]
+
+
+class UpdatePartitions(DirectKind[Partitions]):
+    """It never gets fewer."""
+
+    name = "update_partitions"
+    summary = "Give a partitioned topic more partitions, each with the subscriptions that the others have."
+    scope = Scope.TOPIC
+    no_undo = "it cannot be undone: a topic never gets fewer partitions"
+    parameters = Partitions
+
+    async def measure(self, context: ActContext, given: Partitions) -> Effect:
+        name, pool = TopicName.parse(context.act.topic_name), context.broker.services.pool
+        before = await partitions.check_growth(pool, name, given.partitions)
+        if before == given.partitions:
+            return Effect(words=(f"{name} has {counted(before, 'partition', 'partitions')} already",))
+        found = await repeat_until_done(
+            pool, lambda c: store.subscription_names(c, name.full), what="looking for subscriptions"
+        )
+        shown = ", ".join(found[:10]) + (" …" if len(found) > 10 else "")
+        return Effect(
+            words=(
+                f"{name} gets partition {before}"
+                if given.partitions == before + 1
+                else f"{name} gets partitions {before} to {given.partitions - 1}",
+                f"each with {counted(len(found), 'subscription', 'subscriptions')} from its beginning: {shown}"
+                if found
+                else "there are no subscriptions to make on them",
+            ),
+            notes=(
+                "producers spread over more partitions from then on: a key may go to another one than before",
+            ),
+        )
+
+    async def carry_out(self, context: ActContext, given: Partitions) -> None:
+        await partitions.grow(
+            context.broker.services.pool, TopicName.parse(context.act.topic_name), given.partitions
+        )

@@ -1,0 +1,180 @@
+"""Setting policies on a namespace or a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+from broker.acts.counted import counted
+from broker.acts.kinds.base import ActContext, ActKind, Plan, Scope
+from broker.acts.kinds.direct import Effect
+from broker.acts.kinds.parameters import ActInvalid, Rule
+from broker.core.ledgers.retention import Retention
+from broker.core.policies import Policies, PolicyInvalid, PolicyLevel
+from broker.core.topic_name import TopicName
+from broker.log.trimming import trimmable_bytes
+from broker.topics import policies
+from broker.topics.policies import Holder
+
+if TYPE_CHECKING:
+    from broker.topics.topic import Topic
+
+__all__ = ["NamespacePolicies", "SetNamespacePolicies", "SetTopicPolicies", "TopicPolicies"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    set: Annotated[Mapping[str, str], Rule("policy: value, values written as text")] = field(
+        default_factory=dict
+    )
+    unset: Annotated[str, Rule("policies that are to follow the level above again, separated by commas")] = ""
+
+    @property
+    def to_unset(self) -> tuple[str, ...]:
+        """Names."""
+        return tuple(each.strip() for each in self.unset.split(",") if each.strip())
+
+    def check(self, level: PolicyLevel) -> None:
+        """Raises ActInvalid, naming the first policy that is wrong and what it takes."""
+        try:
+            policies.parsed(self.set, level)
+            policies.check_names(self.to_unset, level)
+        except PolicyInvalid as error:
+            raise ActInvalid(str(error)) from error
+        if not self.set and not self.to_unset:
+            raise ActInvalid("name a policy to set or to unset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespacePolicies(_Change):
+    """What changes on a namespace."""
+
+    def __post_init__(self) -> None:
+        self.check(PolicyLevel.NAMESPACE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPolicies(_Change):
+    """What changes on a topic."""
+
+    def __post_init__(self) -> None:
+        self.check(PolicyLevel.TOPIC)
+
+
+class _SetPolicies(ActKind[Any]):
+    """The plan pins the document before and after; another change in between makes apply refuse."""
+
+    def holder(self, context: ActContext) -> Holder:
+        """What the policies hang on."""
+        raise NotImplementedError
+
+    async def plan(self, context: ActContext, given: _Change) -> Plan:
+        broker, holder = context.broker, self.holder(context)
+        pool = broker.services.pool
+        state = await policies.read(pool, broker.settings, holder)
+        after = policies.changed(
+            state, holder.level, to_set=policies.parsed(given.set, holder.level), to_unset=given.to_unset
+        )
+        in_force = policies.in_force_with(broker.settings, holder, after, state.above)
+        names = sorted({*given.set, *given.to_unset})
+        loaded = [topic for topic in broker.topics.values() if holder.covers(topic.name)]
+        notes = []
+        if holder.topic is None:
+            overridden = await policies.overridden(pool, state, names)
+            notes = [
+                f"{counted(count, 'topic has its', 'topics have their')} own {name}, which stays"
+                for name, count in overridden.items()
+            ]
+        notes.append(f"it is in force at once, on {counted(len(loaded), 'topic', 'topics')} in memory now")
+        if (freed := _freed_bytes(loaded, state.in_force, in_force)) > 0:
+            notes.append(
+                f"{counted(freed, 'byte', 'bytes')} of these topics can be deleted at once under the new retention"
+            )
+        effect = Effect(
+            words=_differences(state.in_force, in_force) or ("what is in force does not change",),
+            notes=(*notes, *_warnings(state.in_force, in_force)),
+            pinned={"before": dict(state.document), "after": after},
+        )
+        return Plan(shown=effect.to_json())
+
+    async def apply(self, context: ActContext, given: _Change) -> Mapping[str, Any]:
+        planned = context.act.plan or {}
+        pinned = planned["pinned"]
+        await policies.change(
+            context.broker, self.holder(context), before=pinned["before"], after=pinned["after"]
+        )
+        return planned
+
+
+class SetNamespacePolicies(_SetPolicies):
+    """Of all topics of a namespace that do not set them themselves."""
+
+    name = "set_namespace_policies"
+    summary = "Set or unset policies of a namespace."
+    scope = Scope.NAMESPACE
+    parameters = NamespacePolicies
+
+    def holder(self, context: ActContext) -> Holder:
+        return Holder.of_namespace(context.act.topic_name)
+
+
+class SetTopicPolicies(_SetPolicies):
+    """Of one topic, or of all partitions of one."""
+
+    name = "set_topic_policies"
+    summary = "Set or unset policies of a topic."
+    scope = Scope.TOPIC
+    parameters = TopicPolicies
+
+    def holder(self, context: ActContext) -> Holder:
+        return Holder.of_topic(TopicName.parse(context.act.topic_name))
+
+
+def _differences(before: Policies, after: Policies) -> tuple[str, ...]:
+    return tuple(
+        f"{each.name}: {_shown(each.before)} becomes {_shown(each.after)}"
+        for each in policies.differences(before, after)
+    )
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _freed_bytes(topics: Sequence[Topic], before: Policies, after: Policies) -> int:
+    """How much more could go of topics without a retention of their own."""
+    old, new = _retention(before), _retention(after)
+    if old == new:
+        return 0
+    followers = [topic for topic in topics if _retention(topic.policies) == old]
+    return sum(trimmable_bytes(topic, new) - trimmable_bytes(topic, old) for topic in followers)
+
+
+def _retention(policies_: Policies) -> Retention:
+    return Retention(time_ms=policies_.retention_ms, size_bytes=policies_.retention_bytes)
+
+
+def _shorter(before: int, after: int) -> bool:
+    """Of limits where -1 is none."""
+    return after >= 0 and (before < 0 or after < before)
+
+
+def _warnings(before: Policies, after: Policies) -> list[str]:
+    """What a change loses, said before."""
+    notes = []
+    if _shorter(before.retention_ms, after.retention_ms) or _shorter(
+        before.retention_bytes, after.retention_bytes
+    ):
+        notes.append(
+            "less is retained: messages that all subscriptions have acked can be deleted earlier, for good"
+        )
+    if after.message_ttl_ms and (not before.message_ttl_ms or after.message_ttl_ms < before.message_ttl_ms):
+        notes.append("messages not acked after message_ttl_ms will not be delivered any more")
+    if after.subscription_expiry_ms and not before.subscription_expiry_ms:
+        notes.append(
+            "subscriptions that nobody used for subscription_expiry_ms are removed with their backlog"
+        )
+    if after.delete_inactive_topics and not before.delete_inactive_topics:
+        notes.append("topics that nobody used for inactive_topic_ms are deleted")
+    return notes

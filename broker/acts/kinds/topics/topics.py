@@ -1,0 +1,232 @@
+"""Acts on a whole topic, partitioned or not: terminate, unload, truncate, delete. None of them can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from broker.acts.counted import counted
+from broker.acts.kinds.base import ActConflict, ActContext, Scope
+from broker.acts.kinds.cursors.drift import Standing
+from broker.acts.kinds.direct import DirectKind, Effect
+from broker.acts.kinds.parameters import NoParameters, Rule
+from broker.core.position import Position
+from broker.core.topic_name import TopicName
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import life as store
+from broker.storage.topics import topics as topic_store
+from broker.topics import ending as topic_end
+from broker.topics.auto_creation import makes_topics
+from broker.topics.truncate import measure_truncate, truncate
+
+if TYPE_CHECKING:
+    from broker.process.broker import Broker
+    from broker.subscription.subscription import Subscription
+
+__all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTopic"]
+
+
+async def _members(context: ActContext) -> list[TopicName]:
+    """What holds the topic's messages: itself, or its partitions."""
+    found = await repeat_until_done(
+        context.broker.services.pool,
+        lambda c: store.members(c, context.act.topic_name),
+        what="finding partitions",
+    )
+    return [TopicName.parse(each) for each in found.values()]
+
+
+async def _durable(broker: Broker, figures: topic_end.DeleteFigures) -> list[Subscription]:
+    """Durable subscriptions in memory: what is stored of their cursors may be old."""
+    topics = [await broker.topic(TopicName.parse(each), create=False) for each in figures.topics]
+    return [each for topic in topics for each in topic.subscriptions.values() if each.is_durable]
+
+
+async def _what_clients_do(
+    broker: Broker, name: TopicName, figures: topic_end.DeleteFigures
+) -> tuple[str, ...]:
+    """Those that are closed come again: what they then find, or make. Nothing where there are none."""
+    if not figures.producers and not figures.consumers:
+        return ()
+    if not await makes_topics(broker.services, name):
+        return ("clients that come again are refused (policy auto_create_topics)",)
+    is_whole = figures.topics == (name.full,)
+    made = "it anew" if is_whole else "its partitions anew, each a topic of its own"
+    return (f"clients that come again make {made} (policy auto_create_topics)",)
+
+
+def _clients(producers: int, consumers: int) -> str:
+    return f"{counted(producers, 'producer', 'producers')} and {counted(consumers, 'consumer', 'consumers')}"
+
+
+class TerminateTopic(DirectKind[NoParameters]):
+    """Its last message stays the last (semantics 3.10)."""
+
+    name = "terminate"
+    summary = (
+        "End a topic: it takes no more messages, and consumers learn of it once they have acked everything."
+    )
+    scope = Scope.TOPIC
+    no_undo = "it cannot be undone: a terminated topic never takes messages again"
+    parameters = NoParameters
+
+    async def measure(self, context: ActContext, given: NoParameters) -> Effect:
+        words = []
+        for name in await _members(context):
+            topic = await context.broker.topic(name, create=False)
+            last = topic.log.ledgers.last_position()
+            producers = counted(len(topic.producers), "producer is", "producers are")
+            words.append(
+                f"{name} is terminated already; its last entry is {last}"
+                if topic.is_terminated
+                else f"{name} ends after what is stored when it is done, now {last}; {producers} closed"
+            )
+        return Effect(words=tuple(words))
+
+    async def carry_out(self, context: ActContext, given: NoParameters) -> None:
+        for name in await _members(context):
+            await topic_end.terminate(await context.broker.topic(name, create=False))
+
+
+class TruncateTopic(DirectKind[NoParameters]):
+    """What is stored when it is planned; the open ledger's entries are passed over, and freed when it is sealed."""
+
+    name = "truncate"
+    summary = (
+        "Empty a topic: subscriptions pass over what is stored, and all ledgers but the open one are freed."
+    )
+    scope = Scope.TOPIC
+    no_undo = "it cannot be undone: the messages are gone"
+    parameters = NoParameters
+
+    async def measure(self, context: ActContext, given: NoParameters) -> Effect:
+        pinned = _pinned(context)
+        words, skipped, through = [], 0, {}
+        for name in await _members(context):
+            topic = await context.broker.topic(name, create=False)
+            found = await measure_truncate(topic, pinned.get(name.full))
+            through[name.full] = str(found.through)
+            skipped += found.skipped_messages
+            passed = counted(found.skipped_messages, "message not acked is", "messages not acked are")
+            freed = counted(found.freed_bytes, "byte is", "bytes are")
+            words.append(f"{name} is emptied up to {found.through}: {passed} passed over, {freed} freed now")
+        return Effect(
+            words=tuple(words),
+            skipped_messages=skipped,
+            notes=(
+                "what an open undo window or a bookmark needs stays, and the open ledger until it is sealed",
+            ),
+            pinned=through,
+        )
+
+    async def carry_out(self, context: ActContext, given: NoParameters) -> None:
+        for full_name, through in _pinned(context).items():
+            await truncate(await context.broker.topic(TopicName.parse(full_name), create=False), through)
+
+
+def _pinned(context: ActContext) -> dict[str, Position]:
+    """Where each topic was planned to be emptied up to; nothing while it is being planned."""
+    planned = context.act.plan or {}
+    return {name: Position.parse(through) for name, through in planned.get("pinned", {}).items()}
+
+
+class UnloadTopic(DirectKind[NoParameters]):
+    """Clients come back, and it is loaded again."""
+
+    name = "unload"
+    summary = (
+        "Let a topic go from the broker's memory: its clients are closed and come back, nothing is lost."
+    )
+    scope = Scope.TOPIC
+    no_undo = "there is nothing to undo: the topic loads again when somebody uses it"
+    parameters = NoParameters
+
+    async def measure(self, context: ActContext, given: NoParameters) -> Effect:
+        names = await _members(context)
+        loaded = [topic for each in names if (topic := context.broker.topics.get(each.full)) is not None]
+        producers = sum(len(topic.producers) for topic in loaded)
+        consumers = sum(len(each.consumers) for topic in loaded for each in topic.subscriptions.values())
+        return Effect(
+            words=(
+                f"{len(loaded)} of {counted(len(names), 'topic is', 'topics are')} in memory",
+                f"{_clients(producers, consumers)} are closed and come back by themselves",
+            ),
+            consumers_closed=consumers,
+        )
+
+    async def carry_out(self, context: ActContext, given: NoParameters) -> None:
+        await topic_end.unload(context.broker, await _members(context))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """What may be in the way."""
+
+    force: Annotated[bool, Rule("close the clients that are connected and remove subscriptions")] = False
+    subscriptions: Annotated[bool, Rule("remove subscriptions that nobody is connected to")] = False
+
+
+class DeleteTopic(DirectKind[Delete]):
+    """Messages, subscriptions and policies go; its acts stay in the log."""
+
+    name = "delete_topic"
+    summary = "Delete a topic, or a partitioned one with all its partitions: its messages and subscriptions are gone."
+    scope = Scope.TOPIC
+    no_undo = "it cannot be undone: the messages are gone"
+    closes_consumers = True
+    parameters = Delete
+
+    async def measure(self, context: ActContext, given: Delete) -> Effect:
+        broker = context.broker
+        name = TopicName.parse(context.act.topic_name)
+        figures = await topic_end.delete_figures(
+            broker, name, force=given.force, with_subscriptions=given.subscriptions
+        )
+        clients_do = await _what_clients_do(broker, name, figures)
+        pinned = {"topic_id": await self._topic_id(context)}
+        subscriptions_now = await _durable(broker, figures)
+        standing = Standing.of(subscriptions_now)
+        unread = standing.unacked_messages
+        topics = counted(len(figures.topics), "topic is", "topics are")
+        subscriptions = counted(len(figures.subscriptions), "subscription goes", "subscriptions go")
+        return Effect(
+            words=(
+                f"{topics} deleted, with {counted(figures.stored_bytes, 'byte', 'bytes')} stored",
+                f"{subscriptions} with {counted(unread, 'message', 'messages')} not acked",
+                f"{_clients(figures.producers, figures.consumers)} are closed",
+                *clients_do,
+            ),
+            skipped_messages=unread,
+            consumers_closed=figures.consumers,
+            pinned=pinned,
+            standing=standing,
+            published_per_s=sum(
+                broker.services.reporter.rates.published_per_s(each.topic) for each in subscriptions_now
+            ),
+        )
+
+    async def apply(self, context: ActContext, given: Delete) -> Mapping[str, Any]:
+        planned = context.act.plan or {}
+        topic_id = await self._topic_id(context)
+        if topic_id is None:
+            # The broker died after it had deleted it.
+            return Effect(words=("it was deleted before a broker died",), skipped_messages=0).to_json()
+        if topic_id != planned["pinned"]["topic_id"]:
+            raise ActConflict("the topic was deleted and made anew after this plan; plan again")
+        return await super().apply(context, given)
+
+    async def carry_out(self, context: ActContext, given: Delete) -> None:
+        await topic_end.delete(
+            context.broker,
+            TopicName.parse(context.act.topic_name),
+            force=given.force,
+            with_subscriptions=given.subscriptions,
+        )
+
+    async def _topic_id(self, context: ActContext) -> int | None:
+        name = TopicName.parse(context.act.topic_name)
+        row = await repeat_until_done(
+            context.broker.services.pool, lambda c: topic_store.find_topic(c, name), what="finding a topic"
+        )
+        return None if row is None else row.topic_id

@@ -1,0 +1,200 @@
+"""The owner's side of acts: answers plans from memory and applies them.
+
+Whoever asks inserts a row and notifies; a slow poll is the net. One act at a time: each takes milliseconds, and the
+order in the log is the order they were asked in. Long work runs beside them and is gone on with after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from broker.acts.kinds.base import ActConflict, ActContext, ActKind, Plan
+from broker.acts.kinds.registry import find_kind
+from broker.core.errors import BrokerError
+from broker.storage.acts import acts as store
+from broker.storage.pool import ConnectionPool, first_line, repeat_until_done
+
+if TYPE_CHECKING:
+    from broker.process.broker import Broker
+
+__all__ = ["ActRunner"]
+
+log = logging.getLogger(__name__)
+
+_POLL_S = 1.0
+
+
+class ActRunner:
+    """Reads requests and answers each exactly once."""
+
+    def __init__(self, broker: Broker, pool: ConnectionPool) -> None:
+        self._broker = broker
+        self._pool = pool
+        self._work = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._has_resumed = False
+
+    def start(self) -> None:
+        """Begin; what waited while no broker ran is answered first."""
+        self._work.set()
+        self._task = asyncio.create_task(self._run(), name="acts")
+
+    async def stop(self) -> None:
+        """End after the act under way."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def wake(self) -> None:
+        """Somebody asked for something."""
+        self._work.set()
+
+    async def _run(self) -> None:
+        while True:
+            # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_S):
+                    await self._work.wait()
+            self._work.clear()
+            if not self._broker.is_ready()[0]:
+                continue  # whoever holds the lock answers; this process asks again when it does
+            try:
+                await self._resume()
+                async with self._pool.use() as connection:
+                    waiting = await store.waiting(connection)
+                for act in waiting:
+                    await self._answer(act)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                log.info("acts: the database is away (%s)", first_line(error))
+            except Exception:  # acts that come later must be answered
+                log.exception("acts")
+
+    async def _answer(self, act: store.WaitingAct) -> None:
+        try:
+            if act.waited_s > self._broker.settings.act_expiry_s:
+                await self._finish(
+                    act,
+                    state="expired",
+                    error="it waited too long for a broker; plan it again",
+                    error_code="ActExpired",
+                )
+            else:
+                await self._carry_out(act)
+        except BrokerError as error:
+            if isinstance(error, ActConflict) and error.preview is not None:
+                await self._replan(act, error, error.preview)
+            else:
+                await self._finish(act, state="refused", error=str(error), error_code=error.code)
+        except Exception:
+            log.exception("act %s failed", act.act_id)
+            await self._finish(
+                act,
+                state="failed",
+                error="it failed inside the broker; its log says why",
+                error_code="UnknownError",
+            )
+        async with self._pool.use() as connection:
+            await store.wake_requester(connection, act.act_id)
+
+    async def _replan(self, act: store.WaitingAct, error: BrokerError, preview: Plan) -> None:
+        """Refuse an apply, and keep its new preview as an act of its own that can be applied at once."""
+        plan_text = json.dumps(dict(preview.shown))
+        await repeat_until_done(
+            self._pool,
+            lambda c: store.replan(
+                c,
+                act_id=act.act_id,
+                plan=plan_text,
+                cursor_version=preview.cursor_version,
+                error=str(error),
+                error_code=error.code,
+            ),
+            what="answering an act",
+        )
+
+    async def _carry_out(self, act: store.WaitingAct) -> None:
+        kind = find_kind(act.kind)
+        context = ActContext(broker=self._broker, act=act)
+        given = kind.read(act.parameters)
+        if not act.is_apply:
+            plan = await kind.plan(context, given)
+            await self._finish(act, state="planned", plan=plan.shown, cursor_version=plan.cursor_version)
+        elif kind.is_long:
+            async with self._pool.use() as connection:
+                await store.begin(connection, act.act_id)
+            self._start(kind, context, given)
+        elif (result := await kind.apply(context, given)) is not None:
+            await self._finish(act, state="applied", result=result)
+
+    def _start(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
+        task = asyncio.create_task(self._carry_on(kind, context, given), name=f"act {context.act.act_id}")
+        self._broker.services.keep(task)
+
+    async def _carry_on(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
+        """Long work, beside other acts. A broker that stops leaves it in state applying, for the next one."""
+        act = context.act
+        try:
+            result = await kind.apply(context, given)
+            await self._finish(act, state="applied", result=result)
+        except BrokerError as error:
+            await self._finish(act, state="failed", error=str(error), error_code=error.code)
+        except Exception:
+            log.exception("act %s failed", act.act_id)
+            await self._finish(
+                act,
+                state="failed",
+                error="it failed inside the broker; its log says why",
+                error_code="UnknownError",
+            )
+        async with self._pool.use() as connection:
+            await store.wake_requester(connection, act.act_id)
+
+    async def _resume(self) -> None:
+        """Once: go on with the long work of a broker that has stopped or died."""
+        if self._has_resumed:
+            return
+        async with self._pool.use() as connection:
+            unfinished = await store.unfinished(connection)
+        self._has_resumed = True
+        for act in unfinished:
+            log.info("act %s, %s: going on with it", act.act_id, act.kind)
+            try:
+                kind = find_kind(act.kind)
+                self._start(kind, ActContext(broker=self._broker, act=act), kind.read(act.parameters))
+            except BrokerError as error:
+                await self._finish(act, state="failed", error=str(error), error_code=error.code)
+
+    async def _finish(
+        self,
+        act: store.WaitingAct,
+        *,
+        state: str,
+        plan: Mapping[str, object] | None = None,
+        result: Mapping[str, object] | None = None,
+        error: str = "",
+        error_code: str = "",
+        cursor_version: int | None = None,
+    ) -> None:
+        plan_text = None if plan is None else json.dumps(dict(plan))
+        result_text = None if result is None else json.dumps(dict(result))
+        await repeat_until_done(
+            self._pool,
+            lambda c: store.finish(
+                c,
+                act_id=act.act_id,
+                state=state,
+                plan=plan_text,
+                result=result_text,
+                error=error,
+                error_code=error_code,
+                cursor_version=cursor_version,
+            ),
+            what="answering an act",
+        )

@@ -1,0 +1,357 @@
+"""Acks beyond mark-delete: bitmaps of wholly acked entries and ack sets of partly acked ones, by chunk.
+
+The same bytes in memory and on disk. Nothing here is linear in the number of holes except what walks them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from broker.core.cursor.position_set import BLOCK_ENTRIES
+from broker.core.cursor.state import AckChunk, CursorFlush
+from broker.core.ledgers.message_index import (
+    CHUNK_ENTRIES,
+    CHUNK_MASK,
+    CHUNK_SHIFT,
+    LEDGER_SHIFT,
+    Range,
+    chunk_key,
+    chunk_of,
+)
+from broker.core.position import EARLIEST, LATEST, Position
+
+_BYTES: Final = CHUNK_ENTRIES // 8
+_ONES = re.compile("1+")
+
+
+class AckChunks:
+    """Bits and ack sets by chunk key. An entry has a bit or an ack set, never both.
+
+    Bits and ack sets at or before mark-delete have no meaning; they go with their chunk.
+    """
+
+    __slots__ = ("bits", "dirty_bits", "dirty_sets", "dropped", "sets")
+
+    def __init__(self, chunks: Iterable[AckChunk] = ()) -> None:
+        self.bits: dict[int, bytearray] = {}
+        self.sets: dict[int, dict[int, int]] = {}
+        self.dirty_bits: set[int] = set()
+        self.dirty_sets: set[int] = set()
+        self.dropped: set[int] = set()
+        for chunk in chunks:
+            key = chunk_key(chunk.ledger_id, chunk.chunk << CHUNK_SHIFT)
+            if chunk.bits:
+                self.bits[key] = bytearray(chunk.bits.ljust(_BYTES, b"\0"))
+            if chunk.ack_sets:
+                self.sets[key] = dict(chunk.ack_sets)
+
+    def __bool__(self) -> bool:
+        return bool(self.bits or self.sets)
+
+    def keys(self) -> list[int]:
+        """Chunks that hold anything, in order."""
+        return sorted(self.bits.keys() | self.sets.keys())
+
+    def ledger_ids(self) -> set[int]:
+        """Ledgers in which anything is held."""
+        return {chunk_of(key)[0] for key in self.keys()}
+
+    def has(self, ledger_id: int, entry_id: int) -> bool:
+        bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
+        return bits is not None and bool(bits[(entry_id & CHUNK_MASK) >> 3] >> (entry_id & 7) & 1)
+
+    def highest(self) -> Position:
+        """The last wholly acked entry; EARLIEST when there is none."""
+        for key in sorted(self.bits, reverse=True):
+            if top := int.from_bytes(self.bits[key], "little").bit_length():
+                ledger_id, chunk = chunk_of(key)
+                return Position(ledger_id, (chunk << CHUNK_SHIFT) + top - 1)
+        return EARLIEST
+
+    def block(self, ledger_id: int, entry_id: int) -> int:
+        """The bits of the 1,024 entries around one (of position_set), bit i the i-th."""
+        bits = self.bits.get(chunk_key(ledger_id, entry_id))
+        if bits is None:
+            return 0
+        start = (entry_id & CHUNK_MASK & ~(BLOCK_ENTRIES - 1)) >> 3
+        return int.from_bytes(bits[start : start + (BLOCK_ENTRIES >> 3)], "little")
+
+    def remaining(self, ledger_id: int, entry_id: int) -> int | None:
+        """Unacked members of a partly acked entry; None when it has no ack set."""
+        sets = self.sets.get(chunk_key(ledger_id, entry_id))
+        return sets.get(entry_id) if sets is not None else None
+
+    def add(self, ledger_id: int, entry_id: int) -> None:
+        """Ack one entry wholly; its ack set goes."""
+        key = ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
+        bits = self.bits.get(key)
+        if bits is None:
+            bits = self.bits[key] = bytearray(_BYTES)
+            self._revive(key)
+        bits[(entry_id & CHUNK_MASK) >> 3] |= 1 << (entry_id & 7)
+        self.dirty_bits.add(key)
+        if self.sets:
+            self.forget_set(key, entry_id)
+
+    def set_remaining(self, ledger_id: int, entry_id: int, remaining: int) -> None:
+        key = chunk_key(ledger_id, entry_id)
+        sets = self.sets.get(key)
+        if sets is None:
+            sets = self.sets[key] = {}
+            self._revive(key)
+        sets[entry_id] = remaining
+        self.dirty_sets.add(key)
+
+    def forget_set(self, key: int, entry_id: int) -> None:
+        sets = self.sets.get(key)
+        if sets is not None and sets.pop(entry_id, None) is not None:
+            self.dirty_sets.add(key)
+            if not sets:
+                del self.sets[key]
+
+    def add_range(self, ledger_id: int, first: int, last: int) -> None:
+        """Ack first..last of one ledger wholly."""
+        for chunk in range(first >> CHUNK_SHIFT, (last >> CHUNK_SHIFT) + 1):
+            base = chunk << CHUNK_SHIFT
+            low, high = max(first, base) - base, min(last, base + CHUNK_MASK) - base
+            key = chunk_key(ledger_id, base)
+            old = int.from_bytes(self.bits.get(key, b""), "little")
+            new = old | (1 << (high + 1)) - (1 << low)
+            self.bits[key] = bytearray(new.to_bytes(_BYTES, "little"))
+            self.dirty_bits.add(key)
+            self._revive(key)
+            for entry_id in [e for e in self.sets.get(key, ()) if base + low <= e <= base + high]:
+                self.forget_set(key, entry_id)
+
+    def union(self, other: AckChunks, after: Position, *, without: AckChunks | None = None) -> None:
+        """Ack wholly what `other` has wholly acked beyond `after` and `without` has not; ack sets are not taken."""
+        for key, bits in other.bits.items():
+            ledger_id, chunk = chunk_of(key)
+            low, _ = _clip(ledger_id, chunk << CHUNK_SHIFT, after, LATEST)
+            if low > CHUNK_MASK or ledger_id < after.ledger_id:
+                continue
+            new = int.from_bytes(bits, "little") >> low << low
+            if without is not None:
+                new &= ~int.from_bytes(without.bits.get(key, b""), "little")
+            if not new:
+                continue
+            self.bits[key] = bytearray(
+                (int.from_bytes(self.bits.get(key, b""), "little") | new).to_bytes(_BYTES, "little")
+            )
+            self.dirty_bits.add(key)
+            self._revive(key)
+            for entry_id in [e for e in self.sets.get(key, ()) if self.has(ledger_id, e)]:
+                self.forget_set(key, entry_id)
+
+    def within(self, key: int, after: Position, through: Position) -> int:
+        """Bits of one chunk, slot i = bit i, of entries in (after, through]."""
+        bits = self.bits.get(key)
+        if bits is None:
+            return 0
+        ledger_id, chunk = chunk_of(key)
+        low, high = _clip(ledger_id, chunk << CHUNK_SHIFT, after, through)
+        if low > high:
+            return 0
+        number = int.from_bytes(bits, "little")
+        if high < CHUNK_MASK:
+            number &= (1 << (high + 1)) - 1
+        return number >> low << low
+
+    def run_end(self, ledger_id: int, entry_id: int) -> int:
+        """Last entry of the run of acked entries that starts at `entry_id`; entry_id - 1 when that is
+        unacked.
+        """
+        while True:
+            bits = self.bits.get(ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT)
+            if bits is None or not bits[(entry_id & CHUNK_MASK) >> 3] >> (entry_id & 7) & 1:
+                return entry_id - 1
+            base = entry_id & ~CHUNK_MASK
+            clear = _next_clear(bits, entry_id & CHUNK_MASK)
+            if clear < CHUNK_ENTRIES:
+                return base + clear - 1
+            entry_id = base + CHUNK_ENTRIES
+
+    def drop_through(self, old: Position, new: Position, limit: int) -> None:
+        """Mark-delete goes from `old` to `new`: forget what lies at or before it.
+
+        `limit` is the last stored entry of new's ledger: its last chunk is dropped when mark-delete reaches
+        that.
+        """
+        ledger_id, entry_id = new
+        if entry_id < 0 or not (self.bits or self.sets):
+            return
+        new_key = ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
+        if old[0] != ledger_id or old[1] >> CHUNK_SHIFT != entry_id >> CHUNK_SHIFT:
+            for key in [key for key in self.bits.keys() | self.sets.keys() if key < new_key]:
+                self._drop(key)
+        if entry_id & CHUNK_MASK == CHUNK_MASK or entry_id >= limit:
+            self._drop(new_key)
+        elif self.sets:
+            self._drop_sets(new_key, self.sets.get(new_key, {}), old, new)
+
+    def clear(self) -> None:
+        for key in self.keys():
+            self._drop(key)
+
+    def drop_ledgers_before(self, ledger_id: int) -> None:
+        """Forget what was acked in ledgers that have been trimmed: it counts as acked without."""
+        for key in [key for key in self.keys() if key < chunk_key(ledger_id, 0)]:
+            self._drop(key)
+
+    def forget(self, ledger_id: int, entry_id: int) -> None:
+        """Forget the ack set of one entry, if it has one."""
+        self.forget_set(chunk_key(ledger_id, entry_id), entry_id)
+
+    def forget_all(self, other: AckChunks) -> None:
+        """Forget each entry of which `other` holds anything, a bit or an ack set."""
+        for key in other.bits.keys() | other.sets.keys():
+            mask = int.from_bytes(other.bits.get(key, b""), "little")
+            for entry_id in other.sets.get(key, ()):
+                mask |= 1 << (entry_id & CHUNK_MASK)
+            if key in self.bits:
+                kept = int.from_bytes(self.bits[key], "little") & ~mask
+                self.bits[key] = bytearray(kept.to_bytes(_BYTES, "little"))
+                self.dirty_bits.add(key)
+            for entry_id in [e for e in self.sets.get(key, ()) if mask >> (e & CHUNK_MASK) & 1]:
+                self.forget_set(key, entry_id)
+
+    def touches(self, key: int, after: Position, through: Position) -> bool:
+        """Whether any entry of the chunk lies in (after, through]."""
+        ledger_id, chunk = chunk_of(key)
+        low, high = _clip(ledger_id, chunk << CHUNK_SHIFT, after, through)
+        return low <= high
+
+    def put_back(self, flush: CursorFlush) -> None:
+        """The chunks of a flush that was not stored are to be stored again, as they are by then."""
+        for pairs in (flush.bitmaps, flush.ack_sets, flush.dropped):
+            for ledger_id, chunk in pairs:
+                key = chunk_key(ledger_id, chunk << CHUNK_SHIFT)
+                if key in self.bits or key in self.sets:
+                    self.dirty_bits.add(key)
+                    self.dirty_sets.add(key)
+                else:
+                    self.dropped.add(key)
+
+    def mark_all_dirty(self) -> None:
+        self.dirty_bits.update(self.bits)
+        self.dirty_sets.update(self.sets)
+
+    def freeze(self) -> tuple[AckChunk, ...]:
+        chunks = []
+        for key in self.keys():
+            ledger_id, chunk = chunk_of(key)
+            bits = bytes(self.bits.get(key, b"")).rstrip(b"\0")
+            chunks.append(
+                AckChunk(ledger_id=ledger_id, chunk=chunk, bits=bits, ack_sets=dict(self.sets.get(key, {})))
+            )
+        return tuple(chunks)
+
+    def count(self, after: Position) -> int:
+        """Wholly acked entries beyond `after`: 4 µs a chunk, where walking 16k runs of one takes 5 ms."""
+        total = 0
+        for key, bits in self.bits.items():
+            ledger_id, chunk = chunk_of(key)
+            low, high = _clip(ledger_id, chunk << CHUNK_SHIFT, after, LATEST)
+            if low <= high:
+                total += (int.from_bytes(bits, "little") >> low).bit_count()
+        return total
+
+    def runs(self, after: Position, through: Position) -> Iterator[Range]:
+        """Runs of wholly acked entries in (after, through], ascending, joined across chunks of one ledger."""
+        open_run: Range | None = None
+        for key in sorted(self.bits):
+            ledger_id, chunk = chunk_of(key)
+            base = chunk << CHUNK_SHIFT
+            low, high = _clip(ledger_id, base, after, through)
+            if low > high:
+                continue
+            for first, last in _chunk_runs(self.bits[key], low, high):
+                if open_run is not None:
+                    if open_run[0] == ledger_id and open_run[2] == base + first - 1:
+                        open_run = (ledger_id, open_run[1], base + last)
+                        continue
+                    yield open_run
+                open_run = (ledger_id, base + first, base + last)
+        if open_run is not None:
+            yield open_run
+
+    def partials(self, after: Position, through: Position) -> Iterator[tuple[int, int, int]]:
+        """(ledger_id, entry_id, unacked members) of partly acked entries in (after, through], ascending."""
+        for key in sorted(self.sets):
+            ledger_id, chunk = chunk_of(key)
+            base = chunk << CHUNK_SHIFT
+            low, high = _clip(ledger_id, base, after, through)
+            if low > high:
+                continue
+            for entry_id, remaining in sorted(self.sets[key].items()):
+                if base + low <= entry_id <= base + high:
+                    yield ledger_id, entry_id, remaining
+
+    def _revive(self, key: int) -> None:
+        """A chunk dropped since the last flush is still stored: both of its columns must be written again."""
+        if key in self.dropped:
+            self.dropped.remove(key)
+            self.dirty_bits.add(key)
+            self.dirty_sets.add(key)
+
+    def _drop(self, key: int) -> None:
+        held = key in self.bits or key in self.sets
+        if held or key in self.dirty_bits or key in self.dirty_sets:
+            self.dropped.add(key)
+        self.bits.pop(key, None)
+        self.sets.pop(key, None)
+        self.dirty_bits.discard(key)
+        self.dirty_sets.discard(key)
+
+    def _drop_sets(self, key: int, sets: dict[int, int], old: Position, new: Position) -> None:
+        """Forget ack sets in (old, new], walking whichever is shorter: the range or the sets."""
+        if old.ledger_id == new.ledger_id and new.entry_id - old.entry_id < len(sets):
+            doomed: Iterable[int] = range(old.entry_id + 1, new.entry_id + 1)
+        else:
+            doomed = [entry_id for entry_id in sets if entry_id <= new.entry_id]
+        for entry_id in doomed:
+            self.forget_set(key, entry_id)
+
+
+def _clip(ledger_id: int, base: int, after: Position, through: Position) -> tuple[int, int]:
+    """Slots of a chunk that lie in (after, through]; low > high when none does."""
+    if ledger_id < after.ledger_id or ledger_id > through.ledger_id:
+        return 0, -1
+    low, high = 0, CHUNK_MASK
+    if ledger_id == after.ledger_id:
+        low = max(low, after.entry_id + 1 - base)
+    if ledger_id == through.ledger_id:
+        high = min(high, through.entry_id - base)
+    return low, high
+
+
+def _chunk_runs(bits: bytearray, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Runs of ones in slots low..high. As text, so that the search runs in C: 16k runs in 5 ms, none in
+    20 µs.
+    """
+    first_byte = low >> 3
+    window = bits[first_byte : (high >> 3) + 1]
+    number = int.from_bytes(window, "little")
+    if not number:
+        return
+    base = first_byte * 8
+    text = format(number, "b")[::-1]
+    for match in _ONES.finditer(text, low - base, high - base + 1):
+        yield base + match.start(), base + match.end() - 1
+
+
+def _next_clear(bits: bytearray, start: int) -> int:
+    """First zero at or after slot `start`; CHUNK_ENTRIES when there is none."""
+    at = start >> 3
+    rest = bits[at] >> (start & 7)
+    ones = (~rest & (rest + 1)).bit_length() - 1
+    if ones < 8 - (start & 7):
+        return start + ones
+    tail = bits[at + 1 :]
+    at += 1 + len(tail) - len(tail.lstrip(b"\xff"))
+    if at >= _BYTES:
+        return CHUNK_ENTRIES
+    value = bits[at]
+    return at * 8 + (~value & (value + 1)).bit_length() - 1

@@ -1,0 +1,317 @@
+"""Counting and searching under a cursor. Functions of their arguments; none changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from broker.core.cursor.ack_chunks import AckChunks
+from broker.core.cursor.ack_set import full
+from broker.core.cursor.state import SkipTarget, Totals
+from broker.core.ledgers.ledger import LedgerMap
+from broker.core.ledgers.message_index import (
+    CHUNK_MASK,
+    CHUNK_SHIFT,
+    IndexMissing,
+    MessageIndex,
+    Range,
+    chunk_key,
+    chunk_of,
+)
+from broker.core.position import LATEST, Position
+
+
+def settle(ledgers: LedgerMap, acked: AckChunks, mark_delete: Position) -> Position:
+    """Mark-delete moved through the acked entries that touch it, across ledgers (semantics 2.1)."""
+    if not acked.bits:
+        return mark_delete
+    while True:
+        ledger_id, entry_id = mark_delete
+        ledger = ledgers.get(ledger_id)
+        if ledger is None or entry_id + 1 >= ledger.entries:
+            ledger_id, entry_id = ledgers.next_after(mark_delete)
+            ledger = ledgers.get(ledger_id)
+        else:
+            entry_id += 1
+        last = acked.run_end(ledger_id, entry_id)
+        if last < entry_id:
+            return mark_delete
+        mark_delete = Position(ledger_id, last)
+        if ledger is not None and last + 1 < ledger.entries:
+            return mark_delete
+
+
+class AckedSet(NamedTuple):
+    """Everything that one cursor has acked."""
+
+    mark_delete: Position
+    chunks: AckChunks
+    totals: Totals
+
+
+def count_acked(
+    ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, after: Position, through: Position
+) -> Totals:
+    """What bitmaps and ack sets hold in (after, through], by whole chunks. Raises IndexMissing with all it lacks."""
+    tally = _Tally(ledgers, index)
+    for key in sorted(acked.bits):
+        tally.add_bits(key, acked.within(key, after, through))
+    for ledger_id, entry_id, remaining in acked.partials(after, through):
+        tally.add_members(Position(ledger_id, entry_id), ~remaining)
+    return tally.totals()
+
+
+def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
+    """What is acked in `one`, whose totals need not be known, and not in `other`. Raises IndexMissing.
+
+    Costs what they differ in: a chunk that is the same in both is one comparison.
+    """
+    floor = max(one.mark_delete, other.mark_delete)
+    tally = _Tally(ledgers, index)
+    for key in sorted(one.chunks.bits):
+        tally.add_bits(key, one.chunks.within(key, floor, LATEST) & ~other.chunks.within(key, floor, LATEST))
+    for ledger_id, entry_id, left in one.chunks.partials(floor, LATEST):
+        if not other.chunks.has(ledger_id, entry_id):
+            theirs = other.chunks.remaining(ledger_id, entry_id)
+            tally.add_members(Position(ledger_id, entry_id), ~left & (-1 if theirs is None else theirs))
+    for ledger_id, entry_id, left in other.chunks.partials(floor, LATEST):
+        if one.chunks.has(ledger_id, entry_id):
+            tally.take_members(Position(ledger_id, entry_id), ~left)  # add_bits counted the whole entry
+    totals = tally.totals()
+    if one.mark_delete <= other.mark_delete:
+        return totals
+    passed, base = index.through(one.mark_delete), index.through(other.mark_delete)
+    if passed is None or base is None:
+        missing = [each.mark_delete for each in (one, other) if index.through(each.mark_delete) is None]
+        raise IndexMissing(found for position in missing for found in index.unknown(position))
+    beyond = acked_within(
+        ledgers, index, other.chunks, other.mark_delete, one.mark_delete, other.totals, passed
+    )
+    return Totals(
+        totals.messages + passed[0] - (other.totals.messages - beyond.messages),
+        totals.entries + ledgers.entries_through(one.mark_delete) - (other.totals.entries - beyond.entries),
+        totals.size_bytes + passed[1] - (other.totals.size_bytes - beyond.size_bytes),
+    )
+
+
+def acked_beyond(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
+    """The same where `other` has nothing but its mark-delete and the totals of `one` are known: no hole is counted
+    that need not be.
+    """
+    if other.mark_delete <= one.mark_delete:
+        return Totals(*(mine - theirs for mine, theirs in zip(one.totals, other.totals, strict=True)))
+    through = index.through(other.mark_delete)
+    if through is None:
+        raise IndexMissing(index.unknown(other.mark_delete))
+    return acked_within(ledgers, index, one.chunks, one.mark_delete, other.mark_delete, one.totals, through)
+
+
+class _Tally:
+    """Sums by chunk and by batch member, remembering what it could not look up."""
+
+    def __init__(self, ledgers: LedgerMap, index: MessageIndex) -> None:
+        self._ledgers = ledgers
+        self._index = index
+        self._messages = self._entries = self._bytes = 0
+        self._missing: list[Range] = []
+
+    def add_bits(self, key: int, bits: int) -> None:
+        """Entries of a chunk, wholly."""
+        ledger_id, chunk = chunk_of(key)
+        ledger = self._ledgers.get(ledger_id)
+        if not bits or ledger is None:
+            return
+        found = self._index.sum_of(ledger, chunk, bits)
+        if found is None:
+            base = chunk << CHUNK_SHIFT
+            first = base + (bits & -bits).bit_length() - 1
+            last = base + bits.bit_length() - 1
+            self._missing += [
+                (ledger_id, low, high)
+                for low, high in self._index.missing(ledger_id, max(0, first - 1), last)
+            ]
+            return
+        self._messages += found[0]
+        self._bytes += found[1]
+        self._entries += bits.bit_count()
+
+    def add_members(self, position: Position, members: int) -> None:
+        """Members of one batch; bits beyond its size do not count."""
+        held = self._index.messages_in(position)
+        if held is None:
+            if self._ledgers.contains(position):
+                self._missing += self._index.unknown(position)
+            return
+        self._messages += (members & full(held)).bit_count()
+
+    def take_members(self, position: Position, members: int) -> None:
+        """The reverse."""
+        before = self._messages
+        self.add_members(position, members)
+        self._messages = 2 * before - self._messages
+
+    def totals(self) -> Totals:
+        """Raises IndexMissing."""
+        if self._missing:
+            raise IndexMissing(self._missing)
+        return Totals(self._messages, self._entries, self._bytes)
+
+
+def count_state(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, mark_delete: Position) -> Totals:
+    """Totals of a cursor from nothing but its mark-delete and what lies beyond. Raises IndexMissing."""
+    through = index.through(mark_delete)
+    if through is None:
+        raise IndexMissing(index.unknown(mark_delete))
+    beyond = count_acked(ledgers, index, acked, mark_delete, LATEST)
+    return Totals(
+        through[0] + beyond.messages,
+        ledgers.entries_through(mark_delete) + beyond.entries,
+        through[1] + beyond.size_bytes,
+    )
+
+
+def acked_within(
+    ledgers: LedgerMap,
+    index: MessageIndex,
+    acked: AckChunks,
+    mark_delete: Position,
+    target: Position,
+    totals: Totals,
+    through: tuple[int, int],
+) -> Totals:
+    """What is acked beyond `target`, a later mark-delete; `through` are the topic's counts at it. Raises
+    IndexMissing.
+
+    Only one side of `target` has to be walked, since the sum of both is known: the one with fewer chunks.
+    """
+    if not acked:
+        return Totals(0, 0, 0)
+    keys = acked.keys()
+    below = sum(1 for key in keys if acked.touches(key, mark_delete, target))
+    above = sum(1 for key in keys if acked.touches(key, target, LATEST))
+    base = index.through(mark_delete)
+    if above < below or base is None:
+        return count_acked(ledgers, index, acked, target, LATEST)
+    inside = count_acked(ledgers, index, acked, mark_delete, target)
+    return Totals(
+        totals.messages - base[0] - inside.messages,
+        totals.entries - ledgers.entries_through(mark_delete) - inside.entries,
+        totals.size_bytes - base[1] - inside.size_bytes,
+    )
+
+
+def unacked_target(
+    ledgers: LedgerMap,
+    index: MessageIndex,
+    acked: AckChunks,
+    mark_delete: Position,
+    *,
+    messages: int | None = None,
+    entries: int | None = None,
+) -> SkipTarget:
+    """Where `messages` unacked messages, or `entries` not wholly acked entries, beyond mark-delete end.
+
+    Exactly one of the two is given. Raises IndexMissing.
+    """
+    at = SkipTarget(mark_delete, None, 0, 0)
+    touched = set(acked.keys())
+    for ledger_id, first, last in ledgers.spans(mark_delete, LATEST):
+        for low, high in _by_touch(touched, ledger_id, first, last):
+            if at.messages == messages or at.entries == entries:
+                return at
+            whole = _whole(ledgers, index, acked, (ledger_id, low, high))
+            if (messages is None or whole[1] <= messages - at.messages) and (
+                entries is None or whole[0] <= entries - at.entries
+            ):
+                at = SkipTarget(
+                    Position(ledger_id, high), None, at.messages + whole[1], at.entries + whole[0]
+                )
+                continue
+            for piece_low, piece_high, left in _pieces(acked, ledger_id, low, high):
+                if at.messages == messages or at.entries == entries:
+                    return at
+                size, held = _held(index, ledger_id, piece_low, piece_high, left)
+                if messages is not None and held > messages - at.messages:
+                    piece = ledger_id, piece_low, piece_high
+                    return _end_inside(ledgers, index, at, piece, left, messages - at.messages)
+                if entries is not None and size > entries - at.entries:
+                    piece_high = piece_low + entries - at.entries - 1
+                    size, held = _held(index, ledger_id, piece_low, piece_high, left)
+                at = SkipTarget(Position(ledger_id, piece_high), None, at.messages + held, at.entries + size)
+    return at
+
+
+def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """first..last cut so that a chunk with acks is alone; those without stay together."""
+    low = first
+    for chunk in range(first >> CHUNK_SHIFT, (last >> CHUNK_SHIFT) + 1):
+        base = chunk << CHUNK_SHIFT
+        if chunk_key(ledger_id, base) in touched:
+            if low < base:
+                yield low, base - 1
+            low = min(last, base + CHUNK_MASK)
+            yield max(first, base), low
+            low += 1
+    if low <= last:
+        yield low, last
+
+
+def _whole(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
+    """(entries not wholly acked, unacked messages) of one span. Raises IndexMissing."""
+    ledger_id, low, high = span
+    size, held = _held(index, ledger_id, low, high, None)
+    inside = count_acked(ledgers, index, acked, Position(ledger_id, low - 1), Position(ledger_id, high))
+    return size - inside.entries, held - inside.messages
+
+
+def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int, int | None]]:
+    """first..last without its acked runs, ascending: untouched runs (low, high, None), partly acked (e,
+    e, ack set).
+    """
+    after, through = Position(ledger_id, first - 1), Position(ledger_id, last)
+    breaks: list[tuple[int, int, int | None]] = []
+    breaks += [(low, high, None) for _, low, high in acked.runs(after, through)]
+    breaks += [(entry_id, entry_id, left) for _, entry_id, left in acked.partials(after, through)]
+    breaks.sort(key=lambda piece: piece[0])
+    for low, high, left in breaks:
+        if first < low:
+            yield first, low - 1, None
+        if left is not None:
+            yield low, high, left
+        first = high + 1
+    if first <= last:
+        yield first, last, None
+
+
+def _held(index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None) -> tuple[int, int]:
+    """(entries, unacked messages) of one piece. Raises IndexMissing."""
+    if left is not None:
+        return 1, left.bit_count()
+    borders = Position(ledger_id, low - 1), Position(ledger_id, high)
+    before, upto = index.messages_through(borders[0]), index.messages_through(borders[1])
+    if before is None or upto is None:
+        unknown = [border for border in borders if index.messages_through(border) is None]
+        raise IndexMissing(found for border in unknown for found in index.unknown(border))
+    return high - low + 1, upto - before
+
+
+def _end_inside(
+    ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
+) -> SkipTarget:
+    """The target `wanted` messages into a piece that holds more; mark-delete is the entry before."""
+    ledger_id, low, high = piece
+    entry_id = low
+    if left is not None:
+        for _ in range(wanted):
+            left &= left - 1
+    elif wanted:
+        missing = index.missing(ledger_id, low, high)
+        if missing:
+            raise IndexMissing((ledger_id, first, last) for first, last in missing)
+        goal = (index.messages_through(Position(ledger_id, low - 1)) or 0) + wanted
+        entry_id = index.first_above(ledger_id, low, high, goal)
+        passed = goal - (index.messages_through(Position(ledger_id, entry_id - 1)) or 0)
+        if passed:
+            left = full(index.messages_in(Position(ledger_id, entry_id)) or 0) & ~full(passed)
+    mark_delete = max(at.mark_delete, ledgers.previous_of(Position(ledger_id, entry_id)))
+    return SkipTarget(mark_delete, left, at.messages + wanted, at.entries + entry_id - low)

@@ -1,0 +1,516 @@
+"""One subscription's place in a topic: mark-delete, acks beyond it, exact totals (semantics 2, design 4).
+
+Over 400 lines because it is one state and every way to change it; counting, undo and bitmaps are beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.core.cursor.ack_chunks import AckChunks
+from broker.core.cursor.counting import (
+    AckedSet,
+    acked_beyond,
+    acked_only_in,
+    acked_within,
+    count_state,
+    settle,
+    unacked_target,
+)
+from broker.core.cursor.state import AckOverlay, AckResult, CursorFlush, CursorState, SkipTarget, Totals
+from broker.core.cursor.undo import OverlayRecorder, merge_undo, passed_by_act
+from broker.core.errors import InvalidAck
+from broker.core.ledgers.ledger import LedgerMap
+from broker.core.ledgers.message_index import IndexMissing, MessageIndex, Range, chunk_of
+from broker.core.position import EARLIEST, LATEST, Position
+
+_NOTHING = AckResult(0, False)
+_ONE = AckResult(1, True)
+
+
+class Cursor:
+    """Mutable; one writer. Every operation that counts raises IndexMissing before it changes anything.
+
+    Backlog = total of the topic - acked, at any time. Acking what is acked already does nothing, so every
+    ack is safe to repeat.
+    """
+
+    def __init__(self, ledgers: LedgerMap, index: MessageIndex, state: CursorState) -> None:
+        self._ledgers = ledgers
+        self._index = index
+        self._overlay: OverlayRecorder | None = None
+        self._acked: AckChunks
+        self._mark_delete: Position
+        self._highest_acked: Position  # of the bitmaps; at or below mark-delete it says nothing
+        self._messages: int
+        self._entries: int
+        self._bytes: int
+        self._version: int
+        self._load(state)
+        self._dirty = False
+
+    @classmethod
+    def starting_at(
+        cls, ledgers: LedgerMap, index: MessageIndex, position: Position, remaining: int | None = None
+    ) -> Cursor:
+        """A new cursor whose next entry to read is `position` (EARLIEST and LATEST allowed); dirty, to
+        be stored.
+        """
+        start = CursorState(mark_delete=Position(-1, -1), acked_messages=0, acked_entries=0, acked_bytes=0)
+        cursor = cls(ledgers, index, start)
+        cursor.reset_to(position, remaining)
+        cursor._version = 0
+        return cursor
+
+    @property
+    def mark_delete(self) -> Position:
+        """Everything at or before it is acked. May name a ledger that has been trimmed."""
+        return self._mark_delete
+
+    @property
+    def version(self) -> int:
+        """Grows with every reset, move and undo, never with an ack."""
+        return self._version
+
+    @property
+    def last_acked(self) -> Position:
+        """The last wholly acked entry, beyond which all are unacked; mark-delete when there are no holes."""
+        return max(self._mark_delete, self._highest_acked)
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether entries beyond mark-delete are wholly acked."""
+        return bool(self._acked.bits)
+
+    @property
+    def has_partial_acks(self) -> bool:
+        """Whether batches are partly acked."""
+        return bool(self._acked.sets)
+
+    @property
+    def totals(self) -> Totals:
+        return Totals(self._messages, self._entries, self._bytes)
+
+    @property
+    def backlog_messages(self) -> int:
+        return self._ledgers.total_messages - self._messages
+
+    @property
+    def backlog_entries(self) -> int:
+        return self._ledgers.total_entries - self._entries
+
+    @property
+    def backlog_bytes(self) -> int:
+        return self._ledgers.total_bytes - self._bytes
+
+    def is_acked(self, position: Position) -> bool:
+        """Whether the entry is wholly acked."""
+        return position <= self._mark_delete or self._acked.has(*position)
+
+    def remaining_of(self, position: Position) -> int | None:
+        """Ack set of an entry: None = nothing acked, 0 = all acked."""
+        if self.is_acked(position):
+            return 0
+        return self._acked.remaining(*position)
+
+    def read_from(self) -> Position:
+        """First unacked entry; the end of the log when there is none."""
+        return self._ledgers.next_after(self._mark_delete)
+
+    def acked_block(self, ledger_id: int, entry_id: int) -> int:
+        """Bits of the wholly acked entries beyond mark-delete in the block (of position_set) around an entry."""
+        return self._acked.block(ledger_id, entry_id)
+
+    def next_unacked(self, position: Position) -> Position:
+        """`position` if it is stored and not wholly acked, else the next such entry, else the end of the
+        log.
+        """
+        if position <= self._mark_delete:
+            return self.read_from()
+        at = self._ledgers.next_valid(position)
+        if self._acked.bits:
+            while (last := self._acked.run_end(*at)) >= at.entry_id:
+                at = self._ledgers.next_after(Position(at.ledger_id, last))
+        return at
+
+    def holes(self, limit: int = 1000) -> Iterator[Range]:
+        """At most `limit` runs (ledger_id, first, last) of wholly acked entries beyond mark-delete,
+        ascending.
+        """
+        for count, run in enumerate(self._acked.runs(self._mark_delete, LATEST)):
+            if count >= limit:
+                return
+            yield run
+
+    def partly_acked(self, limit: int = 1000) -> Iterator[tuple[int, int, int]]:
+        """At most `limit` (ledger_id, entry_id, unacked members) of partly acked batches, ascending."""
+        for count, partial in enumerate(self._acked.partials(self._mark_delete, LATEST)):
+            if count >= limit:
+                return
+            yield partial
+
+    def ack(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
+        """Ack one entry, or of a batch the members whose bit is 0 in `remaining` (semantics 2.1: AND with
+        what is).
+
+        `batch_size` is what the peer believes, 0 when it says nothing. Raises InvalidAck when the entry is
+        not stored or holds another number of messages, IndexMissing when its counts are not in memory.
+        """
+        if position <= self._mark_delete:
+            if self._overlay is not None:
+                stored = self._ledgers.contains(position)
+                self._overlay.ack(
+                    position, remaining, stored if remaining is None else self._count_of(position)
+                )
+            return _NOTHING
+        ledger_id, entry_id = position
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is None or not 0 <= entry_id < ledger.entries:
+            return self._ack_unstored(position)
+        if self._overlay is not None and self._overlay.has_passed(position):
+            self._overlay.ack(position, remaining, self._count_of(position))
+        acked = self._acked
+        if acked.bits and position <= self._highest_acked and acked.has(ledger_id, entry_id):
+            return _NOTHING
+        counts = self._index.counts(ledger, entry_id)
+        if counts is None:
+            raise IndexMissing(self._index.unknown(position))
+        messages, size_bytes = counts
+        if batch_size and batch_size != messages:
+            raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry holds {messages}")
+        newly = messages
+        if remaining is not None or acked.sets:
+            before = acked.remaining(ledger_id, entry_id)
+            if before is None:
+                before = (1 << messages) - 1
+            after = before & remaining if remaining is not None else 0
+            newly = before.bit_count() - after.bit_count()
+            if after:
+                if newly:
+                    acked.set_remaining(ledger_id, entry_id, after)
+                    self._messages += newly
+                    self._dirty = True
+                return AckResult(newly, False)
+        self._messages += newly
+        self._entries += 1
+        self._bytes += size_bytes
+        self._dirty = True
+        self._complete(position)
+        return _ONE if newly == 1 else AckResult(newly, True)
+
+    def ack_through(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
+        """Cumulative ack (semantics 2.2): mark-delete goes to `position`, then through what touches it.
+
+        With `remaining`, to the entry before, and the members whose bit is 0 are acked too. At or below
+        mark-delete nothing happens. Errors as `ack`.
+        """
+        if position <= self._mark_delete:
+            if self._overlay is not None:
+                self._overlay.ack_through(position, remaining, self._count_of(position))
+            return _NOTHING
+        if not self._ledgers.contains(position):
+            return self._ack_unstored(position)
+        messages = self._count_of(position) if batch_size or remaining is not None else 0
+        if batch_size and batch_size != messages:
+            raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry holds {messages}")
+        target = position
+        if remaining is not None:
+            known = self._acked.remaining(*position)
+            left = remaining & (known if known is not None else (1 << messages) - 1)
+            if left and not self.is_acked(position):
+                target = self._ledgers.previous_of(position)
+        completed = target == position and not self.is_acked(position)
+        before = self._messages
+        if target > self._mark_delete:
+            self._advance_to(target)
+        if target != position:
+            self.ack(position, remaining)
+        return AckResult(self._messages - before, completed)
+
+    def move_mark_delete(self, position: Position, remaining: int | None = None) -> AckResult:
+        """An act's move forward (skip, clear, expire): all at or before `position` counts as acked.
+
+        `remaining` leaves members of the entry after `position` unacked and acks the others (a skip that
+        ends inside a batch). A position past the log is cut to its last entry; one at or below mark-delete
+        changes nothing, unless `remaining` does. Raises IndexMissing.
+        """
+        target = self._ledgers.floor(position)
+        inside = self._ledgers.next_after(target)
+        if remaining is not None and self._ledgers.contains(inside):
+            self._count_of(inside)
+        before = self._messages
+        if target > self._mark_delete:
+            self._advance_to(target)
+        if remaining is not None and inside > self._mark_delete and self._ledgers.contains(inside):
+            self.ack(inside, remaining)
+        if self._messages != before:
+            self._version += 1
+            self._dirty = True
+        return AckResult(self._messages - before, False)
+
+    def reset_to(self, position: Position, remaining: int | None = None) -> None:
+        """Make `position` the next to read, forwards or back; every ack beyond it is forgotten (semantics
+        2.2).
+
+        Not stored: the next that is; EARLIEST and LATEST work. `remaining` is kept only when `position`
+        itself is stored (a seek into a batch). Raises IndexMissing.
+        """
+        target = self._ledgers.next_valid(position)
+        mark_delete = self._ledgers.previous_of(target)
+        through = self._index.through(mark_delete)
+        if through is None:
+            raise IndexMissing(self._index.unknown(mark_delete))
+        left = None
+        messages = 0
+        if remaining is not None and target == position and self._ledgers.contains(target):
+            messages = self._count_of(target)
+            left = remaining & (1 << messages) - 1
+        self._acked.clear()
+        self._highest_acked = EARLIEST
+        self._mark_delete = mark_delete
+        self._messages, self._bytes = through
+        self._entries = self._ledgers.entries_through(mark_delete)
+        self._version += 1
+        self._dirty = True
+        if left is not None:
+            self.ack(target, left)
+
+    def skip_one(self, position: Position, remaining: int | None = None) -> AckResult:
+        """An act's ack of one stored entry, or of the members whose bit is 0 in `remaining`. Raises as `ack`."""
+        result = self.ack(position, remaining)
+        self._version += 1
+        self._dirty = True
+        return result
+
+    def position_after_messages(self, messages: int) -> SkipTarget:
+        """Where `messages` unacked messages from mark-delete end, at the end of the log at most. Raises
+        IndexMissing.
+        """
+        return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, messages=messages)
+
+    def position_after_entries(self, entries: int) -> SkipTarget:
+        """Where `entries` not wholly acked entries from mark-delete end (Pulsar's skip). Raises
+        IndexMissing.
+        """
+        return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, entries=entries)
+
+    def shifted_position(self, messages: int) -> tuple[Position, int | None]:
+        """Next entry to read, and its ack set if inside a batch, so many messages of the log after mark-delete, or
+        before it when negative.
+
+        For `reset_to`. Stops at the first stored entry and at the end. Raises IndexMissing.
+        """
+        through = self._index.messages_through(self._mark_delete)
+        if through is None:
+            raise IndexMissing(self._index.unknown(self._mark_delete))
+        if not messages:
+            return self.read_from(), None
+        wanted = through + messages
+        for ledger in self._ledgers:
+            if ledger.entries and ledger.messages_before + ledger.messages > wanted:
+                if wanted <= ledger.messages_before:
+                    return Position(ledger.ledger_id, 0), None
+                entry = Position(ledger.ledger_id, self._index.entry_at(ledger, wanted))
+                last = self._index.messages_through(entry)
+                size = self._count_of(entry)
+                passed = wanted - (last or 0) + size
+                return entry, ((1 << size) - (1 << passed) if passed > 0 else None)
+        return self._ledgers.end(), None
+
+    def shift_room(self) -> tuple[int, int]:
+        """Messages of the log that are kept before mark-delete, it included, and after it: how far
+        `shifted_position` goes. Raises IndexMissing.
+        """
+        through = self._index.messages_through(self._mark_delete)
+        if through is None:
+            raise IndexMissing(self._index.unknown(self._mark_delete))
+        first = next((ledger.messages_before for ledger in self._ledgers), through)
+        return max(0, through - first), self._ledgers.total_messages - through
+
+    def recount(self) -> Totals:
+        """Totals counted anew from mark-delete, bitmaps and the index; equal to `totals`. Raises
+        IndexMissing.
+        """
+        return count_state(self._ledgers, self._index, self._acked, self._mark_delete)
+
+    def acked_only_here(self, other: Cursor) -> Totals:
+        """What is acked in this cursor and not in another of the same topic. Raises IndexMissing."""
+        mine = AckedSet(self._mark_delete, self._acked, self.totals)
+        theirs = AckedSet(other._mark_delete, other._acked, other.totals)
+        count = acked_only_in if other._acked else acked_beyond
+        return count(self._ledgers, self._index, mine, theirs)
+
+    def snapshot(self) -> CursorState:
+        return CursorState(
+            mark_delete=self._mark_delete,
+            acked_messages=self._messages,
+            acked_entries=self._entries,
+            acked_bytes=self._bytes,
+            chunks=self._acked.freeze(),
+            version=self._version,
+        )
+
+    def restore(self, state: CursorState) -> None:
+        """Become `state`, totals included; everything is dirty afterwards."""
+        old = self._acked
+        self._load(state)
+        self._replace_dirty(old)
+
+    def act_inside(self) -> tuple[Position, int] | None:
+        """Right after a move: the batch that it ended inside of and what it left of it. None between entries."""
+        inside = self.read_from()
+        left = self._acked.remaining(*inside)
+        return (inside, left) if left is not None else None
+
+    def overlay_since(self, before: CursorState) -> AckOverlay:
+        """Right after an act: what its undo has to know, besides `before`, to tell acks that follow from the act."""
+        return AckOverlay(
+            mark_delete=self._mark_delete, passed=passed_by_act(before, self._mark_delete, self._acked)
+        )
+
+    def start_undo_overlay(self, overlay: AckOverlay) -> None:
+        """From now on remember acks of what an act passed: `overlay_since`, or what an earlier process recorded."""
+        self._overlay = OverlayRecorder(overlay)
+
+    def undo_overlay(self) -> AckOverlay | None:
+        """What was recorded so far; None when nothing is being recorded."""
+        return self._overlay.freeze() if self._overlay is not None else None
+
+    def stop_undo_overlay(self) -> None:
+        self._overlay = None
+
+    def undo(
+        self, snapshot: CursorState, act_mark_delete: Position, overlay: AckOverlay | None = None
+    ) -> None:
+        """Become `snapshot` plus everything acked since (design 9).
+
+        `act_mark_delete` is the mark-delete right after the act; `overlay` what was recorded since, by default
+        here. Raises IndexMissing.
+        """
+        overlay = overlay or self.undo_overlay() or AckOverlay()
+        merged = merge_undo(
+            self._ledgers, self._index, snapshot, act_mark_delete, overlay, self._mark_delete, self._acked
+        )
+        old, self._acked = self._acked, merged.chunks
+        self._highest_acked = self._acked.highest()
+        self._mark_delete = merged.mark_delete
+        self._messages, self._entries, self._bytes = merged.totals
+        self._version += 1
+        self._replace_dirty(old)
+
+    def take_dirty(self) -> CursorFlush | None:
+        """What changed since the last call, which counts as stored from now on; None when nothing did.
+
+        When storing it failed, `put_back`.
+        """
+        acked = self._acked
+        overlay = self._overlay.take_dirty() if self._overlay is not None else None
+        if not (self._dirty or acked.dirty_bits or acked.dirty_sets or acked.dropped or overlay):
+            return None
+        flush = CursorFlush(
+            mark_delete=self._mark_delete,
+            acked_messages=self._messages,
+            acked_entries=self._entries,
+            acked_bytes=self._bytes,
+            version=self._version,
+            bitmaps={chunk_of(k): bytes(acked.bits.get(k, b"")).rstrip(b"\0") for k in acked.dirty_bits},
+            ack_sets={chunk_of(k): dict(acked.sets.get(k, {})) for k in acked.dirty_sets},
+            dropped=tuple(chunk_of(k) for k in sorted(acked.dropped)),
+            overlay=overlay,
+        )
+        self._dirty = False
+        acked.dirty_bits.clear()
+        acked.dirty_sets.clear()
+        acked.dropped.clear()
+        return flush
+
+    def put_back(self, flush: CursorFlush) -> None:
+        """Storing `flush` failed, or nobody knows: the next `take_dirty` covers it, with the values of
+        then.
+        """
+        self._dirty = True
+        self._acked.put_back(flush)
+        if self._overlay is not None and flush.overlay is not None:
+            self._overlay.is_dirty = True
+
+    def _load(self, state: CursorState) -> None:
+        self._acked = AckChunks(state.chunks)
+        self._highest_acked = self._acked.highest()
+        self._mark_delete = state.mark_delete
+        self._messages = state.acked_messages
+        self._bytes = state.acked_bytes
+        self._version = state.version
+        # Counted anew, not taken: total_entries counts from what this process loaded.
+        self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
+            state.mark_delete
+        )
+
+    def _replace_dirty(self, old: AckChunks) -> None:
+        """Everything that may be stored of `old` is written again or dropped."""
+        now = set(self._acked.keys())
+        before = set(old.keys()) | old.dropped | old.dirty_bits | old.dirty_sets
+        gone, kept = before - now, before & now
+        self._acked.mark_all_dirty()
+        self._acked.dirty_bits |= kept
+        self._acked.dirty_sets |= kept
+        self._acked.dropped = gone
+        self._dirty = True
+
+    def _count_of(self, position: Position) -> int:
+        messages = self._index.messages_in(position)
+        if messages is None:
+            if not self._ledgers.contains(position):
+                return 0
+            raise IndexMissing(self._index.unknown(position))
+        return messages
+
+    def _ack_unstored(self, position: Position) -> AckResult:
+        """Trimmed entries are past; anything else never existed."""
+        ledger = self._ledgers.get(position.ledger_id)
+        is_emptied = ledger is not None and ledger.sealed and not ledger.entries
+        if is_emptied or position < self._ledgers.first_position():
+            return _NOTHING
+        raise InvalidAck(
+            f"ack of {position}, which is not stored; the last entry is {self._ledgers.last_position()}"
+        )
+
+    def _complete(self, position: Position) -> None:
+        """`position`, unacked so far, is wholly acked: mark-delete moves if it is next, else the bit is
+        set.
+        """
+        ledger_id, entry_id = position
+        old = self._mark_delete
+        touches = old.entry_id + 1 == entry_id and old.ledger_id == ledger_id
+        # In another ledger than mark-delete only a first entry can be next: the others, holes, need no look.
+        if not touches and (entry_id or self._ledgers.next_after(old) != position):
+            self._acked.add(ledger_id, entry_id)
+            if position > self._highest_acked:
+                self._highest_acked = position
+            return
+        if not self._acked:
+            self._mark_delete = position
+            return
+        if self._acked.sets:
+            self._acked.forget(ledger_id, entry_id)
+        self._mark_delete = settle(self._ledgers, self._acked, position)
+        self._drop_behind(old)
+
+    def _advance_to(self, target: Position) -> None:
+        """Mark-delete goes forward to the stored entry `target`, then through what touches it."""
+        through = self._index.through(target)
+        if through is None:
+            raise IndexMissing(self._index.unknown(target))
+        beyond = acked_within(
+            self._ledgers, self._index, self._acked, self._mark_delete, target, self.totals, through
+        )
+        old = self._mark_delete
+        self._messages = through[0] + beyond.messages
+        self._entries = self._ledgers.entries_through(target) + beyond.entries
+        self._bytes = through[1] + beyond.size_bytes
+        self._mark_delete = settle(self._ledgers, self._acked, target)
+        self._dirty = True
+        self._drop_behind(old)
+
+    def _drop_behind(self, old: Position) -> None:
+        ledger = self._ledgers.get(self._mark_delete.ledger_id)
+        self._acked.drop_through(old, self._mark_delete, ledger.entries - 1 if ledger is not None else 0)

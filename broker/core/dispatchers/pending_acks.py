@@ -1,0 +1,130 @@
+"""What one consumer holds: delivered and not acked. Dicts of ints only, which the garbage collector does
+not walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from broker.core.ledgers.message_index import Range
+from broker.core.position import Position
+
+_MESSAGES_BITS: Final = 24  # an entry holds fewer messages than 16 million
+_MESSAGES_MASK: Final = (1 << _MESSAGES_BITS) - 1
+
+
+class PendingAcks:
+    """Entries by ledger, each with its messages not acked yet and when it was delivered, packed into one int."""
+
+    __slots__ = ("_ledgers", "entries", "messages")
+
+    def __init__(self) -> None:
+        self._ledgers: dict[int, dict[int, int]] = {}
+        self.entries = 0
+        self.messages = 0  # not acked, over all entries
+
+    def __len__(self) -> int:
+        return self.entries
+
+    def __contains__(self, position: Position) -> bool:
+        return position[1] in self._ledgers.get(position[0], ())
+
+    def __iter__(self) -> Iterator[Position]:
+        """Ascending."""
+        for ledger_id in sorted(self._ledgers):
+            for entry_id in sorted(self._ledgers[ledger_id]):
+                yield Position(ledger_id, entry_id)
+
+    def get(self, position: Position) -> int:
+        """Messages not acked of an entry; 0 when it is not pending here."""
+        ledger = self._ledgers.get(position[0])
+        return ledger.get(position[1], 0) & _MESSAGES_MASK if ledger is not None else 0
+
+    def delivered_ms(self, position: Position) -> int:
+        """When an entry was delivered, 0 when it is not pending here or nobody said."""
+        ledger = self._ledgers.get(position[0])
+        return ledger.get(position[1], 0) >> _MESSAGES_BITS if ledger is not None else 0
+
+    def add(self, position: Position, messages: int, delivered_ms: int = 0) -> None:
+        """An entry was delivered. Raises ValueError when it is pending here already, since it must not be."""
+        ledger_id, entry_id = position
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is None:
+            ledger = self._ledgers[ledger_id] = {}
+        if entry_id in ledger:
+            raise ValueError(f"entry {position} is pending already")
+        ledger[entry_id] = delivered_ms << _MESSAGES_BITS | messages
+        self.entries += 1
+        self.messages += messages
+
+    def credit(self, position: Position, messages: int, completed: bool) -> int | None:
+        """`messages` of an entry were acked; it leaves when `completed`, or when none is left.
+
+        Returns the messages taken off, None when the entry is not pending here.
+        """
+        ledger_id, entry_id = position
+        ledger = self._ledgers.get(ledger_id)
+        if ledger is None:
+            return None
+        packed = ledger.get(entry_id)
+        if packed is None:
+            return None
+        held = packed & _MESSAGES_MASK
+        if not completed and messages < held:
+            ledger[entry_id] = packed - messages
+            self.messages -= messages
+            return messages
+        del ledger[entry_id]
+        if not ledger:
+            del self._ledgers[ledger_id]
+        self.entries -= 1
+        self.messages -= held
+        return held
+
+    def remove(self, position: Position) -> int | None:
+        """Take an entry out; returns its messages not acked, None when it is not pending here."""
+        return self.credit(position, 0, completed=True)
+
+    def pop(self, positions: Iterable[Position]) -> list[Position]:
+        """Take out those of `positions` that are pending here; returns them in order, each once."""
+        return sorted(position for position in positions if self.remove(position) is not None)
+
+    def pop_all(self) -> list[Position]:
+        """Take out everything, ascending."""
+        positions = list(self)
+        self._ledgers.clear()
+        self.entries = self.messages = 0
+        return positions
+
+    def pop_through(self, mark_delete: Position) -> int:
+        """Take out everything at or before `mark_delete`; returns the messages not acked. Linear: for
+        acts only.
+        """
+        before = self.messages
+        for ledger_id in [ledger_id for ledger_id in self._ledgers if ledger_id <= mark_delete.ledger_id]:
+            entries = self._ledgers[ledger_id]
+            whole = ledger_id < mark_delete.ledger_id
+            for entry_id in [e for e in entries if whole or e <= mark_delete.entry_id]:
+                self.remove(Position(ledger_id, entry_id))
+        return before - self.messages
+
+    def oldest(self) -> Position | None:
+        """The lowest position; linear in the entries of its ledger."""
+        if not self._ledgers:
+            return None
+        ledger_id = min(self._ledgers)
+        return Position(ledger_id, min(self._ledgers[ledger_id]))
+
+    def runs(self) -> Iterator[Range]:
+        """Runs of neighbouring entries (ledger_id, first, last), ascending; linear."""
+        for ledger_id in sorted(self._ledgers):
+            first = last = -1
+            for entry_id in sorted(self._ledgers[ledger_id]):
+                if first >= 0 and entry_id == last + 1:
+                    last = entry_id
+                    continue
+                if first >= 0:
+                    yield ledger_id, first, last
+                first = last = entry_id
+            yield ledger_id, first, last

@@ -1,0 +1,170 @@
+"""What of a topic is not due yet (semantics 3.8), for all its subscriptions at once. No clock: time is an argument.
+
+Whether an entry waits is a bit; when it is due is kept here for the near window only, the rest lies in the table.
+Due times are packed with their positions into ints, which the garbage collector does not walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+from broker.core.cursor.cursor import Cursor
+from broker.core.cursor.position_set import BLOCK_ENTRIES, PositionSet, first_clear
+from broker.core.position import Position
+
+__all__ = ["DelayedEntries", "DueEntry", "next_ready"]
+
+WINDOW_ENTRIES: Final = 8192  # 50 bytes each
+
+_DUE_SHIFT: Final = 112
+_LEDGER_SHIFT: Final = 48
+_LEDGER_MASK: Final = (1 << _DUE_SHIFT - _LEDGER_SHIFT) - 1
+_ENTRY_MASK: Final = (1 << _LEDGER_SHIFT) - 1
+
+
+class DueEntry(NamedTuple):
+    """One delayed entry; sorts as the table does."""
+
+    due_ms: int  # Unix time
+    ledger_id: int
+    entry_id: int
+
+
+class DelayedEntries:
+    """The delayed entries of one topic.
+
+    The near window holds every one with a row in the table up to and with `horizon`; None: no row lies beyond. Whoever
+    owns this reads the rows beyond it from the table when `needs_refill` says so.
+    """
+
+    __slots__ = ("_is_refilling", "_late", "_near", "_unstored", "_window", "horizon", "waiting")
+
+    def __init__(self, *, window: int = WINDOW_ENTRIES) -> None:
+        self.waiting = PositionSet()  # not due, whatever their due time
+        self.horizon: DueEntry | None = None
+        self._window = window
+        self._near: list[int] = []  # heap
+        self._unstored: list[int] = []  # heap of those that have no row: never dropped from memory
+        self._late: list[int] = []  # beyond the horizon, added while rows are being read
+        self._is_refilling = False
+
+    def __len__(self) -> int:
+        """Entries that wait."""
+        return len(self.waiting)
+
+    @property
+    def near_entries(self) -> int:
+        """Due times in memory."""
+        return len(self._near) + len(self._unstored)
+
+    @property
+    def needs_refill(self) -> bool:
+        """Whether rows beyond the horizon are to be read now: call `begin_refill`, read, `refill`."""
+        return self.horizon is not None and not self._is_refilling and len(self._near) <= self._window // 2
+
+    def load(self, ledger_id: int, entry_ids: Iterable[int]) -> None:
+        """Entries that wait, as the table names them, before anything else is known. `refill` brings due times."""
+        for entry_id in entry_ids:
+            self.waiting.add(Position(ledger_id, entry_id))
+
+    def add(self, entry: DueEntry, *, stored: bool = True) -> None:
+        """A delayed entry, with a row in the table if `stored`. Safe to repeat."""
+        self.waiting.add(Position(entry.ledger_id, entry.entry_id))
+        key = _packed(entry)
+        if not stored:
+            heappush(self._unstored, key)
+        elif self.horizon is None or entry <= self.horizon:
+            heappush(self._near, key)
+            self._shrink()
+        elif self._is_refilling:
+            self._late.append(key)
+
+    def begin_refill(self) -> DueEntry:
+        """Rows after the one returned are being read; what is added meanwhile is not lost. ValueError without need."""
+        if self.horizon is None:
+            raise ValueError("the near window holds everything: there is nothing to read")
+        self._is_refilling = True
+        return self.horizon
+
+    def refill(self, entries: Sequence[DueEntry], *, is_all: bool) -> None:
+        """The next rows in order; `is_all`: none lies beyond them now."""
+        self._is_refilling = False
+        if not is_all and entries:
+            self.horizon = entries[-1]
+        elif is_all:
+            self.horizon = None
+        for entry in entries:
+            heappush(self._near, _packed(entry))
+        late, self._late = self._late, []
+        for key in late:
+            if self.horizon is None or _unpacked(key) <= self.horizon:
+                heappush(self._near, key)
+        self._shrink()
+
+    def give_up_refill(self) -> None:
+        """The read failed: it is to be begun again."""
+        self._is_refilling = False
+        self._late = []
+
+    def pop_due(self, limit_ms: int, *, most: int) -> list[Position]:
+        """Take out at most `most` entries due at or before `limit_ms`, the earliest first."""
+        popped: list[Position] = []
+        for heap in (self._near, self._unstored):
+            while heap and len(popped) < most and heap[0] >> _DUE_SHIFT <= limit_ms:
+                key = heappop(heap)
+                position = Position(key >> _LEDGER_SHIFT & _LEDGER_MASK, key & _ENTRY_MASK)
+                if self.waiting.discard(position):
+                    popped.append(position)
+        return popped
+
+    def next_due_ms(self) -> int | None:
+        """The nearest due time in memory; None when there is none, though rows may lie beyond the horizon."""
+        nearest = min((heap[0] for heap in (self._near, self._unstored) if heap), default=None)
+        return None if nearest is None else nearest >> _DUE_SHIFT
+
+    def released_through_ms(self, limit_ms: int) -> int:
+        """Rows due at or before this have been popped by `pop_due` up to `limit_ms`: nobody needs them any more."""
+        if self._near:
+            return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)
+        return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)
+
+    def forget_before(self, position: Position) -> int:
+        """The log below `position` has been trimmed; how many entries waited there."""
+        return self.waiting.discard_before(position)
+
+    def _shrink(self) -> None:
+        """Keep the nearer half; the table has the rest."""
+        if len(self._near) <= 2 * self._window or self._is_refilling:
+            return
+        self._near.sort()
+        self._near = self._near[: self._window]
+        self.horizon = _unpacked(self._near[-1])
+        heapify(self._near)
+
+
+def next_ready(cursor: Cursor, waiting: PositionSet, position: Position) -> Position:
+    """`position` if it is stored, neither acked nor waiting; else the next such entry, else the end of the log.
+
+    By blocks: walking two million entries of which every second is acked and the others wait takes 3 ms.
+    """
+    at = cursor.next_unacked(position)
+    while at in waiting:
+        ledger_id, entry_id = at
+        base, slot = entry_id & ~(BLOCK_ENTRIES - 1), entry_id & (BLOCK_ENTRIES - 1)
+        while True:
+            slot = first_clear(waiting.block(ledger_id, base) | cursor.acked_block(ledger_id, base), slot)
+            if slot < BLOCK_ENTRIES:
+                break
+            base, slot = base + BLOCK_ENTRIES, 0
+        at = cursor.next_unacked(Position(ledger_id, base + slot))
+    return at
+
+
+def _packed(entry: DueEntry) -> int:
+    return entry.due_ms << _DUE_SHIFT | entry.ledger_id << _LEDGER_SHIFT | entry.entry_id
+
+
+def _unpacked(key: int) -> DueEntry:
+    return DueEntry(key >> _DUE_SHIFT, key >> _LEDGER_SHIFT & _LEDGER_MASK, key & _ENTRY_MASK)

@@ -1,0 +1,124 @@
+"""Which schema may follow which on one topic; the strategies' names and meaning are Pulsar's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from broker.core.errors import IncompatibleSchema
+from broker.core.policies import SchemaCompatibility
+from broker.core.schemas import avro_resolution
+from broker.core.schemas.schema import SchemaDefinition, SchemaType, StoredSchema, key_and_value
+
+__all__ = ["check_definition", "check_reader", "check_successor"]
+
+_RECORDS: Final = frozenset({SchemaType.JSON, SchemaType.AVRO, SchemaType.PROTOBUF})
+_NEW_READS_OLD: Final = frozenset(
+    {
+        SchemaCompatibility.BACKWARD,
+        SchemaCompatibility.BACKWARD_TRANSITIVE,
+        SchemaCompatibility.FULL,
+        SchemaCompatibility.FULL_TRANSITIVE,
+        SchemaCompatibility.UNDEFINED,
+    }
+)
+_OLD_READS_NEW: Final = frozenset(
+    {
+        SchemaCompatibility.FORWARD,
+        SchemaCompatibility.FORWARD_TRANSITIVE,
+        SchemaCompatibility.FULL,
+        SchemaCompatibility.FULL_TRANSITIVE,
+        SchemaCompatibility.UNDEFINED,
+    }
+)
+_WITH_ALL: Final = frozenset(
+    {
+        SchemaCompatibility.BACKWARD_TRANSITIVE,
+        SchemaCompatibility.FORWARD_TRANSITIVE,
+        SchemaCompatibility.FULL_TRANSITIVE,
+    }
+)
+
+
+def check_definition(schema: SchemaDefinition) -> None:
+    """Raises IncompatibleSchema for a schema that says nothing: not JSON, or no Avro definition."""
+    if schema.type in _RECORDS:
+        avro_resolution.parse(schema.data)
+    elif schema.type is SchemaType.KEY_VALUE:
+        for part in key_and_value(schema):
+            if part.type is not SchemaType.NONE:  # plain bytes
+                check_definition(part)
+    elif schema.type is SchemaType.PROTOBUF_NATIVE:
+        _root_message(schema)
+    elif schema.type in (SchemaType.AUTO_CONSUME, SchemaType.NONE):
+        raise IncompatibleSchema(f"{schema.type.name} is no schema to store")
+
+
+def check_successor(
+    stored: Sequence[StoredSchema], new: SchemaDefinition, strategy: SchemaCompatibility
+) -> None:
+    """Whether `new`, which is none of the versions `stored` (oldest first), may become the next.
+
+    Raises IncompatibleSchema, which says what stands against it. The transitive strategies look at every version, the
+    others at the latest.
+    """
+    check_definition(new)
+    if not stored or strategy is SchemaCompatibility.ALWAYS_COMPATIBLE:
+        return
+    if strategy in (SchemaCompatibility.ALWAYS_INCOMPATIBLE, SchemaCompatibility.AUTO_UPDATE_DISABLED):
+        raise IncompatibleSchema(
+            f"the topic has a schema and its policy schema_compatibility is {strategy}: no other is taken"
+        )
+    for each in stored if strategy in _WITH_ALL else stored[-1:]:
+        if strategy in _NEW_READS_OLD and (why := _unreadable(new, each.schema)) is not None:
+            raise IncompatibleSchema(f"it cannot read version {each.version} ({strategy}): {why}")
+        if strategy in _OLD_READS_NEW and (why := _unreadable(each.schema, new)) is not None:
+            raise IncompatibleSchema(f"version {each.version} cannot read it ({strategy}): {why}")
+
+
+def check_reader(
+    stored: Sequence[StoredSchema], reader: SchemaDefinition, strategy: SchemaCompatibility
+) -> None:
+    """Whether a consumer with this schema may read the topic: the latest version, with the transitive strategies all.
+
+    Raises IncompatibleSchema, also when there is no schema to compare with.
+    """
+    if not stored:
+        raise IncompatibleSchema("the topic has messages or clients but no schema; subscribe without one")
+    if strategy is SchemaCompatibility.ALWAYS_COMPATIBLE:
+        return
+    check_definition(reader)
+    for each in stored if strategy in _WITH_ALL else stored[-1:]:
+        if (why := _unreadable(reader, each.schema)) is not None:
+            raise IncompatibleSchema(f"the consumer's schema cannot read version {each.version}: {why}")
+
+
+def _unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str | None:
+    if reader.type is not writer.type:
+        return f"{writer.type.name} cannot be read as {reader.type.name}"
+    if reader.is_same(writer):
+        return None
+    if reader.type in _RECORDS:
+        return avro_resolution.unreadable(
+            avro_resolution.parse(reader.data), avro_resolution.parse(writer.data)
+        )
+    if reader.type is SchemaType.KEY_VALUE:
+        pairs = zip(("key", "value"), key_and_value(reader), key_and_value(writer), strict=True)
+        for part, read, written in pairs:
+            if (why := _unreadable(read, written)) is not None:
+                return f"{part}: {why}"
+        return None
+    if reader.type is SchemaType.PROTOBUF_NATIVE:
+        read_as, written_as = _root_message(reader), _root_message(writer)
+        return None if read_as == written_as else f"{written_as} cannot be read as {read_as}"
+    return None  # a primitive: its type says all
+
+
+def _root_message(schema: SchemaDefinition) -> str:
+    """Which message a Protobuf descriptor is about; fields need no check, Protobuf skips those it does not know."""
+    try:
+        name = json.loads(schema.data)["rootMessageTypeName"]
+    except (ValueError, TypeError, KeyError):
+        raise IncompatibleSchema("the schema names no rootMessageTypeName") from None
+    return str(name)

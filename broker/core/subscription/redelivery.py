@@ -1,0 +1,119 @@
+"""What must be delivered again, and how often it was asked for. Positions are bits, or packed into ints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from itertools import islice
+from typing import Final
+
+from broker.core.cursor.position_set import PositionSet, positions_of
+from broker.core.position import Position
+
+_ENTRY_BITS: Final = 48
+_ENTRY_MASK: Final = (1 << _ENTRY_BITS) - 1
+_SLACK: Final = 64  # stale heap items tolerated before the heap is rebuilt
+
+
+class ReplaySet(PositionSet):
+    """Positions that go before normal reads, lowest first (semantics 3.3).
+
+    Beside the bits a heap of the blocks that hold any, with lazy deletion: a million delayed messages that fall due
+    together wait here.
+    """
+
+    __slots__ = ("_heap",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heap: list[int] = []
+
+    def first(self) -> Position | None:
+        """The lowest position, None when empty."""
+        key = self._first_block()
+        return None if key is None else next(positions_of(key, self._blocks[key]))
+
+    def peek(self, limit: int) -> list[Position]:
+        """The first `limit` positions, ascending; they stay in. Sorts the blocks."""
+        found: list[Position] = []
+        for key in sorted(self._blocks):
+            found += islice(positions_of(key, self._blocks[key]), limit - len(found))
+            if len(found) == limit:
+                break
+        return found
+
+    def pop_first(self, limit: int) -> list[Position]:
+        """Take out at most `limit` positions, ascending."""
+        popped: list[Position] = []
+        while len(popped) < limit and (key := self._first_block()) is not None:
+            popped += islice(positions_of(key, self._blocks[key]), limit - len(popped))
+            self._take_through(key, popped[-1])
+        return popped
+
+    def discard_through(self, mark_delete: Position) -> None:
+        """Take out everything at or before `mark_delete`."""
+        self.discard_before(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
+
+    def clear(self) -> None:
+        super().clear()
+        self._heap.clear()
+
+    def _first_block(self) -> int | None:
+        while self._heap:
+            if self._heap[0] in self._blocks:
+                return self._heap[0]
+            heappop(self._heap)
+        return None
+
+    def _new_block(self, key: int) -> None:
+        if len(self._heap) > 2 * len(self._blocks) + _SLACK:
+            self._heap = list(self._blocks)
+            heapify(self._heap)
+        heappush(self._heap, key)
+
+
+class RedeliveryCounts:
+    """How often redelivery of an entry was asked for, or it was sent again (semantics 3.7, 1.6); ints only."""
+
+    __slots__ = ("_counts", "_every_send")
+
+    def __init__(self, *, every_send: bool = False) -> None:
+        """`every_send`: what a lost consumer held counts too, as in Pulsar 2.5 to 2.10."""
+        self._counts: dict[int, int] = {}
+        self._every_send = every_send
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def get(self, position: Position) -> int:
+        return self._counts.get(position[0] << _ENTRY_BITS | position[1], 0)
+
+    def increment(self, position: Position) -> None:
+        key = position[0] << _ENTRY_BITS | position[1]
+        self._counts[key] = self._counts.get(key, 0) + 1
+
+    def returned(self, positions: Iterable[Position]) -> None:
+        """Whoever held these is gone, and they will be sent again without having been asked for."""
+        if self._every_send:
+            for position in positions:
+                self.increment(position)
+
+    def nobody_left(self) -> None:
+        """No consumer is connected, or the first one comes: counts of requests end, those of sends go on."""
+        if not self._every_send:
+            self._counts.clear()
+
+    def discard(self, position: Position) -> None:
+        if self._counts:
+            self._counts.pop(position[0] << _ENTRY_BITS | position[1], None)
+
+    def discard_through(self, mark_delete: Position) -> None:
+        """Linear: for acts only."""
+        limit = mark_delete[0] << _ENTRY_BITS | max(0, mark_delete[1])
+        if mark_delete[1] < 0:
+            limit -= 1
+        for key in [key for key in self._counts if key <= limit]:
+            del self._counts[key]
+
+    def clear(self) -> None:
+        self._counts.clear()

@@ -1,0 +1,114 @@
+"""One consumer of a binary connection: entries out as they are stored, acks and permits in (protocol 3.7 … 3.10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.core.errors import BrokerError, NotAllowed
+from broker.core.position import Position
+from broker.doors.server_errors import server_error
+from broker.subscription.values import AckRequest, Delivery
+
+if TYPE_CHECKING:
+    from broker.doors.binary.connection import BinaryConnection
+    from broker.doors.ports import ConsumerPort
+    from vela.wire.binary.events import Ack, Redeliver
+
+__all__ = ["ConsumerSlot"]
+
+
+class ConsumerSlot:
+    """What stands behind a client-chosen consumer id; a `ConsumerSink`."""
+
+    def __init__(self, connection: BinaryConnection, consumer_id: int) -> None:
+        self.consumer_id = consumer_id
+        self.partition = -1  # -1 = not a partition
+        self.consumer: ConsumerPort | None = None  # None while it is being opened
+        self.turn = asyncio.Lock()  # requests of one consumer run in the order they came
+        self.is_closed = False
+        self._connection = connection
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+        """Frame these entries, untouched, into one write."""
+        send, consumer_id, partition = self._connection.engine.send_message, self.consumer_id, self.partition
+        epoch = None if self.consumer is None else self.consumer.epoch
+        for entry, redelivery_count, remaining in deliveries:
+            send(
+                consumer_id,
+                ledger_id=entry.ledger_id,
+                entry_id=entry.entry_id,
+                entry=entry.data,
+                partition=partition,
+                redelivery_count=redelivery_count,
+                ack_set=remaining,
+                epoch=epoch,
+            )
+        self._connection.written()
+
+    def is_writable(self) -> bool:
+        """Whether the peer takes what is written."""
+        return self._connection.is_writable()
+
+    def on_end_of_topic(self) -> None:
+        """REACHED_END_OF_TOPIC, to clients that survive it."""
+        self._connection.engine.send_reached_end_of_topic(self.consumer_id)
+        self._connection.written()
+
+    def on_consumer_closed(self, reason: str) -> None:
+        """The broker detached the consumer; the client subscribes again by itself."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._connection.consumers.closed_by_broker(self, reason)
+
+    def close_connection(self, reason: str) -> None:
+        """The client is too old for what it would be sent."""
+        self.is_closed = True
+        self._connection.close(reason)
+
+    def on_active_change(self, is_active: bool) -> None:
+        """ACTIVE_CONSUMER_CHANGE, which only a client of Failover gets."""
+        if not self.is_closed:
+            self._connection.engine.send_active_consumer_change(self.consumer_id, is_active=is_active)
+            self._connection.written()
+
+    async def is_alive(self) -> bool:
+        """Ask the peer: somebody else wants this consumer's place."""
+        return await self._connection.is_alive()
+
+    def ack(self, event: Ack) -> None:
+        """ACK; answered when durable if the client asked for it (protocol 3.9)."""
+        if self.consumer is None:
+            return
+        request_id = event.request_id
+        if event.in_transaction:
+            self._answer_ack(
+                request_id, NotAllowed("transactions are not available; acknowledge without one")
+            )
+            return
+        acks = [AckRequest(Position(ledger, entry), ack_set) for ledger, entry, ack_set in event.ids]
+        reason = None if event.validation_error is None else event.validation_error.name
+        self.consumer.ack(
+            acks,
+            cumulative=event.cumulative,
+            on_durable=None if request_id is None else lambda error: self._answer_ack(request_id, error),
+            validation_error=reason,
+        )
+
+    def _answer_ack(self, request_id: int | None, error: BrokerError | None) -> None:
+        if request_id is None:
+            return
+        self._connection.engine.send_ack_response(
+            self.consumer_id,
+            request_id,
+            code=None if error is None else server_error(error),
+            message=None if error is None else str(error),
+        )
+        self._connection.written()
+
+    def redeliver(self, event: Redeliver) -> None:
+        """REDELIVER_UNACKNOWLEDGED_MESSAGES of the ids given, or of everything."""
+        if self.consumer is not None:
+            positions = [Position(ledger, entry) for ledger, entry in event.positions]
+            self.consumer.redeliver(positions or None, epoch=event.epoch)

@@ -1,0 +1,196 @@
+"""The consumers of one binary connection, by the ids the client chose (protocol 3.7 … 3.10)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from broker.core.errors import BrokerError, ConsumerNotFound, MetadataInvalid, ServiceNotReady
+from broker.core.position import Position
+from broker.doors.binary.consumer import ConsumerSlot
+from broker.doors.binary.requests import subscribe_request
+from vela.wire.binary import events
+from vela.wire.binary.enums import ServerError
+from vela.wire.errors import LocalProtocolError
+from vela.wire.message_id import MessageId
+
+if TYPE_CHECKING:
+    from broker.doors.binary.connection import BinaryConnection
+
+__all__ = ["ConsumerTable"]
+
+log = logging.getLogger(__name__)
+
+
+class ConsumerTable:
+    """Commands that concern consumers."""
+
+    def __init__(self, connection: BinaryConnection) -> None:
+        self._connection = connection
+        self._slots: dict[int, ConsumerSlot] = {}
+
+    def writable_again(self) -> None:
+        """The peer takes bytes again."""
+        for slot in list(self._slots.values()):
+            if slot.consumer is not None:
+                slot.consumer.writable_again()
+
+    def lost(self) -> None:
+        """The connection is gone: what they held is delivered to others."""
+        slots = list(self._slots.values())
+        self._slots.clear()
+        for slot in slots:
+            slot.is_closed = True
+            if slot.consumer is not None:
+                slot.consumer.detach()
+
+    def on_flow(self, event: events.Flow) -> None:
+        """Permits; those of an unknown consumer are ignored."""
+        slot = self._slots.get(event.consumer_id)
+        if slot is not None and slot.consumer is not None:
+            slot.consumer.flow(event.permits)
+
+    def on_ack(self, event: events.Ack) -> None:
+        """Acks; those of an unknown consumer are ignored."""
+        slot = self._slots.get(event.consumer_id)
+        if slot is not None:
+            slot.ack(event)
+
+    def on_redeliver(self, event: events.Redeliver) -> None:
+        """Redelivery; of an unknown consumer it is ignored."""
+        slot = self._slots.get(event.consumer_id)
+        if slot is not None:
+            slot.redeliver(event)
+
+    def on_subscribe(self, event: events.Subscribe) -> None:
+        """Opens a consumer, or says how far the one of this id is."""
+        known = self._slots.get(event.consumer_id)
+        if known is None:
+            slot = self._slots[event.consumer_id] = ConsumerSlot(self._connection, event.consumer_id)
+            self._connection.run(
+                event,
+                self._subscribe(slot, event),
+                lambda error: self._consumer_refused(slot, event, error),
+            )
+        elif known.consumer is None:
+            busy = ServiceNotReady(f"consumer {event.consumer_id} is still being opened; try again")
+            self._connection.refusal(event.request_id)(busy)
+        else:
+            self._connection.engine.send_success(event.request_id)
+
+    async def _subscribe(self, slot: ConsumerSlot, event: events.Subscribe) -> None:
+        request = subscribe_request(event)
+        slot.partition = -1 if request.topic.partition is None else request.topic.partition
+        consumer = await self._connection.broker.subscribe(request, self._connection.identity, slot)
+        if slot.is_closed:
+            consumer.detach()
+            return
+        slot.consumer = consumer
+        self._connection.engine.send_success(event.request_id)
+
+    def _consumer_refused(self, slot: ConsumerSlot, event: events.Subscribe, error: BrokerError) -> None:
+        self._forget_consumer(slot)
+        if not slot.is_closed:
+            self._connection.refusal(event.request_id)(error)
+
+    def closed_by_broker(self, slot: ConsumerSlot, reason: str) -> None:
+        """CLOSE_CONSUMER without a request: the client subscribes again (protocol 3.10)."""
+        if self._slots.get(slot.consumer_id) is not slot:
+            return
+        self._forget_consumer(slot)
+        log.info("%s: consumer %s is closed: %s", self._connection.address, slot.consumer_id, reason)
+        try:
+            self._connection.engine.send_close_consumer(slot.consumer_id)
+        except LocalProtocolError as error:
+            self._connection.close(str(error))
+        self._connection.written()
+
+    def _forget_consumer(self, slot: ConsumerSlot) -> None:
+        if self._slots.get(slot.consumer_id) is slot:
+            del self._slots[slot.consumer_id]
+
+    def on_close_consumer(self, event: events.CloseConsumer) -> None:
+        """SUCCESS also for a consumer that is not known."""
+        slot = self._slots.pop(event.consumer_id, None)
+        if slot is not None:
+            slot.is_closed = True
+            if slot.consumer is not None:
+                slot.consumer.detach()
+        self._connection.engine.send_success(event.request_id)
+
+    def on_unsubscribe(self, event: events.Unsubscribe) -> None:
+        """Removes the subscription."""
+        self._with_consumer(event, self._unsubscribe)
+
+    async def _unsubscribe(self, slot: ConsumerSlot, event: events.Unsubscribe) -> None:
+        if slot.consumer is not None:
+            await slot.consumer.unsubscribe(force=event.force)
+        slot.is_closed = True
+        self._forget_consumer(slot)
+        self._connection.engine.send_success(event.request_id)
+
+    def on_seek(self, event: events.Seek) -> None:
+        """Moves the cursor; the consumers are closed before the answer."""
+        self._with_consumer(event, self._seek)
+
+    async def _seek(self, slot: ConsumerSlot, event: events.Seek) -> None:
+        if slot.consumer is None:
+            raise ConsumerNotFound(f"consumer {slot.consumer_id} is closed; subscribe again")
+        if (event.message_id is None) == (event.publish_time_ms is None):
+            raise MetadataInvalid("SEEK takes either a message id or a publish time")
+        if event.message_id is not None:
+            target = Position(event.message_id.ledger_id, event.message_id.entry_id)
+            await slot.consumer.seek_position(target, event.ack_set)
+        elif event.publish_time_ms is not None:
+            await slot.consumer.seek_time(event.publish_time_ms)
+        self._connection.engine.send_success(event.request_id)
+
+    def on_get_last_message_id(self, event: events.GetLastMessageId) -> None:
+        """The last entry and the mark-delete position."""
+        self._with_consumer(event, self._get_last_message_id)
+
+    async def _get_last_message_id(self, slot: ConsumerSlot, event: events.GetLastMessageId) -> None:
+        if slot.consumer is None:
+            raise ConsumerNotFound(f"consumer {slot.consumer_id} is closed; subscribe again")
+        last = await slot.consumer.last_message()
+        self._connection.engine.send_last_message_id(
+            event.request_id,
+            last=MessageId(
+                last.position.ledger_id,
+                last.position.entry_id,
+                slot.partition,
+                last.batch_size - 1 if last.batch_size else -1,
+                last.batch_size,
+            ),
+            mark_delete=MessageId(last.mark_delete.ledger_id, last.mark_delete.entry_id, slot.partition),
+        )
+
+    def _with_consumer(
+        self,
+        event: events.Unsubscribe | events.Seek | events.GetLastMessageId,
+        work: Callable[[ConsumerSlot, Any], Awaitable[None]],
+    ) -> None:
+        slot = self._slots.get(event.consumer_id)
+        if slot is None or slot.consumer is None:
+            missing = MetadataInvalid(f"consumer {event.consumer_id} is not open here; subscribe first")
+            self._connection.count_refusal(event, str(missing))
+            self._connection.refusal(event.request_id)(missing)
+        else:
+            self._connection.run(
+                event, self._in_turn(slot, event, work), self._connection.refusal(event.request_id)
+            )
+
+    async def _in_turn(
+        self, slot: ConsumerSlot, event: events.Event, work: Callable[[ConsumerSlot, Any], Awaitable[None]]
+    ) -> None:
+        async with slot.turn:
+            await work(slot, event)
+
+    def on_consumer_stats(self, event: events.ConsumerStats) -> None:
+        """Refused: the console and the metrics have them."""
+        if event.consumer_id in self._slots:
+            code, message = ServerError.NOT_ALLOWED_ERROR, "read a consumer's statistics in the console"
+        else:
+            code, message = ServerError.CONSUMER_NOT_FOUND, f"consumer {event.consumer_id} is not open here"
+        self._connection.engine.send_consumer_stats_failed(event.request_id, code, message)

@@ -1,0 +1,194 @@
+"""One producer of a binary connection: SENDs in, receipts out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.core.entry import FLAG_CHUNK
+from broker.core.errors import BrokerError, ChecksumFailed, MessageTooLarge, NotAllowed, TopicTerminated
+from broker.doors.entry_facts import check_chunk, entry_flags
+from broker.doors.key_hash import entry_slot
+from broker.doors.server_errors import server_error
+from broker.subscription.values import Receipt, SendRequest
+from vela.wire.checksum import MAGIC
+from vela.wire.entry import checksum_ok, parse_header, with_checksum
+from vela.wire.errors import MetadataCorrupt
+
+if TYPE_CHECKING:
+    from broker.doors.binary.connection import BinaryConnection
+    from broker.doors.ports import ProducerPort
+    from vela.wire.binary.events import OpenProducer, Send
+
+__all__ = ["ProducerSlot"]
+
+
+class _Held(NamedTuple):
+    after: int  # answers that go out first
+    sequence_id: int
+    error: BrokerError
+
+
+class ProducerSlot:
+    """What stands behind a client-chosen producer id; a `ProducerSink`.
+
+    A refusal waits until everything sent before it is answered: clients match answers against the head of their
+    queue and close the connection on one that is ahead of it.
+    """
+
+    def __init__(self, connection: BinaryConnection, event: OpenProducer) -> None:
+        self.producer_id = event.producer_id
+        self.request_id = event.request_id  # a producer that had to wait is answered a second time
+        self.epoch = event.epoch
+        self.producer: ProducerPort | None = None  # None while it is being opened
+        self.turn = asyncio.Lock()  # requests of one producer run in the order they came
+        self.is_closed = False
+        self.is_waiting = False  # for exclusive access
+        self._connection = connection
+        self._queued = 0
+        self._answered = 0
+        self._unanswered_bytes = 0
+        self._held: deque[_Held] = deque()
+
+    def send(self, event: Send) -> None:
+        """Check one entry and hand it to the broker."""
+        producer = self.producer
+        if producer is None:
+            raise LookupError(self.producer_id)
+        try:
+            request = self._request(event, producer)
+        except BrokerError as error:
+            self._refuse(event.sequence_id, error)
+            return
+        size_bytes = len(request.data)
+        self._queued += 1
+        self._unanswered_bytes += size_bytes
+        self._connection.gate.send_queued(size_bytes)
+        producer.send(request)
+
+    def _request(self, event: Send, producer: ProducerPort) -> SendRequest:
+        if event.in_transaction:
+            raise NotAllowed("transactions are not available; send without one")
+        block = event.entry_block
+        entry = with_checksum(block)
+        if block[:2] == MAGIC and not checksum_ok(entry):
+            raise ChecksumFailed("the entry's CRC32C does not match its bytes; send it again")
+        try:
+            header = parse_header(entry)
+        except MetadataCorrupt as error:
+            raise ChecksumFailed(f"the entry is damaged: {error}") from None
+        payload_bytes = len(entry) - header.payload_offset
+        if payload_bytes > self._connection.max_message_bytes:
+            raise MessageTooLarge(
+                f"payload of {payload_bytes} bytes, the limit is {self._connection.max_message_bytes}"
+                " (VELA_MAX_MESSAGE_BYTES)"
+            )
+        if header.num_chunks > 1:
+            check_chunk(header)
+        elif header.uncompressed_size > self._connection.max_uncompressed_bytes:
+            raise MessageTooLarge(  # consumers would throw it away without a word to its producer (S0.13)
+                f"a payload of {header.uncompressed_size} bytes before compression, the limit is"
+                f" {self._connection.max_uncompressed_bytes} (VELA_MAX_UNCOMPRESSED_BYTES)"
+            )
+        flags = entry_flags(header)
+        if payload_bytes > (producer.max_message_bytes or payload_bytes) and not flags & FLAG_CHUNK:
+            raise MessageTooLarge(
+                f"payload of {payload_bytes} bytes, the topic's limit is {producer.max_message_bytes}"
+                " (policy max_message_bytes)"
+            )
+        highest = event.highest_sequence_id
+        return SendRequest(
+            event.sequence_id,
+            highest if highest is not None and highest >= event.sequence_id else 0,
+            header.messages,
+            flags,
+            header.deliver_at_ms if header.deliver_at_ms is not None and header.deliver_at_ms > 0 else 0,
+            entry_slot(header),
+            entry,
+        )
+
+    def _refuse(self, sequence_id: int, error: BrokerError) -> None:
+        if self._answered == self._queued:
+            self._write_refusal(sequence_id, error)
+        else:
+            self._held.append(_Held(self._queued, sequence_id, error))
+
+    def _write_refusal(self, sequence_id: int, error: BrokerError) -> None:
+        self._connection.engine.send_send_error(
+            self.producer_id, sequence_id, server_error(error), str(error)
+        )
+        self._connection.written()
+
+    def _release_held(self) -> None:
+        while self._held and self._held[0].after <= self._answered:
+            held = self._held.popleft()
+            self._write_refusal(held.sequence_id, held.error)
+
+    def on_receipts(self, receipts: Sequence[Receipt]) -> None:
+        """The sends are durable."""
+        send_receipt, producer_id = self._connection.engine.send_receipt, self.producer_id
+        size_bytes = 0
+        for sequence_id, highest, ledger_id, entry_id, entry_bytes in receipts:
+            send_receipt(
+                producer_id,
+                sequence_id,
+                ledger_id=ledger_id,
+                entry_id=entry_id,
+                highest_sequence_id=highest or None,
+            )
+            size_bytes += entry_bytes
+            self._answered += 1
+            if self._held:
+                self._release_held()
+        self._unanswered_bytes -= size_bytes
+        self._connection.written()
+        self._connection.gate.sends_answered(len(receipts), size_bytes)
+
+    def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
+        """This send is known not to be stored.
+
+        A terminated topic closes the producer instead: the client opens it again, is refused, and fails all that it
+        has in flight. Go's client forgets a producer at SEND_ERROR and would never fail the rest.
+        """
+        if self.is_closed:
+            return
+        if isinstance(error, TopicTerminated):
+            self.on_producer_closed(error)
+            return
+        size_bytes = len(request.data)
+        self._answered += 1
+        self._unanswered_bytes -= size_bytes
+        self._write_refusal(request.sequence_id, error)
+        self._release_held()
+        self._connection.gate.sends_answered(1, size_bytes)
+
+    def on_ready(self) -> None:
+        """A producer that had to wait has the topic for itself now."""
+        if self.producer is not None and not self.is_closed:
+            self._connection.answer_open(self, self.producer)
+            self._connection.written()
+
+    def on_producer_closed(self, error: BrokerError | None) -> None:
+        """The broker let the producer go: the client opens it again and resends what got no receipt.
+
+        One that still waits for exclusive access is refused instead: its request is not answered yet. One that is still
+        being opened learns it from there.
+        """
+        if self.producer is None:
+            return
+        self.is_closed = True
+        self._connection.producer_closed_by_broker(self, error)
+        self.forget_pending()
+
+    def forget_pending(self) -> None:
+        """Nothing more will be answered here: take what is pending off the connection's account."""
+        pending = self._queued - self._answered
+        if pending:
+            self._connection.gate.sends_answered(pending, self._unanswered_bytes)
+        self._answered, self._unanswered_bytes = self._queued, 0
+
+    async def is_alive(self) -> bool:
+        """Ask the peer: somebody else wants this producer's name."""
+        return await self._connection.is_alive()

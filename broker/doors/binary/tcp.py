@@ -1,0 +1,152 @@
+"""Pulsar's binary protocol on TCP (pulsar://host:6650)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+from broker.doors.binary.connection import BinaryConnection
+
+if TYPE_CHECKING:
+    from broker.doors.ports import BrokerPort
+
+__all__ = ["TcpListener"]
+
+log = logging.getLogger(__name__)
+
+HIGH_WATER_BYTES: Final = 1024 * 1024  # unsent bytes above which a consumer gets nothing more
+LOW_WATER_BYTES: Final = 256 * 1024
+LINGER_S: Final = 5.0  # how long a closing connection may take to read what was written to it
+
+
+class _TcpChannel:
+    """A `ByteChannel` over an asyncio transport."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.is_paused = False
+        self.is_stopping = False  # the broker stops: nothing is read any more, whoever asks
+
+    def write(self, buffers: Sequence[bytes]) -> None:
+        if not self._transport.is_closing():
+            self._transport.writelines(buffers)
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def is_writable(self) -> bool:
+        return not self.is_paused
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self.is_stopping:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        # A peer that never reads must not keep its connection by not reading.
+        asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+
+class _TcpProtocol(asyncio.Protocol):
+    """One accepted connection: hands its bytes to a BinaryConnection."""
+
+    def __init__(self, listener: TcpListener) -> None:
+        self._listener = listener
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)
+        transport.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=LOW_WATER_BYTES)
+        self._channel = _TcpChannel(transport)
+        peer = transport.get_extra_info("peername") or ("unknown", 0)
+        self.connection = BinaryConnection(
+            self._listener.broker, self._channel, address=f"{peer[0]}:{peer[1]}", face="binary"
+        )
+        self._listener.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.connection.receive(data)
+
+    def pause_writing(self) -> None:
+        self._channel.is_paused = True
+
+    def resume_writing(self) -> None:
+        self._channel.is_paused = False
+        self.connection.writable_again()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connection.lost()
+        self._listener.disconnected(self)
+
+    def pause_reading(self) -> None:
+        """Take nothing more: the broker stops."""
+        self._channel.is_stopping = True
+        self._channel.pause_reading()
+
+    def abort(self) -> None:
+        """Drop what the peer did not read."""
+        self._channel.abort()
+
+
+class TcpListener:
+    """Accepts connections between `start` and `stop`."""
+
+    def __init__(self, broker: BrokerPort) -> None:
+        self.broker = broker
+        self._server: asyncio.Server | None = None
+        self._protocols: set[_TcpProtocol] = set()
+        self._all_gone = asyncio.Event()
+        self._all_gone.set()
+
+    @property
+    def port(self) -> int:
+        """The port listened on; only between `start` and `stop_accepting`."""
+        if self._server is None:
+            raise RuntimeError("the listener has not been started")
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen. Raises OSError when the address is taken or not ours."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _TcpProtocol(self), host, port)
+
+    def stop_accepting(self) -> None:
+        """Take no more connections."""
+        if self._server is not None:
+            self._server.close()
+
+    def pause_reading(self) -> None:
+        """Take nothing more from anybody, for good."""
+        for protocol in self._protocols:
+            protocol.pause_reading()
+
+    async def stop(self, timeout_s: float = 1.0) -> None:
+        """Close every connection after what was written to it has gone; those that do not read are dropped."""
+        self.stop_accepting()
+        for protocol in list(self._protocols):
+            protocol.connection.close("the broker stops")
+        try:
+            await asyncio.wait_for(self._all_gone.wait(), timeout_s)
+        except TimeoutError:
+            for protocol in list(self._protocols):
+                protocol.abort()
+
+    def connected(self, protocol: _TcpProtocol) -> None:
+        """A connection was accepted."""
+        self._protocols.add(protocol)
+        self._all_gone.clear()
+
+    def disconnected(self, protocol: _TcpProtocol) -> None:
+        """It is lost."""
+        self._protocols.discard(protocol)
+        if not self._protocols:
+            self._all_gone.set()

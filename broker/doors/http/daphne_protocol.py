@@ -1,0 +1,267 @@
+"""Daphne's WebSocket protocol with flow control in both directions (performance 0.2, 3).
+
+Stock Daphne buffers without bound either way: 90 MB pushed to a client that does not read were 94 MB of memory, 60,000
+frames for a slow handler 98 MB. Here Twisted's producer interface tells when the peer stops taking bytes, and the
+handler's queue stops the socket's reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http
+import logging
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from daphne.ws_protocol import WebSocketFactory, WebSocketProtocol
+from twisted.internet.interfaces import IPushProducer
+from zope.interface import implementer  # type: ignore[import-untyped]
+
+from broker.doors.http.inbound_queue import InboundQueue
+from vela.wire.json.errors import close_reason
+
+__all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
+
+log = logging.getLogger(__name__)
+
+HIGH_WATER_BYTES: Final = 1024 * 1024  # unsent bytes above which the socket is not writable
+BINARY_PATH: Final = b"/ws/binary"
+PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # a thousand acks in one array are a tenth of it
+ENVELOPE_BYTES: Final = 64 * 1024  # what a JSON message has beyond its payload: properties, key, context
+FRAME_PADDING_BYTES: Final = 10 * 1024  # as of the binary protocol
+
+_SMALL: Final = struct.Struct("!BB")
+_MEDIUM: Final = struct.Struct("!BBH")
+_LARGE: Final = struct.Struct("!BBQ")
+
+
+@implementer(IPushProducer)
+class _Producer:
+    """What Twisted's transport calls when its buffer grows and when it is empty again."""
+
+    def __init__(self, protocol: FlowControlledProtocol) -> None:
+        self._protocol = protocol
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self._protocol.output_paused()
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self._protocol.output_drained()
+
+    def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self._protocol.output_drained()
+
+
+class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne has no types
+    """One WebSocket; it is also the `Socket` of its handler."""
+
+    application_queue: InboundQueue
+    message_data: list[bytes] | None  # of the message under way
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_output_paused = False
+        self._unsent_bytes = 0
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._on_writable: list[Callable[[], None]] = []
+        self._probes: list[asyncio.Future[bool]] = []
+        self._refusal: Mapping[str, Any] | None = None
+        self._is_reading_paused = False
+        self._is_finishing = False
+
+    # -- the handshake -------------------------------------------------------------------------------------------
+
+    def onConnect(self, request: Any) -> Any:  # noqa: N802 - Autobahn's name
+        """Take over the transport's flow control from the HTTP channel and set the limits of the endpoint."""
+        self.transport.unregisterProducer()
+        self.transport.registerProducer(_Producer(self), True)
+        limit = self._message_limit(request.path.encode("ascii"))
+        self.maxMessagePayloadSize = self.maxFramePayloadSize = limit
+        return super().onConnect(request)
+
+    def _message_limit(self, path: bytes) -> int:
+        largest: int = self.factory.server_class.max_message_bytes
+        if path == BINARY_PATH:
+            return largest + FRAME_PADDING_BYTES
+        if path.startswith(PRODUCER_PREFIX):
+            return largest * 4 // 3 + ENVELOPE_BYTES
+        return COMMAND_MESSAGE_BYTES
+
+    def handle_reply(self, message: Mapping[str, Any]) -> None:
+        """An ASGI event of the handler. Adds refusals with a status and a body, and reasons to closes."""
+        match message["type"]:
+            case "websocket.http.response.start":
+                self._refusal = message
+            case "websocket.http.response.body":
+                self._refuse(message.get("body", b""))
+            case "websocket.accept" if message.get("headers"):
+                headers = {name.decode(): value.decode() for name, value in message["headers"]}
+                self.serverAccept((message.get("subprotocol"), headers))
+            case "websocket.close" if self.state != self.STATE_CONNECTING:
+                self.close(message.get("code") or 1000, message.get("reason") or "")
+            case _:
+                super().handle_reply(message)
+
+    def _refuse(self, body: bytes) -> None:
+        if self._refusal is None or self.state != self.STATE_CONNECTING:
+            return
+        status = http.HTTPStatus(self._refusal["status"])
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
+        lines += [name + b": " + value for name, value in self._refusal.get("headers", ())]
+        lines += [b"Content-Length: %d" % len(body), b"Connection: close", b"", body]
+        del self.handshake_deferred  # never fired: the handshake ends here
+        self.sendData(b"\r\n".join(lines))
+        self.server.protocol_disconnected(self)
+        self.dropConnection(abort=False)
+
+    # -- in ------------------------------------------------------------------------------------------------------
+
+    def onMessageEnd(self) -> None:  # noqa: N802 - Autobahn's name
+        """Autobahn's own, without its event listeners: they cost more than the rest."""
+        if not self.failedByMe:
+            self.onMessage(b"".join(self.message_data or ()), self.message_is_binary)
+        self.message_data = None
+
+    def onMessage(self, payload: bytes, isBinary: bool) -> None:  # noqa: N802, N803 - Autobahn's names
+        """One message of the peer, into the handler's queue."""
+        if self._probes:
+            self._settle_probes(alive=True)
+        if self._is_finishing:
+            return
+        if isBinary:
+            event = {"type": "websocket.receive", "bytes": payload}
+        else:
+            try:
+                event = {"type": "websocket.receive", "text": payload.decode()}
+            except UnicodeDecodeError:
+                self.close(1007, "a text frame is not UTF-8")
+                return
+        self.application_queue.put_nowait(event, len(payload))
+
+    def onPong(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
+        """The peer is alive."""
+        self._settle_probes(alive=True)
+
+    def onClose(self, wasClean: bool, code: int | None, reason: str | None) -> None:  # noqa: N802, N803
+        """The connection is gone: whoever waits for the peer is told."""
+        self._settle_probes(alive=False)
+        self.output_drained()
+        if hasattr(self, "server"):  # else it was lost before the handshake was read
+            super().onClose(wasClean, code, reason)
+
+    def pause_reading(self) -> None:
+        """Take nothing more from the socket."""
+        self._is_reading_paused = True
+        self.transport.pauseProducing()
+
+    def resume_reading(self) -> None:
+        """Take bytes again."""
+        self._is_reading_paused = False
+        if self.state != self.STATE_CLOSED and not self.server.is_stopping:
+            self.transport.resumeProducing()
+
+    def check_timeouts(self) -> None:
+        """Daphne's, but a peer that is not being read from is not blamed for missing pongs."""
+        if not self._is_reading_paused:
+            super().check_timeouts()
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        """See `Socket`."""
+        return f"{self.client_addr[0]}:{self.client_addr[1]}" if self.client_addr else "unknown"
+
+    def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
+        """See `Socket`. Frames are made here: Autobahn takes one at a time."""
+        if self.state != self.STATE_OPEN:
+            return
+        opcode = 0x82 if binary else 0x81
+        buffers: list[bytes] = []
+        for payload in payloads:
+            size = len(payload)
+            if size < 126:
+                buffers.append(_SMALL.pack(opcode, size))
+            elif size < 65536:
+                buffers.append(_MEDIUM.pack(opcode, 126, size))
+            else:
+                buffers.append(_LARGE.pack(opcode, 127, size))
+            buffers.append(payload)
+        self._unsent_bytes += sum(map(len, buffers))
+        self.transport.writeSequence(buffers)
+        if not self._is_output_paused:
+            self._unsent_bytes = 0  # less than Twisted's own mark of 64 KiB is waiting
+        elif self._unsent_bytes >= HIGH_WATER_BYTES:
+            self._drained.clear()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """See `Socket`."""
+        return self._unsent_bytes
+
+    def is_writable(self) -> bool:
+        """See `Socket`."""
+        return self._unsent_bytes < HIGH_WATER_BYTES
+
+    def on_writable(self, callback: Callable[[], None]) -> None:
+        """See `Socket`."""
+        self._on_writable.append(callback)
+
+    def output_paused(self) -> None:
+        """Twisted's buffer has passed its mark."""
+        self._is_output_paused = True
+
+    def output_drained(self) -> None:
+        """The peer has taken everything, or is gone."""
+        self._is_output_paused = False
+        self._unsent_bytes = 0
+        if not self._drained.is_set():
+            self._drained.set()
+            for callback in self._on_writable:
+                callback()
+
+    async def drained(self) -> None:
+        """Wait until the socket is writable: what makes ASGI's `await send()` wait."""
+        await self._drained.wait()
+
+    async def is_alive(self, timeout_ms: int) -> bool:
+        """See `Socket`."""
+        if self.state != self.STATE_OPEN:
+            return False
+        if self._is_reading_paused:
+            return True  # it sends more than is taken: that is life enough
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._probes.append(answer)
+        self.sendPing(b"alive?")
+        try:
+            return await asyncio.wait_for(answer, timeout_ms / 1000)
+        except TimeoutError:
+            self.dropConnection(abort=True)
+            return False
+
+    def _settle_probes(self, *, alive: bool) -> None:
+        probes, self._probes = self._probes, []
+        for answer in probes:
+            if not answer.done():
+                answer.set_result(alive)
+
+    def close(self, code: int, reason: str) -> None:
+        """See `Socket`."""
+        if self.state == self.STATE_OPEN:
+            # Autobahn's sendClose keeps the codes 1001 … 1013 for itself.
+            self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)
+
+    def finish(self) -> None:
+        """The broker stops: close; what the peer still sends before it has seen that is dropped."""
+        self._is_finishing = True
+        self.transport.resumeProducing()
+        self.close(1001, "the broker stops")
+
+
+class FlowControlledFactory(WebSocketFactory):  # type: ignore[misc]  # Daphne has no types
+    """Builds the protocol above."""
+
+    protocol = FlowControlledProtocol

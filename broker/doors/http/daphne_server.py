@@ -1,0 +1,127 @@
+"""The broker's HTTP server: Daphne, built in code and run inside the broker's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.doors.http.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
+from broker.doors.http.inbound_queue import InboundQueue
+from broker.doors.pull.channel import PullChannel
+from broker.doors.websocket.socket import EXTENSION
+from broker.http_server import LimitedChannel, LimitedServer
+
+if TYPE_CHECKING:
+    from broker.doors.pull.answers import PullAnswers
+    from broker.doors.websocket.socket import Receive, Scope, Send
+
+__all__ = ["DaphneServer"]
+
+log = logging.getLogger(__name__)
+
+HANDSHAKE_TIMEOUT_S: Final = 20
+PING_PERIOD_S: Final = 30
+PING_TIMEOUT_S: Final = 60
+
+
+class DaphneServer(LimitedServer):
+    """Serves an ASGI application, and pulls below it, between `listen` and `stop`. Its caller runs the reactor."""
+
+    def __init__(
+        self,
+        application: Callable[[Scope, Receive, Send], Awaitable[None]],
+        pulls: PullAnswers | None = None,
+        *,
+        max_message_bytes: int,
+        request_timeout_s: float,
+    ) -> None:
+        super().__init__(
+            application,
+            request_timeout_s=request_timeout_s,
+            websocket_timeout=-1,
+            websocket_connect_timeout=HANDSHAKE_TIMEOUT_S,
+            websocket_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+            ping_interval=PING_PERIOD_S,
+            ping_timeout=PING_TIMEOUT_S,
+            server_name="Vela",
+        )
+        self.max_message_bytes = max_message_bytes
+        self.pulls = pulls
+        self.channel_class = LimitedChannel if pulls is None else PullChannel
+        self.is_stopping = False  # nothing is read any more, whoever asks
+
+    def websocket_factory(self) -> Any:
+        """WebSockets with flow control."""
+        factory = FlowControlledFactory(self, server=self.server_name)
+        factory.setProtocolOptions(
+            autoPingTimeout=self.ping_timeout,
+            allowNullOrigin=True,
+            openHandshakeTimeout=self.websocket_handshake_timeout,
+            utf8validateIncoming=False,  # decoding the message checks it, at a tenth of the cost
+            failByDrop=False,  # a peer is told why: 1009, 1002
+        )
+        return factory
+
+    async def stop_accepting(self) -> None:
+        """Take no more connections."""
+        if self._port is not None:
+            closing = self._port.stopListening()
+            if closing is not None:
+                await closing.asFuture(asyncio.get_running_loop())
+
+    def pause_reading(self) -> None:
+        """Take nothing more from any WebSocket, for good."""
+        self.is_stopping = True
+        for protocol in self.connections:
+            if isinstance(protocol, FlowControlledProtocol):
+                protocol.pause_reading()
+
+    async def stop(self, timeout_s: float = 1.0) -> None:
+        """Close every WebSocket with 1001, wait for the handlers, cancel those that take too long."""
+        await self.stop_accepting()
+        running: list[asyncio.Future[None]] = []
+        for protocol, details in list(self.connections.items()):
+            if isinstance(protocol, FlowControlledProtocol):
+                protocol.finish()
+            instance = details.get("application_instance")
+            if instance is not None and not instance.done():
+                running.append(instance)
+        if self.pulls is not None:
+            await self.pulls.stop(timeout_s)
+        if running:
+            _, late = await asyncio.wait(running, timeout=timeout_s)
+            for instance in late:
+                instance.cancel()
+            if late:
+                await asyncio.wait(late, timeout=timeout_s)
+
+    def protocol_disconnected(self, protocol: Any) -> None:
+        """Daphne's, for a connection that may have been reaped after its refusal."""
+        if protocol in self.connections:
+            super().protocol_disconnected(protocol)
+
+    def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
+        """Start the handler of a connection; a WebSocket's gets a bounded queue and the socket itself."""
+        queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
+        if isinstance(protocol, FlowControlledProtocol):
+            queue = InboundQueue(pause=protocol.pause_reading, resume=protocol.resume_reading)
+            scope["extensions"] = {"websocket.http.response": {}, EXTENSION: protocol}
+        else:
+            queue = asyncio.Queue()
+        scope.setdefault("asgi", {"version": "3.0"})
+        if protocol not in self.connections:
+            return None
+        instance = asyncio.get_running_loop().create_task(
+            self.application(scope, queue.get, functools.partial(self.handle_reply, protocol))
+        )
+        self.connections[protocol]["application_instance"] = instance
+        return queue
+
+    async def handle_reply(self, protocol: Any, message: Mapping[str, Any]) -> None:
+        """ASGI's `send`: waits while the peer does not take what was sent before."""
+        await super().handle_reply(protocol, message)
+        if isinstance(protocol, FlowControlledProtocol):
+            await protocol.drained()

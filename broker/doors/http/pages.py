@@ -1,0 +1,73 @@
+"""`/metrics`, `/healthz` and `/readyz` of the broker's process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.doors.ports import BrokerPort
+    from broker.doors.websocket.socket import Receive, Scope, Send
+    from vela.wire.json.errors import HandshakeRefused
+
+__all__ = ["HttpPages", "json_reason", "refuse_handshake", "respond"]
+
+JSON = b"application/json"
+PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+def json_reason(reason: str) -> bytes:
+    """The body of a refusal, in the shape of Pulsar's REST."""
+    return json.dumps({"reason": reason}).encode()
+
+
+async def respond(
+    scope: Scope,
+    send: Send,
+    status: int,
+    body: bytes,
+    *,
+    content_type: bytes = JSON,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+) -> None:
+    """Answer an HTTP request; HEAD without the body."""
+    own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+async def refuse_handshake(send: Send, refusal: HandshakeRefused) -> None:
+    """Answer a WebSocket handshake over HTTP instead of accepting it."""
+    await send(
+        {
+            "type": "websocket.http.response.start",
+            "status": refusal.status,
+            "headers": [(b"Content-Type", JSON)],
+        }
+    )
+    await send({"type": "websocket.http.response.body", "body": json_reason(refusal.reason)})
+
+
+class HttpPages:
+    """An ASGI application; everything it does not know is 404."""
+
+    def __init__(self, broker: BrokerPort) -> None:
+        self._broker = broker
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status, content_type, body = self._page(scope["method"], scope["path"])
+        headers = [(b"allow", b"GET, HEAD")] if status == 405 else []
+        await respond(scope, send, status, body, content_type=content_type, headers=headers)
+
+    def _page(self, method: str, path: str) -> tuple[int, bytes, bytes]:
+        if path not in ("/metrics", "/healthz", "/readyz"):
+            return 404, JSON, json_reason(f"nothing is served at {path}; see /metrics, /healthz, /readyz")
+        if method not in ("GET", "HEAD"):
+            return 405, JSON, json_reason(f"{path} takes GET")
+        if path == "/metrics":
+            return 200, PROMETHEUS_TEXT, self._broker.metrics_text().encode()
+        if path == "/healthz":
+            return 200, JSON, b'{"status":"ok"}'
+        ready, reason = self._broker.is_ready()
+        return (200, JSON, b'{"status":"ready"}') if ready else (503, JSON, json_reason(reason))

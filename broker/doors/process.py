@@ -1,0 +1,149 @@
+"""The broker's process: one event loop for the reactor, the TCP listener, Daphne and the broker.
+
+Daphne's reactor is asyncio's own loop, so nothing crosses a thread; the ports are bound before the broker's lock is
+taken, so that a taken port is said at once and /readyz answers 503 while the lock is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import psycopg
+from daphne.server import twisted_loop
+from twisted.internet import reactor
+
+from broker.doors.binary.tcp import TcpListener
+from broker.doors.http.asgi import application
+from broker.doors.http.daphne_server import DaphneServer
+from broker.doors.ports import BrokerPort
+from broker.doors.pull.answers import PullAnswers
+from broker.process.ownership import BrokerAlreadyRuns
+
+if TYPE_CHECKING:
+    from broker.conf import BrokerSettings
+
+__all__ = ["CannotStart", "RunningBroker", "run_broker"]
+
+log = logging.getLogger(__name__)
+
+# Half of the default: a flusher's or driver's thread gives way to the loop sooner (design 3).
+SWITCH_INTERVAL_S: Final = 0.0005
+CLOSE_TIMEOUT_S: Final = 1.0
+
+
+class RunningBroker(BrokerPort, Protocol):
+    """A broker with its own beginning and end."""
+
+    async def start(self) -> None:
+        """Take the lock and begin."""
+
+    async def stop(self) -> None:
+        """Let clients go in order."""
+
+
+class CannotStart(Exception):
+    """One sentence that names what to change. `may_pass`: the same start may succeed later."""
+
+    def __init__(self, text: str, *, may_pass: bool) -> None:
+        super().__init__(text)
+        self.may_pass = may_pass
+
+
+def run_broker(broker: Callable[[], RunningBroker]) -> None:
+    """Serve until SIGTERM or SIGINT; `broker` is called inside the loop. Raises CannotStart."""
+    asyncio.set_event_loop(twisted_loop)
+    serving = twisted_loop.create_task(_serve(broker), name="broker")
+    serving.add_done_callback(lambda _: _reactor().stop())
+    _reactor().run(installSignalHandlers=False)
+    serving.result()
+
+
+def _reactor() -> Any:
+    return reactor  # Twisted puts the installed one in the module's place; it has no useful type
+
+
+async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    broker = make_broker()
+    tcp = TcpListener(broker)
+    pulls = PullAnswers(broker)
+    http = DaphneServer(
+        application(broker, pulls),
+        pulls,
+        max_message_bytes=broker.settings.max_message_bytes,
+        request_timeout_s=broker.settings.http_request_timeout_s,
+    )
+    try:
+        await _listen(broker.settings, tcp, http)
+        if not await _start(broker, stopping):
+            await _close(tcp, http)
+            return
+    except CannotStart:
+        await _close(tcp, http)
+        raise
+    try:
+        # After start nearly all that lives stays: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        log.info("serving pulsar://%s:%s and http port %s", broker.settings.bind, tcp.port, http.port)
+        await stopping.wait()
+    finally:
+        # No new connections and no new commands; receipts and cursors are written; then everybody is let go.
+        tcp.stop_accepting()
+        await http.stop_accepting()
+        tcp.pause_reading()
+        http.pause_reading()
+        await broker.stop()
+        await _close(tcp, http)
+
+
+async def _listen(settings: BrokerSettings, tcp: TcpListener, http: DaphneServer) -> None:
+    setting, port = "VELA_PULSAR_PORT", settings.pulsar_port
+    try:
+        await tcp.start(settings.bind, port)
+        setting, port = "VELA_HTTP_PORT", settings.http_port
+        http.listen(settings.bind, port)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CannotStart(
+            f"cannot listen on {settings.bind}:{port} ({reason}): set {setting} or VELA_BIND",
+            may_pass=error.errno == errno.EADDRINUSE,
+        ) from None
+
+
+async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
+    """Start the broker; False when it was told to stop before it had the lock."""
+    starting = asyncio.ensure_future(broker.start())
+    told = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait((starting,))
+        return False
+    try:
+        await starting
+    except BrokerAlreadyRuns as error:  # it has been waited for, VELA_LOCK_WAIT_S
+        raise CannotStart(str(error), may_pass=False) from None
+    except psycopg.Error as error:
+        first = str(error).strip().splitlines()[0]
+        raise CannotStart(
+            f"the database cannot be used ({first}): see DATABASE_URL and `manage.py migrate`",
+            may_pass=True,
+        ) from None
+    return True
+
+
+async def _close(tcp: TcpListener, http: DaphneServer) -> None:
+    await asyncio.gather(tcp.stop(CLOSE_TIMEOUT_S), http.stop(CLOSE_TIMEOUT_S))

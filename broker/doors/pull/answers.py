@@ -1,0 +1,216 @@
+"""`GET /pull/v1/…`, answered to whoever reads requests and writes answers. It changes nothing.
+
+A pull that needs no query costs no task: it is answered inside `begin`, or by the callback of its future.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from broker.core.errors import BrokerError
+from broker.core.topic_name import TopicName
+from broker.doors.http.pages import json_reason
+from broker.doors.server_errors import http_status
+from broker.doors.web_gate import WebGate
+from broker.pulls.values import HeldPull, PullAnswer, PullAsk, PulledMessage, PullStatus
+from vela.wire.errors import InvalidPull
+from vela.wire.message_id import MessageId
+from vela.wire.pull.answer import AnsweredMessage, encode_answer
+from vela.wire.pull.codes import PullCode
+from vela.wire.pull.request import PullRequest, parse_pull_request, parse_pull_topic
+from vela.wire.pull.tags import TAG_PROPERTY
+
+if TYPE_CHECKING:
+    from broker.doors.ports import BrokerPort
+
+__all__ = ["PULL_PREFIX", "PullAnswers", "PullInProgress", "Respond", "refusal"]
+
+log = logging.getLogger(__name__)
+
+PULL_PREFIX: Final = "/pull/v1/"
+
+_REMEMBERED: Final = 1024  # requests, parsed
+_REMEMBERED_CHARACTERS: Final = 512  # of one; a longer one is parsed each time
+_CODES: Final = {
+    PullStatus.FOUND: PullCode.SUCCESS,
+    PullStatus.NOT_FOUND: PullCode.PULL_NOT_FOUND,
+    PullStatus.NONE_MATCHED: PullCode.PULL_RETRY_IMMEDIATELY,
+    PullStatus.OFFSET_MOVED: PullCode.PULL_OFFSET_MOVED,
+}
+
+Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status, JSON body
+
+
+class PullAnswers:
+    """The pulls of one process. Touched by the event loop only."""
+
+    def __init__(self, broker: BrokerPort) -> None:
+        self.broker = broker
+        self.gate = WebGate(broker.settings)  # for all of the port: a channel asks it before it takes a pull
+        self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
+        self._encoded: tuple[PullAnswer | None, bytes] = (None, b"")
+
+    def begin(self, path: str, query: str, respond: Respond) -> PullInProgress | None:
+        """Answer a pull now (None), or return it. Raises nothing.
+
+        `path` and `query` are as sent, percent-encoded. `respond` is called exactly once, unless `leave` comes first.
+        """
+        try:
+            ready, why_not = self.broker.is_ready()
+            if not ready:
+                respond(503, json_reason(why_not))
+                return None
+            read = _remembered if len(path) + len(query) <= _REMEMBERED_CHARACTERS else _read
+            ask = read(path, query)
+            found = self.broker.pull_now(ask)
+        except Exception as error:
+            respond(*refusal(error))
+            return None
+        if isinstance(found, PullAnswer):
+            respond(200, self.body(found))
+            return None
+        pull = PullInProgress(self, respond)
+        if found is None:
+            pull.read(ask)
+        else:
+            pull.hold(found)
+        return pull
+
+    async def stop(self, timeout_s: float) -> None:
+        """Wait for the pulls that wait for the database; cancel those that take too long."""
+        if self.reading:
+            _, late = await asyncio.wait(self.reading, timeout=timeout_s)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=timeout_s)
+
+    def body(self, answer: PullAnswer) -> bytes:
+        """The JSON of an answer. The latest is kept: those who are woken by one message get one answer."""
+        encoded, body = self._encoded
+        if encoded is not answer:
+            body = _encode(answer)
+            self._encoded = answer, body
+        return body
+
+
+class PullInProgress:
+    """A pull without an answer yet: held, or waiting for the database."""
+
+    __slots__ = ("_answers", "_held", "_respond", "_task")
+
+    def __init__(self, answers: PullAnswers, respond: Respond) -> None:
+        self._answers = answers
+        self._respond: Respond | None = respond
+        self._held: HeldPull | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def hold(self, held: HeldPull) -> None:
+        """Answer when the held pull is."""
+        self._held = held
+        held.answer.add_done_callback(self._woken)
+
+    def read(self, ask: PullAsk) -> None:
+        """Answer from the database."""
+        task = self._task = asyncio.get_running_loop().create_task(self._read(ask))
+        self._answers.reading.add(task)
+        task.add_done_callback(self._answers.reading.discard)
+
+    def leave(self) -> None:
+        """The peer is gone. Safe to repeat."""
+        self._respond = None
+        if self._held is not None:
+            self._answers.broker.forget_pull(self._held)
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _read(self, ask: PullAsk) -> None:
+        try:
+            found = await self._answers.broker.pull(ask)
+        except Exception as error:
+            self._end(*refusal(error))
+            return
+        if isinstance(found, HeldPull):
+            self.hold(found)
+        else:
+            self._end(200, self._answers.body(found))
+
+    def _woken(self, answer: asyncio.Future[PullAnswer]) -> None:
+        if not answer.cancelled():
+            self._end(200, self._answers.body(answer.result()))
+
+    def _end(self, status: int, body: bytes) -> None:
+        respond, self._respond = self._respond, None
+        if respond is not None:
+            respond(status, body)
+
+
+def refusal(error: Exception) -> tuple[int, bytes]:
+    """The status and body that a failed request is answered with. What nobody foresaw is logged."""
+    if isinstance(error, InvalidPull):
+        return 400, json_reason(str(error))
+    if isinstance(error, BrokerError):
+        return http_status(error), json_reason(str(error))
+    log.error("a pull failed", exc_info=error)
+    return 500, json_reason("internal error; the broker's log says which")
+
+
+def _read(path: str, query: str) -> PullAsk:
+    request = parse_pull_request(parse_pull_topic(path, PULL_PREFIX), query)
+    return PullAsk(
+        topic=TopicName.parse(request.topic),
+        queue=request.queue,
+        offset=request.offset,
+        max_messages=request.max_messages,
+        matches=_matcher(request),
+        may_suspend=request.may_suspend,
+        suspend_timeout_ms=request.suspend_timeout_ms,
+    )
+
+
+# Waiters of one queue ask the same question; with the same filter object they also share their answer.
+_remembered = functools.lru_cache(_REMEMBERED)(_read)
+
+
+def _matcher(request: PullRequest) -> Callable[[Mapping[str, str]], bool] | None:
+    tags, property_filter = request.tags, request.property_filter
+    if tags is None:
+        return property_filter
+    if property_filter is None:
+        return lambda properties: properties.get(TAG_PROPERTY) in tags
+    return lambda properties: properties.get(TAG_PROPERTY) in tags and property_filter(properties)
+
+
+def _encode(answer: PullAnswer) -> bytes:
+    return encode_answer(
+        _CODES[answer.status],
+        next_begin_offset=answer.next_begin_offset,
+        min_offset=answer.min_offset,
+        max_offset=answer.max_offset,
+        messages=[_message(each, answer.partition) for each in answer.messages],
+        unreadable_messages=answer.unreadable_messages,
+    )
+
+
+def _message(pulled: PulledMessage, partition: int) -> AnsweredMessage:
+    message = pulled.message
+    message_id = MessageId(
+        pulled.position.ledger_id,
+        pulled.position.entry_id,
+        partition,
+        message.batch_index,
+        message.batch_size,
+    )
+    return AnsweredMessage(
+        pulled.offset,
+        str(message_id),
+        message.key,
+        message.properties,
+        message.publish_time_ms,
+        message.event_time_ms,
+        message.payload,
+    )

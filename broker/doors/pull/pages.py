@@ -1,0 +1,94 @@
+"""`/pull/…` over ASGI: offsets of groups, numbers of queues, and the pulls that `PullChannel` does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.core.topic_name import TopicName
+from broker.doors.http.pages import json_reason, respond
+from broker.doors.pull.answers import PullAnswers, refusal
+from vela.wire.pull.request import OffsetRequest, parse_offset_request, parse_pull_topic
+
+if TYPE_CHECKING:
+    from broker.doors.ports import BrokerPort
+    from broker.doors.websocket.socket import Receive, Scope, Send
+
+__all__ = ["PullPages"]
+
+OFFSET_PREFIX: Final = "/pull/v1-offset/"
+QUEUES_PREFIX: Final = "/pull/v1-queues/"
+
+
+class _Gone(Exception):
+    """The peer left while its request was held."""
+
+
+class PullPages:
+    """An ASGI application for the paths of pull."""
+
+    def __init__(self, broker: BrokerPort, answers: PullAnswers) -> None:
+        self._broker = broker
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            status, body = await self._answer(scope, receive)
+        except _Gone:
+            return
+        except Exception as error:
+            status, body = refusal(error)
+        await respond(scope, send, status, body)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+        raw_path = scope["raw_path"].decode("latin-1")
+        method, query = scope["method"], scope["query_string"]
+        ready, why_not = self._broker.is_ready()
+        if not ready:
+            return 503, json_reason(why_not)
+        if raw_path.startswith(OFFSET_PREFIX):
+            if method not in ("GET", "PUT"):
+                return 405, json_reason(f"{OFFSET_PREFIX}… takes GET and PUT")
+            topic = parse_pull_topic(raw_path, OFFSET_PREFIX)
+            request = parse_offset_request(topic, query, is_commit=method == "PUT")
+            return 200, await self._offset(request, scope["client"])
+        if method != "GET":
+            return 405, json_reason("pulls and numbers of queues are asked for with GET")
+        if raw_path.startswith(QUEUES_PREFIX):
+            name = TopicName.parse(parse_pull_topic(raw_path, QUEUES_PREFIX))
+            queues = max(1, await self._broker.partition_count(name, create=False))
+            return 200, json.dumps({"queues": queues}).encode()
+        return await self._pull(raw_path, query.decode("latin-1"), receive)
+
+    async def _offset(self, request: OffsetRequest, client: Sequence[Any] | None) -> bytes:
+        topic = TopicName.parse(request.topic)
+        if request.offset is None:
+            offset = await self._broker.committed_offset(topic, request.queue, request.subscription)
+        else:
+            peer = client[0] if client else "unknown"
+            offset = await self._broker.commit_offset(
+                topic, request.queue, request.subscription, request.offset, peer
+            )
+        return json.dumps({"offset": offset}).encode()
+
+    async def _pull(self, raw_path: str, query: str, receive: Receive) -> tuple[int, bytes]:
+        answered: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
+        pull = self._answers.begin(raw_path, query, lambda status, body: answered.set_result((status, body)))
+        if pull is None:
+            return answered.result()
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait((answered, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not answered.done():
+                raise _Gone
+            return answered.result()
+        finally:
+            gone.cancel()
+            pull.leave()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

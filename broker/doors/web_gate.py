@@ -1,0 +1,124 @@
+"""Who may ask on the broker's HTTP port: the hosts it answers to, and the web pages it listens to.
+
+Nobody is asked for a password there, so any page that a person on this machine or network opens could use the broker
+through the browser. Two headers that a page cannot set stop that. `Origin` and `Sec-Fetch-Site` say where the page
+comes from. `Host` says by which name the browser reached the broker: a page that makes its own name resolve to the
+broker's address (DNS rebinding) still sends its own name. Clients that are not browsers send a `Host` alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from broker.core.web_origin import Origin, parse_host, parse_origin
+from broker.doors.http.pages import json_reason, refuse_handshake, respond
+from vela.wire.json.errors import HandshakeRefused
+
+if TYPE_CHECKING:
+    from broker.conf import BrokerSettings
+    from broker.doors.websocket.socket import Receive, Scope, Send
+
+__all__ = ["WebGate"]
+
+Application: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
+
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_OWN_SITES: Final = (b"same-origin", b"none")  # none: a person typed the address
+_REMEMBERED: Final = 1024
+_LONGEST_HOST: Final = 300  # bytes; a DNS name has at most 253, and a port follows
+_SHOWN: Final = 100  # characters of what a caller sent, in a refusal
+
+
+class WebGate:
+    """The rules, from the settings of a broker."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._hosts = _LOOPBACK | settings.own_hosts | settings.allowed_hosts
+        self._suffixes = tuple(host for host in settings.allowed_hosts if host.startswith("."))
+        self._origins = settings.allowed_origins
+        self._knows = functools.lru_cache(_REMEMBERED)(self._knows_host)
+
+    def takes_host(self, host: bytes, local_address: str) -> bool:
+        """Whether the broker answers to this `Host` on a connection that came in on this address of the machine."""
+        return len(host) <= _LONGEST_HOST and self._knows(host, local_address)
+
+    def _knows_host(self, host: bytes, local_address: str) -> bool:
+        parsed = parse_host(host.decode("latin-1"))
+        if parsed is None:
+            return False
+        name, _ = parsed
+        return (
+            name in self._hosts
+            or "*" in self._hosts
+            or f".{name}".endswith(self._suffixes)
+            or _same_address(name, local_address)
+        )
+
+    def check(self, scope: Scope) -> None:
+        """Look at a request or handshake. Raises HandshakeRefused, which names the setting to change."""
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) > 1 or not (hosts or scope.get("http_version") == "1.0"):
+            raise HandshakeRefused(400, "a request names its host in one field Host")
+        local_address = scope["server"][0] if scope.get("server") else ""
+        if hosts and not self.takes_host(hosts[0], local_address):
+            raise HandshakeRefused(
+                421,
+                f"the broker does not answer to the host {_shown(hosts[0])}; if it is the broker's own name, "
+                "add it to VELA_ALLOWED_HOSTS",
+            )
+        own = _own_origin(hosts[0]) if hosts else None
+        origins = [value for name, value in headers if name == b"origin"]
+        for origin in origins:
+            parsed = parse_origin(origin.decode("latin-1"))
+            if parsed is None or (parsed != own and parsed not in self._origins):
+                raise _foreign(f"pages of {_shown(origin)} may not ask the broker")
+        if not origins:  # an image or a link: the browser says only how far away the page is
+            sites = [value for name, value in headers if name == b"sec-fetch-site"]
+            if any(site not in _OWN_SITES for site in sites):
+                raise _foreign("pages of another origin may not ask the broker")
+
+    def guard(self, application: Application) -> Application:
+        """The same ASGI application, asked only by those who may."""
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                self.check(scope)
+            except HandshakeRefused as refusal:
+                if scope["type"] == "websocket":
+                    await receive()  # websocket.connect
+                    await refuse_handshake(send, refusal)
+                else:
+                    await respond(scope, send, refusal.status, json_reason(refusal.reason))
+            else:
+                await application(scope, receive, send)
+
+        return guarded
+
+
+def _foreign(what: str) -> HandshakeRefused:
+    return HandshakeRefused(403, f"{what}; to let them, add their origin to VELA_ALLOWED_ORIGINS")
+
+
+def _own_origin(host: bytes) -> Origin | None:
+    return parse_origin(f"http://{host.decode('latin-1')}")
+
+
+def _same_address(host: str, local_address: str) -> bool:
+    """Whether a host is written as the address that the connection came in on. A name never is."""
+    try:
+        return _address(host.strip("[]")) == _address(local_address)
+    except ValueError:
+        return False
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    address = ipaddress.ip_address(text)
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _shown(value: bytes) -> str:
+    return repr(value.decode("latin-1")[:_SHOWN])

@@ -1,0 +1,209 @@
+"""`/ws/v2/consumer/…` and `/ws/v3/consumer/…?topics=`: messages pushed, acks taken (reference A7 … A10)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.core.errors import BrokerError
+from broker.core.position import EARLIEST, LATEST, Position
+from broker.core.subscription.types import SubscriptionType
+from broker.core.topic_name import TopicName
+from broker.doors.websocket.letters import Letters
+from broker.doors.websocket.option_warnings import option_warnings
+from broker.doors.websocket.push_handler import PushHandler
+from broker.subscription.values import SubscribeRequest
+from vela.wire.json.batch_acks import BatchAcks
+from vela.wire.json.consumer import (
+    Acknowledge,
+    ConsumerCommand,
+    IsEndOfTopic,
+    NegativeAcknowledge,
+    Permit,
+    ReconsumeLater,
+    Unsubscribe,
+    decode_commands,
+    end_of_topic_frame,
+)
+from vela.wire.json.errors import HandshakeRefused, InvalidCommand
+from vela.wire.json.options import InitialPosition, SubscriptionMode
+from vela.wire.json.window import DeliveryWindow
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.doors.ports import BrokerPort
+    from broker.doors.websocket.delivery_source import DeliverySource
+    from broker.doors.websocket.fragment_cache import FragmentCache
+    from broker.doors.websocket.socket import Socket
+    from vela.wire.json.options import ConsumerOptions
+    from vela.wire.message_id import MessageId
+
+__all__ = ["ConsumerHandler"]
+
+
+class ConsumerHandler(PushHandler):
+    """One consuming socket."""
+
+    def __init__(
+        self,
+        broker: BrokerPort,
+        socket: Socket,
+        clock: Clock,
+        cache: FragmentCache,
+        topics: Sequence[str],
+        subscription: str,
+        options: ConsumerOptions,
+    ) -> None:
+        window = DeliveryWindow.pull() if options.pull_mode else DeliveryWindow.push(options.window)
+        super().__init__(broker, socket, clock, cache, window)
+        self._topics = topics
+        self._subscription = subscription
+        self._options = options
+        self._name = options.consumer_name or secrets.token_hex(5)
+        self._letters = self._new_letters(broker)
+        self._batch_index_acks = options.batch_index_acks and broker.settings.batch_index_acks
+        self._warnings = tuple(option_warnings(options))
+
+    def _new_letters(self, broker: BrokerPort) -> Letters | None:
+        options = self._options
+        if options.dead_letter is None:
+            return None
+        return Letters(
+            broker,
+            self.clock,
+            subscription=self._subscription,
+            consumer_name=self._name,
+            dead_letter=options.dead_letter,
+            retry=options.retry,
+        )
+
+    async def open(self) -> None:
+        """Subscribe to every topic and partition, and to the retry letter topic."""
+        topics = list(self._topics)
+        if self._letters is not None:
+            await self._letters.resolve(topics)
+            if self._letters.retry_topic is not None:
+                topics.append(self._letters.retry_topic.full)
+            topics = list(dict.fromkeys(topics))
+        await self.subscribe(topics, self._request)
+        for source in self.sources:
+            source.acks = BatchAcks(batch_index_acks=self._batch_index_acks)
+            source.crypto_failure_action = self._options.crypto_failure_action
+            if self._letters is not None:
+                self._letters.attend(source)
+            if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
+                source.is_ended = True  # a topic that nobody ends must not hide that the others have ended
+
+    @property
+    def accept_headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """What the options cannot do is said in the handshake's answer."""
+        return [(b"X-Vela-Warning", "; ".join(self._warnings).encode())] if self._warnings else []
+
+    def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
+        options = self._options
+        earliest = options.initial_position is InitialPosition.EARLIEST
+        durable = options.subscription_mode is SubscriptionMode.DURABLE
+        backoff = options.ack_timeout_backoff
+        return SubscribeRequest(
+            topic=topic,
+            subscription=self._subscription,
+            type=SubscriptionType(options.subscription_type.value),
+            consumer_name=self._name,
+            durable=durable,
+            priority=options.priority_level,
+            earliest=earliest,
+            start=None if durable else EARLIEST if earliest else LATEST,
+            ack_timeout_ms=options.ack_timeout_ms,
+            ack_timeout_tick_ms=options.ack_timeout_tick_ms,
+            ack_timeout_backoff=backoff.delay_ms if backoff is not None else None,
+            warnings=() if self._is_retry_topic(topic) else self._warnings,
+            receiver_queue=options.receiver_queue_size,
+        )
+
+    def _is_retry_topic(self, topic: TopicName) -> bool:
+        retry_topic = None if self._letters is None else self._letters.retry_topic
+        return retry_topic is not None and retry_topic.full == topic.base
+
+    def refusal(self, status: int, reason: str) -> HandshakeRefused:
+        """Pulsar's wording (A3)."""
+        return HandshakeRefused(status, f"Failed to create consumer: {reason}")
+
+    def opened(self) -> None:
+        """Push mode begins at once; pull mode waits for permits, several sources prefetch for them."""
+        if not self.window.is_pull:
+            self.start(self._options.window)
+        else:
+            self.start(self._options.window if len(self.sources) > 1 else 0)
+
+    async def on_text(self, text: str) -> None:
+        """One command or an array of them."""
+        acked: dict[DeliverySource, list[MessageId]] = {}
+        for command in decode_commands(text, self.known):
+            if type(command) is Acknowledge and not command.cumulative:
+                acked.setdefault(self.source_of(command.message_id), []).append(command.message_id)
+            else:
+                self._ack(acked)
+                acked = {}
+                await self._apply(command)
+        self._ack(acked)
+
+    def _ack(self, acked: dict[DeliverySource, list[MessageId]]) -> None:
+        for source, ids in acked.items():
+            source.ack(source.acks.individual(ids))
+            self.settled(source, len(ids))
+
+    async def _apply(self, command: ConsumerCommand) -> None:
+        match command:
+            case Acknowledge():
+                source = self.source_of(command.message_id)
+                source.ack_through(source.acks.cumulative(command.message_id))
+                self.settled(source, 1)
+            case NegativeAcknowledge(message_id=message_id):
+                self._nack(self.source_of(message_id), message_id)
+            case ReconsumeLater(message_id=message_id, delay_ms=delay_ms, properties=properties):
+                await self._reconsume_later(message_id, delay_ms, properties)
+            case Permit(messages=messages):
+                credit = self.window.permit(messages)
+                if len(self.sources) == 1:
+                    self.sources[0].credit(credit)
+                else:
+                    self.drain_soon()
+            case Unsubscribe():
+                await self._unsubscribe()
+            case IsEndOfTopic():
+                self.socket.write_frames((end_of_topic_frame(self.is_end_of_topic),), binary=False)
+
+    def _nack(self, source: DeliverySource, message_id: MessageId) -> None:
+        options, position = self._options, Position(message_id.ledger_id, message_id.entry_id)
+        delay_ms = options.negative_ack_redelivery_delay_ms
+        if options.negative_ack_backoff is not None and source.consumer is not None:
+            delay_ms = options.negative_ack_backoff.delay_ms(source.consumer.redelivery_count(position))
+        source.redeliver_at(position, self.clock.now_ms() + delay_ms)
+        self.settled(source, 1)
+
+    async def _reconsume_later(
+        self, message_id: MessageId, delay_ms: int, properties: dict[str, str]
+    ) -> None:
+        if self._letters is None or self._letters.retry_topic is None:
+            raise InvalidCommand("reconsumeLater needs retryEnable=true in the address")
+        source = self.source_of(message_id)
+        self._letters.reconsume_later(source, message_id, delay_ms, properties)
+        self.settled(source, 1)
+        await self._letters.has_room()
+
+    def lost(self) -> None:
+        """Acks that came are applied; letters under way are finished, what is left goes to other consumers."""
+        super().lost()
+        if self._letters is not None:
+            self._letters.lost()
+
+    async def _unsubscribe(self) -> None:
+        self.is_letting_go = True
+        for source in self.sources:
+            if source.consumer is None:
+                continue
+            try:
+                await source.consumer.unsubscribe(force=False)
+            except BrokerError as error:
+                raise InvalidCommand(f"unsubscribe: {error}") from None

@@ -1,0 +1,252 @@
+"""One subscribed topic or partition of a consuming socket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from broker.core.position import Position
+from broker.doors.websocket.fragment_cache import Fragment
+from broker.subscription.values import AckRequest, Delivery
+from vela.wire.binary.enums import ValidationError
+from vela.wire.entry import decode_encrypted
+from vela.wire.errors import (
+    BatchCorrupt,
+    CodecUnavailable,
+    DecompressionFailed,
+    EntryCorrupt,
+    EntryEncrypted,
+    EntryIsChunk,
+    UncompressedSizeExceeded,
+)
+from vela.wire.json.batch_acks import BatchAcks, EntryAck
+from vela.wire.json.consumer import encrypted_fragment
+from vela.wire.json.options import CryptoFailureAction
+
+if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
+    from broker.doors.ports import ConsumerPort
+    from broker.doors.websocket.fragment_cache import FragmentCache
+    from broker.doors.websocket.letters import Letters
+
+__all__ = ["DeliverySource", "Outgoing", "SourceOwner"]
+
+log = logging.getLogger(__name__)
+
+# Sound, but not for this face: they stay unacked, for a consumer that can read them.
+_UNREADABLE: Final = (EntryEncrypted, EntryIsChunk, CodecUnavailable)
+
+
+class SourceOwner(Protocol):
+    """The socket's handler, as its sources see it."""
+
+    def push(self, source: DeliverySource, entry: Outgoing) -> None:
+        """Messages for the socket; they may wait for `flush`."""
+
+    def flush(self) -> None:
+        """The delivery is complete: write it."""
+
+    def is_writable(self) -> bool:
+        """Whether the socket takes more."""
+
+    def source_closed(self, reason: str) -> None:
+        """The broker detached a consumer."""
+
+    async def is_alive(self) -> bool:
+        """Ask the peer."""
+
+
+class Outgoing(NamedTuple):
+    """The messages of one delivered entry that are to be pushed."""
+
+    ledger_id: int
+    entry_id: int
+    fragments: Sequence[Fragment]  # at least one
+    redelivery_count: int
+
+
+class DeliverySource:
+    """The consumer's client half for one consumer of the broker; a `ConsumerSink` (semantics 1.7)."""
+
+    def __init__(
+        self, owner: SourceOwner, cache: FragmentCache, *, partition: int, max_message_bytes: int
+    ) -> None:
+        self.partition = partition  # -1 = not a partition
+        self.consumer: ConsumerPort | None = None
+        self.acks = BatchAcks()
+        self.is_ended = False  # the topic is terminated and everything in it is acked
+        self.letters: Letters | None = None  # None = nothing becomes a dead letter
+        self.crypto_failure_action = CryptoFailureAction.FAIL
+        self.unreadable = 0  # entries passed over because this face cannot decode them
+        self._owner = owner
+        self._cache = cache
+        self._max_message_bytes = max_message_bytes
+        self._loop = asyncio.get_running_loop()
+        self._acks_due: list[EntryAck] = []
+        self._permits_due = 0
+        self._is_scheduled = False
+
+    # -- from the broker -----------------------------------------------------------------------------------------
+
+    def deliver(self, deliveries: Sequence[Delivery]) -> None:
+        """Decode these and hand them to the socket; what is corrupt is acked and its permits are given back."""
+        for entry, redelivery_count, remaining in deliveries:
+            charged = entry.messages if remaining is None else remaining.bit_count()
+            ledger_id, entry_id = entry.ledger_id, entry.entry_id
+            if redelivery_count:
+                self.acks.forget(ledger_id, entry_id)
+                if self.letters is not None and self.letters.bypasses(redelivery_count):
+                    self.letters.take(self, Position(ledger_id, entry_id), charged)
+                    continue
+            try:
+                fragments = self._cache.fragments(
+                    ledger_id, entry_id, entry.data, max_message_bytes=self._max_message_bytes
+                )
+            except EntryCorrupt as error:
+                self._pass_over(entry, redelivery_count, charged, error)
+                continue
+            if remaining is not None:
+                fragments = [each for each in fragments if remaining >> max(each.batch_index, 0) & 1]
+            if len(fragments) != charged:
+                self._settle_missing(Position(ledger_id, entry_id), charged, fragments)
+            if fragments:
+                self._owner.push(self, Outgoing(ledger_id, entry_id, fragments, redelivery_count))
+        self._owner.flush()
+
+    def _pass_over(
+        self, entry: StoredEntry, redelivery_count: int, charged: int, error: EntryCorrupt
+    ) -> None:
+        """S0.11 … S0.20: one discard of a damaged entry; what others can read is left to them."""
+        position = Position(entry.ledger_id, entry.entry_id)
+        if isinstance(error, EntryEncrypted):
+            if self.crypto_failure_action is CryptoFailureAction.CONSUME:
+                fragment = Fragment(-1, 0, encrypted_fragment(decode_encrypted(entry.data)))
+                self._owner.push(self, Outgoing(*position, (fragment,), redelivery_count))
+                self.credit(charged - 1)
+                return
+            if self.crypto_failure_action is CryptoFailureAction.DISCARD:
+                self._discard(position, ValidationError.DECRYPTION_ERROR)
+                self.credit(charged)
+                return
+        if isinstance(error, _UNREADABLE):
+            self.unreadable += 1
+            log.warning("%s: entry %s:%s is left unacked: %s", self._name, *position, error)
+        else:
+            self._discard(position, _reason(error))
+        self.credit(charged)
+
+    def _discard(self, position: Position, reason: ValidationError) -> None:
+        """S0.18: acked with the reason, so that it never comes again; the subscription counts and logs it."""
+        consumer = self.consumer
+        if consumer is not None:
+            # Not inside the broker's own loop over this delivery.
+            self._loop.call_soon(
+                lambda: consumer.ack(
+                    [AckRequest(position)],
+                    cumulative=False,
+                    validation_error=reason.name,
+                    permits_settled=True,
+                )
+            )
+
+    def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
+        """Members that compaction took out of a batch can never be acked by the peer."""
+        left = sum(1 << each.batch_index for each in fragments if each.batch_index >= 0)
+        self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left or None, 0))
+        self.credit(charged - len(fragments))
+
+    @property
+    def _name(self) -> str:
+        return "?" if self.consumer is None else str(self.consumer.topic_name)
+
+    def is_writable(self) -> bool:
+        """Whether the socket takes more."""
+        return self._owner.is_writable()
+
+    def on_end_of_topic(self) -> None:
+        """The peer asks for it (`isEndOfTopic`); nothing is pushed."""
+        self.is_ended = True
+
+    def on_consumer_closed(self, reason: str) -> None:
+        """The broker detached the consumer (seek, reset, unload)."""
+        self.consumer = None
+        self._owner.source_closed(reason)
+
+    def close_connection(self, reason: str) -> None:
+        """As `on_consumer_closed`: the socket ends with its consumers."""
+        self.on_consumer_closed(reason)
+
+    def on_active_change(self, is_active: bool) -> None:
+        """Pulsar's WebSocket API has no frame that says so."""
+
+    async def is_alive(self) -> bool:
+        """Ask the peer."""
+        return await self._owner.is_alive()
+
+    # -- from the peer -------------------------------------------------------------------------------------------
+
+    def ack(self, acks: Sequence[EntryAck]) -> None:
+        """Acknowledge, with the rest of what came in this turn of the loop."""
+        self._acks_due += acks
+        self._schedule()
+
+    def ack_through(self, ack: EntryAck) -> None:
+        """Acknowledge everything up to here, at once."""
+        self._settle()
+        if self.consumer is not None:
+            request = AckRequest(Position(ack.ledger_id, ack.entry_id), ack.remaining)
+            self.consumer.ack([request], cumulative=True)
+
+    def credit(self, messages: int) -> None:
+        """Permits for the broker, with the rest of what came in this turn of the loop."""
+        if messages > 0:
+            self._permits_due += messages
+            self._schedule()
+
+    def redeliver_at(self, position: Position, due_ms: int) -> None:
+        """A negative ack."""
+        self.acks.forget(*position)
+        self._settle()
+        if self.consumer is not None:
+            self.consumer.redeliver_at([position], due_ms)
+
+    def detach(self) -> None:
+        """The socket is gone: acks first, then what is left goes to others. Safe to repeat."""
+        self._permits_due = 0
+        self._settle()
+        if self.consumer is not None:
+            consumer, self.consumer = self.consumer, None
+            consumer.detach()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._settle)
+
+    def _settle(self) -> None:
+        self._is_scheduled = False
+        consumer = self.consumer
+        acks, self._acks_due = self._acks_due, []
+        permits, self._permits_due = self._permits_due, 0
+        if consumer is None:
+            return
+        if acks:
+            consumer.ack(
+                [AckRequest(Position(ack.ledger_id, ack.entry_id), ack.remaining) for ack in acks],
+                cumulative=False,
+            )
+        if permits:
+            consumer.flow(permits)
+
+
+def _reason(error: EntryCorrupt) -> ValidationError:
+    match error:
+        case UncompressedSizeExceeded():
+            return ValidationError.UNCOMPRESSED_SIZE_CORRUPTION
+        case DecompressionFailed():
+            return ValidationError.DECOMPRESSION_ERROR
+        case BatchCorrupt():
+            return ValidationError.BATCH_DESERIALIZE_ERROR
+    return ValidationError.CHECKSUM_MISMATCH

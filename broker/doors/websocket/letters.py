@@ -1,0 +1,363 @@
+"""Dead letters and retry letters of one consuming socket: what Pulsar's clients do for themselves (semantics 3.9, I16).
+
+A letter is written, its receipt awaited, and then the original is acked. What fails is delivered again: a message is
+acked by the application, or on the topic of its letter, or both, and never neither. Nothing of a message is kept
+meanwhile but its position; the entry is read again when its turn comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from broker.core.errors import BrokerError, TopicNotFound
+from broker.core.position import Position
+from broker.core.topic_name import TopicName
+from broker.doors.key_hash import message_slot
+from broker.doors.websocket.bounded_tasks import BoundedTasks
+from broker.producers.internal_producer import InternalProducer
+from broker.subscription.values import AckRequest
+from vela.wire.entry import Message, OutgoingMessage, decode_messages
+from vela.wire.errors import EntryCorrupt
+from vela.wire.letters import (
+    dead_letter_properties,
+    dead_letter_topic,
+    legacy_dead_letter_name,
+    legacy_retry_name,
+    retry_properties,
+    retry_topic,
+    times_reconsumed,
+)
+from vela.wire.message_id import MessageId
+from vela.wire.redelivery_backoff import RedeliveryBackoff
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.core.entry import StoredEntry
+    from broker.core.subscription.delivery_deadlines import Due
+    from broker.doors.ports import BrokerPort, ConsumerPort
+    from broker.doors.websocket.delivery_source import DeliverySource
+    from vela.wire.letters import DeadLetterPolicy, RetryPolicy
+
+__all__ = ["Letters"]
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 100  # letters of one kind being written for one socket
+_WHOLE_ENTRY: Final = -2
+_AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
+_FINISH_S: Final = 5.0  # letters under way when the socket is lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Letter:
+    """What is to be copied, and what is to be done with the original."""
+
+    source: DeliverySource
+    consumer: ConsumerPort
+    position: Position
+    ack: Callable[[Sequence[AckRequest]], None]  # counts even when the consumer has left meanwhile
+    batch_index: int = _WHOLE_ENTRY  # the member to copy, -1 = the entry is not a batch
+    is_retry: bool = False
+    delay_ms: int = 0  # of a retry letter
+    properties: Mapping[str, str] = field(default_factory=dict)  # added to a retry letter's
+    permits: int = 0  # to be given back when it is settled: of messages that the peer was not pushed
+
+
+class Letters:
+    """Call `resolve` first. One for each socket that asked for dead or retry letters."""
+
+    def __init__(
+        self,
+        broker: BrokerPort,
+        clock: Clock,
+        *,
+        subscription: str,
+        consumer_name: str,
+        dead_letter: DeadLetterPolicy | None,
+        retry: RetryPolicy | None,
+    ) -> None:
+        self.retry_topic: TopicName | None = None  # also to be consumed by the socket
+        self._broker = broker
+        self._clock = clock
+        self._subscription = subscription
+        self._consumer_name = consumer_name
+        self._dead_letter = dead_letter
+        self._retry = retry
+        self._dead_letter_topics: dict[str, TopicName] = {}  # by topic, without partition suffix
+        self._producers: dict[str, asyncio.Future[InternalProducer]] = {}
+        self._dead_letters = BoundedTasks(AT_ONCE)
+        self._retry_letters = BoundedTasks(AT_ONCE)
+        self._busy: dict[tuple[Position, int], _Letter] = {}
+        self._failures = 0  # in a row
+
+    async def resolve(self, topics: Sequence[str]) -> None:
+        """Choose the topics of the letters. Raises InvalidTopicName for a name that cannot be one.
+
+        With retry letters on there is one topic of each kind, named after the first topic consumed, as in Pulsar.
+        """
+        bases = [TopicName.parse(TopicName.parse(topic).base) for topic in topics]
+        if self._retry is not None:
+            given, name = self._retry.topic, retry_topic(bases[0].full, self._subscription)
+            self.retry_topic = await self._choose(
+                bases[0], given, name, legacy_retry_name(self._subscription)
+            )
+            bases = [bases[0], self.retry_topic, *bases[1:]]
+        if self._dead_letter is not None:
+            given, legacy = self._dead_letter.topic, legacy_dead_letter_name(self._subscription)
+            for base in bases:
+                owner = base if self._retry is None else bases[0]
+                name = dead_letter_topic(owner.full, self._subscription)
+                self._dead_letter_topics[base.full] = await self._choose(owner, given, name, legacy)
+
+    async def _choose(self, base: TopicName, given: str | None, name: str, legacy: str) -> TopicName:
+        if given is not None:
+            return TopicName.parse(given)
+        chosen = TopicName.parse(name)
+        known = TopicName.parse(f"{base.domain}://{base.namespace_name}/{legacy}")
+        try:
+            await self._broker.partition_count(known, create=False)
+        except TopicNotFound:
+            return chosen
+        return known
+
+    def attend(self, source: DeliverySource) -> None:
+        """Decide from now on what becomes of this source's overdue deliveries."""
+        source.letters = self
+        if source.consumer is not None:
+            source.consumer.filter_due(lambda due: self._still_due(source, due))
+
+    # -- what becomes a letter -----------------------------------------------------------------------------------
+
+    def bypasses(self, redeliveries: int) -> bool:
+        """Whether a delivery with this count goes to the dead letter topic without being pushed."""
+        return self._dead_letter is not None and self._dead_letter.bypasses(redeliveries)
+
+    def take(self, source: DeliverySource, position: Position, permits: int) -> None:
+        """Make a dead letter of a delivery that is not pushed; its permits are given back when that is done."""
+        consumer = source.consumer
+        if consumer is not None:
+            self._begin(
+                _Letter(
+                    source=source,
+                    consumer=consumer,
+                    position=position,
+                    ack=consumer.acker(),
+                    permits=permits,
+                )
+            )
+
+    def reconsume_later(
+        self, source: DeliverySource, message_id: MessageId, delay_ms: int, properties: Mapping[str, str]
+    ) -> None:
+        """The peer puts a message off; ignored for one that it does not hold, as a negative ack is."""
+        consumer, position = source.consumer, Position(message_id.ledger_id, message_id.entry_id)
+        if consumer is not None and consumer.holds(position):
+            self._begin(
+                _Letter(
+                    source=source,
+                    consumer=consumer,
+                    position=position,
+                    ack=consumer.acker(),
+                    batch_index=message_id.batch_index,
+                    is_retry=True,
+                    delay_ms=delay_ms,
+                    properties=properties,
+                )
+            )
+
+    async def has_room(self) -> None:
+        """Wait while too many retry letters of the peer's wait for their turn."""
+        await self._retry_letters.has_room()
+
+    def _still_due(self, source: DeliverySource, due: Sequence[Due]) -> list[Position]:
+        """See `ConsumerPort.filter_due`. What becomes a letter must not be redelivered too (S4.31)."""
+        consumer = source.consumer
+        if consumer is None:
+            return [each.position for each in due]
+        busy = {position for position, _ in self._busy}
+        wanted: list[Position] = []
+        for position, is_nack in due:
+            if position in busy:
+                # Members of a batch that are no letter want their redelivery; when the letter is settled.
+                consumer.redeliver_at([position], self._clock.now_ms() + _AFTER_FAILURE.min_ms)
+                continue
+            is_dead = self._dead_letter is not None and self._dead_letter.ends(
+                consumer.redelivery_count(position)
+            )
+            is_retry = not is_dead and not is_nack and self._retry is not None and self._retry.on_ack_timeout
+            if not is_dead and not is_retry:
+                wanted.append(position)
+                continue
+            self._begin(
+                _Letter(
+                    source=source,
+                    consumer=consumer,
+                    position=position,
+                    ack=consumer.acker(),
+                    is_retry=is_retry,
+                )
+            )
+        return wanted
+
+    # -- writing it ----------------------------------------------------------------------------------------------
+
+    def _begin(self, letter: _Letter) -> None:
+        key = (letter.position, letter.batch_index)
+        if key in self._busy:
+            letter.source.credit(letter.permits)  # the one under way settles the message
+            return
+        self._busy[key] = letter
+        (self._retry_letters if letter.is_retry else self._dead_letters).start(lambda: self._run(letter))
+
+    async def _run(self, letter: _Letter) -> None:
+        error: Exception | None = None
+        try:
+            entry, remaining = await letter.consumer.read_entry(letter.position)
+            await self._copy(letter, entry, remaining)
+            self._failures = 0
+        except (BrokerError, EntryCorrupt) as refusal:
+            error = refusal
+        except Exception as fault:
+            log.exception("a letter of %s", letter.consumer.topic_name)
+            error = fault
+        finally:
+            self._busy.pop((letter.position, letter.batch_index), None)
+            letter.source.credit(letter.permits)
+        if error is not None and letter.consumer.holds(letter.position):
+            self._failed(letter, error)
+
+    def _failed(self, letter: _Letter, error: Exception) -> None:
+        """It is delivered again: at once the first time, then less and less often while nothing can be written."""
+        delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
+        self._failures += 1
+        log.warning(
+            "%s, subscription %s: no %s letter of %s:%s, it is delivered again: %s",
+            letter.consumer.topic_name,
+            self._subscription,
+            "retry" if letter.is_retry else "dead",
+            *letter.position,
+            error,
+        )
+        letter.source.acks.forget(*letter.position)
+        letter.consumer.redeliver_at([letter.position], self._clock.now_ms() + delay_ms)
+
+    async def _copy(self, letter: _Letter, entry: StoredEntry, remaining: int | None) -> None:
+        """Write the messages of the letter and ack those that are durable. Raises the first failure."""
+        limit = self._broker.settings.max_uncompressed_bytes
+        left = [
+            message
+            for message in decode_messages(entry.data, max_message_bytes=limit)
+            if remaining is None or remaining >> max(message.batch_index, 0) & 1
+        ]
+        wanted = [each for each in left if letter.batch_index in (_WHOLE_ENTRY, each.batch_index)]
+        answers = await asyncio.gather(
+            *(self._write(letter, message) for message in wanted), return_exceptions=True
+        )
+        written = [
+            message
+            for message, answer in zip(wanted, answers, strict=True)
+            if not isinstance(answer, BaseException)
+        ]
+        if len(written) == len(left):
+            letter.ack([AckRequest(letter.position)])
+        elif written:
+            source = letter.source
+            ids = [self._id(letter, message) for message in written]
+            letter.ack([AckRequest(letter.position, ack.remaining) for ack in source.acks.individual(ids)])
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+
+    async def _write(self, letter: _Letter, message: Message) -> None:
+        consumer, now_ms = letter.consumer, self._clock.now_ms()
+        topic = consumer.topic_name
+        target, suffix, deliver_at_ms, initial = self.retry_topic, "RETRY", 0, None
+        if letter.is_retry:
+            properties = retry_properties(
+                message.properties,
+                topic=topic.full,
+                message_id=self._id(letter, message),
+                subscription=self._subscription,
+                delay_ms=letter.delay_ms,
+                custom=letter.properties,
+            )
+            deliver_at_ms = now_ms + letter.delay_ms if letter.delay_ms else 0
+        else:
+            properties = dead_letter_properties(
+                message.properties,
+                topic=topic.full,
+                message_id=self._id(letter, message),
+                subscription=self._subscription,
+            )
+        dead = self._dead_letter
+        if dead is not None and (
+            not letter.is_retry or times_reconsumed(properties) > dead.max_redeliver_count
+        ):
+            target, suffix, deliver_at_ms = self._dead_letter_topics[topic.base], "DLQ", 0
+            initial = dead.initial_subscription
+        assert target is not None
+        producer = await self._producer(target, topic, suffix, initial)
+        copy = OutgoingMessage(
+            payload=message.payload,
+            properties=properties,
+            key=message.key,
+            key_b64=message.key_b64,
+            event_time_ms=message.event_time_ms,
+            ordering_key=message.ordering_key,
+        )
+        await producer.publish(
+            copy, publish_time_ms=now_ms, key_hash=message_slot(message), deliver_at_ms=deliver_at_ms
+        )
+
+    def _id(self, letter: _Letter, message: Message) -> MessageId:
+        return MessageId(*letter.position, letter.source.partition, message.batch_index, message.batch_size)
+
+    async def _producer(
+        self, target: TopicName, topic: TopicName, suffix: str, initial_subscription: str | None
+    ) -> InternalProducer:
+        opening = self._producers.get(target.full)
+        if opening is None:
+            name = (
+                f"{topic.base}-{self._subscription}-{self._consumer_name}-{secrets.token_hex(3)[:5]}-{suffix}"
+            )
+            opening = self._producers[target.full] = asyncio.ensure_future(
+                InternalProducer.open(
+                    self._broker, target, name=name, initial_subscription=initial_subscription
+                )
+            )
+        try:
+            return await asyncio.shield(opening)
+        except BrokerError:
+            if self._producers.get(target.full) is opening:
+                del self._producers[target.full]  # the next letter tries anew
+            raise
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def lost(self) -> None:
+        """The socket is gone: letters under way are finished, those that wait are redelivered to others. Repeatable."""
+        self._dead_letters.drop_waiting()
+        self._retry_letters.drop_waiting()
+        if self._producers or self._busy:
+            self._busy.clear()
+            finishing = asyncio.ensure_future(self._finish())
+            _FINISHING.add(finishing)
+            finishing.add_done_callback(_FINISHING.discard)
+
+    async def _finish(self) -> None:
+        await self._dead_letters.finish(_FINISH_S)
+        await self._retry_letters.finish(_FINISH_S)
+        producers, self._producers = self._producers, {}
+        for opening in producers.values():
+            if opening.done() and not opening.cancelled() and opening.exception() is None:
+                opening.result().detach()
+            else:
+                opening.cancel()
+
+
+_FINISHING: Final[set[asyncio.Future[None]]] = set()  # the loop alone keeps only weak references

@@ -1,0 +1,198 @@
+"""What consuming and reading sockets have in common: sources, the window, pushes joined into one write (A8 … A10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.core.topic_name import TopicName
+from broker.doors.websocket.delivery_source import DeliverySource, Outgoing
+from broker.doors.websocket.handler import PROBE_TIMEOUT_MS, Handler
+from broker.subscription.values import ClientIdentity, SubscribeRequest
+from vela.wire.json.consumer import push_frame
+from vela.wire.json.errors import CloseCode, close_reason
+from vela.wire.message_id import MessageId
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.doors.ports import BrokerPort
+    from broker.doors.websocket.fragment_cache import Fragment, FragmentCache
+    from broker.doors.websocket.socket import Socket
+    from vela.wire.json.window import DeliveryWindow
+
+__all__ = ["PushHandler"]
+
+KNOWN_IDS: Final = 2_000  # ids that need not be parsed when they come back: two full windows
+MAX_READY_BYTES: Final = 1024 * 1024
+
+
+class _Ready(NamedTuple):
+    """A message that waits for room in the window."""
+
+    source: DeliverySource
+    ledger_id: int
+    entry_id: int
+    redelivery_count: int
+    fragment: Fragment
+
+
+class PushHandler(Handler):
+    """A socket with one source writes what it is delivered: its window is the broker's permits.
+
+    With several (partitions, v3) nobody knows beforehand which has messages, so each gets a share of the window as
+    permits, and what comes waits here for room: at most a window's worth, and 1 MiB before delivery stops.
+    """
+
+    def __init__(
+        self, broker: BrokerPort, socket: Socket, clock: Clock, cache: FragmentCache, window: DeliveryWindow
+    ) -> None:
+        super().__init__(socket)
+        self.clock = clock
+        self.window = window
+        self.sources: list[DeliverySource] = []
+        self.known: dict[str, MessageId] = {}
+        self._broker = broker
+        self._cache = cache
+        self._loop = asyncio.get_running_loop()
+        self._by_ledger: dict[int, DeliverySource] = {}
+        self._frames: list[bytes] = []
+        self._ready: deque[_Ready] = deque()
+        self._ready_bytes = 0
+        self._is_draining = False
+        self.is_letting_go = False  # the end is the peer's wish: no close frame for it
+
+    async def subscribe(
+        self, topics: Sequence[str], request: Callable[[TopicName, int], SubscribeRequest]
+    ) -> None:
+        """Attach to each topic, or to its partitions; `request` gets the name and how many partitions it has."""
+        identity = ClientIdentity(address=self.address, client_version="", face="websocket")
+        max_message_bytes = self._broker.settings.max_uncompressed_bytes
+        for text in topics:
+            topic = TopicName.parse(text)
+            partitions = await self._broker.partition_count(topic, create=True)
+            for name in [topic.with_partition(index) for index in range(partitions)] or [topic]:
+                partition = -1 if name.partition is None else name.partition
+                source = DeliverySource(
+                    self, self._cache, partition=partition, max_message_bytes=max_message_bytes
+                )
+                self.sources.append(source)
+                source.consumer = await self._broker.subscribe(request(name, partitions), identity, source)
+
+    def start(self, permits: int) -> None:
+        """Begin to deliver: `permits` for one source, a share of them for each of several."""
+        self.socket.on_writable(self._writable_again)
+        share = permits if len(self.sources) == 1 else max(1, permits // len(self.sources))
+        for source in self.sources:
+            source.credit(share)
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    def push(self, source: DeliverySource, entry: Outgoing) -> None:
+        """See `SourceOwner`."""
+        ledger_id, entry_id, fragments, redelivery_count = entry
+        self._by_ledger[ledger_id] = source
+        if len(self.sources) == 1:
+            for fragment in fragments:
+                self._frame(source, ledger_id, entry_id, redelivery_count, fragment)
+            self.window.pushed(len(fragments))
+            return
+        for fragment in fragments:
+            self._ready.append(_Ready(source, ledger_id, entry_id, redelivery_count, fragment))
+            self._ready_bytes += len(fragment.data)
+
+    def _frame(
+        self, source: DeliverySource, ledger_id: int, entry_id: int, redelivery_count: int, fragment: Fragment
+    ) -> None:
+        batch_index, batch_size, data = fragment
+        message_id = MessageId(ledger_id, entry_id, source.partition, batch_index, batch_size)
+        text = message_id.to_base64()
+        if len(self.known) >= KNOWN_IDS:
+            self.known.clear()
+        self.known[text] = message_id
+        self._frames.append(push_frame(text, data, redelivery_count))
+
+    def flush(self) -> None:
+        """See `SourceOwner`."""
+        if self._ready:
+            self.drain_soon()
+        self._write()
+
+    def _write(self) -> None:
+        if self._frames:
+            frames, self._frames = self._frames, []
+            self.socket.write_frames(frames, binary=False)
+
+    def drain_soon(self) -> None:
+        """Push what waits, as far as the window has room, after the present callback."""
+        if self._ready and not self._is_draining:
+            self._is_draining = True
+            self._loop.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        self._is_draining = False
+        while self._ready and self.window.room and self.socket.is_writable():
+            source, ledger_id, entry_id, redelivery_count, fragment = self._ready.popleft()
+            self._ready_bytes -= len(fragment.data)
+            self._frame(source, ledger_id, entry_id, redelivery_count, fragment)
+            self.window.pushed()
+            source.credit(1)
+            if len(self._frames) >= 100:
+                self._write()
+        self._write()
+
+    def is_writable(self) -> bool:
+        """See `SourceOwner`."""
+        return self._ready_bytes < MAX_READY_BYTES and self.socket.is_writable()
+
+    def _writable_again(self) -> None:
+        self.drain_soon()
+        for source in self.sources:
+            if source.consumer is not None:
+                source.consumer.writable_again()
+
+    # -- in ------------------------------------------------------------------------------------------------------
+
+    def settled(self, source: DeliverySource, frames: int) -> None:
+        """So many acks or nacks came: room in the window."""
+        credit = self.window.settled(frames)
+        if len(self.sources) == 1:
+            source.credit(credit)
+        else:
+            self.drain_soon()
+
+    def source_of(self, message_id: MessageId) -> DeliverySource:
+        """Who delivered an id; for one this socket was not given, the partition it names."""
+        source = self._by_ledger.get(message_id.ledger_id)
+        if source is not None:
+            return source
+        for source in self.sources:
+            if source.partition == message_id.partition:
+                return source
+        return self.sources[0]
+
+    @property
+    def is_end_of_topic(self) -> bool:
+        """Whether every topic and partition is terminated and wholly acked."""
+        return all(source.is_ended for source in self.sources)
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def source_closed(self, reason: str) -> None:
+        """See `SourceOwner`: the peer connects again."""
+        if not self.is_letting_go:
+            self.socket.close(CloseCode.SERVICE_RESTART, close_reason(reason))
+            self.lost()
+
+    async def is_alive(self) -> bool:
+        """See `SourceOwner`."""
+        return await self.socket.is_alive(PROBE_TIMEOUT_MS)
+
+    def lost(self) -> None:
+        """Acks that came are applied, what is left goes to other consumers."""
+        self.is_letting_go = True
+        self._ready.clear()
+        self._ready_bytes = 0
+        for source in self.sources:
+            source.detach()

@@ -1,0 +1,115 @@
+"""`/ws/v2/reader/…`: a topic read from a chosen message on, without a durable subscription (reference A8)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from broker.core.position import Position
+from broker.core.subscription.types import SubscriptionType
+from broker.core.topic_name import TopicName
+from broker.doors.websocket.push_handler import PushHandler
+from broker.subscription.values import AckRequest, SubscribeRequest
+from vela.wire.json.consumer import end_of_topic_frame
+from vela.wire.json.errors import HandshakeRefused
+from vela.wire.json.reader import decode_reader_frame
+from vela.wire.json.window import DeliveryWindow
+from vela.wire.message_id import EARLIEST, LATEST
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.doors.ports import BrokerPort
+    from broker.doors.websocket.delivery_source import DeliverySource, Outgoing
+    from broker.doors.websocket.fragment_cache import FragmentCache
+    from broker.doors.websocket.socket import Socket
+    from vela.wire.json.options import ReaderOptions
+
+__all__ = ["ReaderHandler"]
+
+_OWN_STATUS = (401, 403)
+
+
+class ReaderHandler(PushHandler):
+    """One reading socket: a non-durable Exclusive subscription of its own."""
+
+    def __init__(
+        self,
+        broker: BrokerPort,
+        socket: Socket,
+        clock: Clock,
+        cache: FragmentCache,
+        topic: str,
+        options: ReaderOptions,
+    ) -> None:
+        super().__init__(broker, socket, clock, cache, DeliveryWindow.push(options.window))
+        self._topic = topic
+        self._options = options
+        self._suffix = secrets.token_hex(5)
+        self._passed: dict[DeliverySource, Position] = {}
+
+    async def open(self) -> None:
+        """Attach behind the message the peer named."""
+        await self.subscribe((self._topic,), self._request)
+
+    def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
+        start, remaining = self._start(topic)
+        prefix = "multiTopicsReader" if partitions else "reader"
+        return SubscribeRequest(
+            topic=topic,
+            subscription=f"{prefix}-{self._suffix}",
+            type=SubscriptionType.EXCLUSIVE,
+            consumer_name=self._options.reader_name or self._suffix,
+            durable=False,
+            start=start,
+            start_remaining=remaining,
+            receiver_queue=self._options.receiver_queue_size,
+        )
+
+    def _start(self, topic: TopicName) -> tuple[Position, int | None]:
+        """The first entry to send, and which of its messages: the one named is not sent again."""
+        message_id = self._options.start
+        position = Position(message_id.ledger_id, message_id.entry_id)
+        if message_id in (EARLIEST, LATEST):
+            return position, None
+        if topic.partition is not None and message_id.partition not in (-1, topic.partition):
+            return Position(*_EARLIEST), None  # the id says nothing about this partition
+        members = (1 << message_id.batch_size) - 1
+        after = members & ~((1 << (message_id.batch_index + 1)) - 1)
+        if message_id.batch_index >= 0 and after:
+            return position, after
+        return Position(position.ledger_id, position.entry_id + 1), None
+
+    def refusal(self, status: int, reason: str) -> HandshakeRefused:
+        """A reader's refusal is 500, whatever it is, but for missing rights (A3)."""
+        return HandshakeRefused(
+            status if status in _OWN_STATUS else 500, f"Failed to create reader: {reason}"
+        )
+
+    def opened(self) -> None:
+        """Deliver up to the window."""
+        self.start(self._options.window)
+
+    def push(self, source: DeliverySource, entry: Outgoing) -> None:
+        """A reader's cursor follows what it was sent, so that its backlog is what is still to come."""
+        super().push(source, entry)
+        if not self._passed:
+            self._loop.call_soon(self._move_cursors)
+        self._passed[source] = Position(entry.ledger_id, entry.entry_id)
+
+    def _move_cursors(self) -> None:
+        passed, self._passed = self._passed, {}
+        for source, position in passed.items():
+            if source.consumer is not None:
+                source.consumer.ack([AckRequest(position)], cumulative=True)
+
+    async def on_text(self, text: str) -> None:
+        """Each object is one message processed; the ids are not looked at."""
+        frame = decode_reader_frame(text)
+        if frame.end_of_topic_requests:
+            answer = end_of_topic_frame(self.is_end_of_topic)
+            self.socket.write_frames((answer,) * frame.end_of_topic_requests, binary=False)
+        if frame.processed:
+            self.settled(self.sources[0], frame.processed)
+
+
+_EARLIEST = (EARLIEST.ledger_id, EARLIEST.entry_id)

@@ -1,0 +1,249 @@
+"""Delayed delivery of one topic (semantics S1.4, 3.8): what is not due is passed over, what falls due is replayed.
+
+The due time belongs to the entry, so one set of bits serves all subscriptions of the topic; none keeps a tracker of its
+own, and acks, skips, resets and restarts have nothing to bring up to date. Due times lie in `vela_delayed_entry`,
+written by the append's own statement; memory holds the nearest ones. A row is deleted when its entry is due: from then
+on the entry is like any other. The owner's timer and Celery's tick call the same `run_due`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.core.errors import NotAllowed
+from broker.core.ledgers.delayed import WINDOW_ENTRIES, DelayedEntries, DueEntry, next_ready
+from broker.core.position import Position
+from broker.core.subscription.types import SubscriptionType
+from broker.storage.log import delayed as store
+from broker.storage.pool import repeat_until_done
+
+if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
+    from broker.subscription.subscription import Subscription
+    from broker.subscription.values import SendRequest
+    from broker.topics.topic import Topic
+
+__all__ = ["DelayedMessages"]
+
+log = logging.getLogger(__name__)
+
+RELEASE_ENTRIES: Final = 2000  # in one turn of the loop, before other connections get theirs
+_DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
+_FOR_EVER_MS: Final = 1 << 62
+_LOOK_AGAIN_S: Final = 0.005
+_LONGEST_HOLD_MS: Final = 250  # whatever else waits to be replayed
+_READ_AGAIN_MS: Final = 1000  # after a read failed
+
+
+class DelayedMessages:
+    """Touched by the event loop only."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self._entries = DelayedEntries()
+        self._last_row_ms = 0  # latest due time among the rows known
+        self._pruned_through_ms = 0
+        self._has_released = False  # since rows were deleted last
+        self._released_ms = 0
+        self._is_looking_again = False
+        self._first_ledger = 0  # rows of ledgers below it are gone
+
+    def load(self, waiting: Sequence[tuple[int, Sequence[int]]]) -> None:
+        """The topic was taken, and its table named these. Call before anything is read or appended."""
+        for ledger_id, entry_ids in waiting:
+            self._entries.load(ledger_id, entry_ids)
+        if waiting:
+            self._entries.horizon = DueEntry(0, 0, 0)
+            self._refill_if_needed()
+
+    def __len__(self) -> int:
+        """Entries that are not due."""
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"the delayed messages of {self._topic.name}"
+
+    @property
+    def near_entries(self) -> int:
+        """Due times in memory; the others are in the table."""
+        return self._entries.near_entries
+
+    def holds_back(self, type_: SubscriptionType) -> bool:
+        """Whether a subscription of this type passes anything over; Exclusive and Failover get it at once."""
+        return bool(len(self._entries)) and type_ in _DELAYING and self._topic.policies.delayed_delivery
+
+    def next_ready(self, subscription: Subscription, position: Position) -> Position:
+        """The next entry to read at or after `position`; call only where `holds_back`."""
+        return next_ready(subscription.cursor, self._entries.waiting, position)
+
+    def is_early(self, entry: StoredEntry, type_: SubscriptionType) -> bool:
+        """Whether an entry that was read is not to be sent yet."""
+        return (
+            type_ in _DELAYING
+            and self._topic.policies.delayed_delivery
+            and entry.deliver_at_ms > self._limit_ms(self._topic.services.clock.now_ms())
+        )
+
+    def refusal(self, request: SendRequest) -> NotAllowed | None:
+        """Why a send with a delivery time is refused, None when it is not."""
+        most_ms = self._topic.policies.max_delay_ms
+        delay_ms = request.deliver_at_ms - self._topic.services.clock.now_ms()
+        if most_ms and delay_ms > most_ms:
+            return NotAllowed(
+                f"a delay of {delay_ms} ms; {self._topic.name} takes at most {most_ms} ms (policy max_delay_ms)"
+            )
+        return None
+
+    # -- in ------------------------------------------------------------------------------------------------------
+
+    def appended(self, entries: Sequence[StoredEntry]) -> None:
+        """These are durable, rows and all, and not due."""
+        for entry in entries:
+            self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id))
+        self._last_row_ms = max(self._last_row_ms, max(entry.deliver_at_ms for entry in entries))
+        self._watch()
+
+    def keep_back(self, entry: StoredEntry) -> None:
+        """An entry was read before its time: the clock was set back, or the policy was off when it was appended."""
+        self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id), stored=False)
+        self._watch()
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    def run_due(self, now_ms: int) -> int:
+        """Let what is due be sent; how many entries. Running it twice does no harm."""
+        if not self._topic.is_open:
+            return 0
+        limit_ms = self._limit_ms(now_ms)
+        due_ms = self._entries.next_due_ms()
+        if due_ms is not None and due_ms <= limit_ms and not self._has_room(now_ms):
+            self._look_again()
+            return 0
+        released = self._entries.pop_due(limit_ms, most=RELEASE_ENTRIES)
+        self._refill_if_needed()
+        if released:
+            self._has_released = True
+            self._released_ms = now_ms
+            for subscription in list(self._topic.subscriptions.values()):
+                if subscription.type in _DELAYING:
+                    subscription.replay(released)
+        if len(released) == RELEASE_ENTRIES:
+            # Not by the timer: the tick alone must be enough for any number (design 7).
+            asyncio.get_running_loop().call_soon(self._release_more)
+        return len(released)
+
+    def next_due_ms(self) -> int | None:
+        """When the nearest entry is due; None = nothing waits, or due times are being read."""
+        if not self._topic.is_open:
+            return None
+        due_ms = self._entries.next_due_ms()
+        if due_ms is None:
+            return None
+        return due_ms - self._slack_ms() if self._topic.policies.delayed_delivery else 0
+
+    def policies_changed(self) -> None:
+        """Switched off: what waits is due now."""
+        asyncio.get_running_loop().call_soon(self._release_more)
+
+    def _has_room(self, now_ms: int) -> bool:
+        """Whether what was let go before has been sent, where it can be.
+
+        A replay set is served by position: let go at once, what falls due under load would overtake what was due before
+        it, and high positions would wait for seconds (measured). In the heap they wait in the order of their time.
+        """
+        is_busy = False
+        for subscription in self._topic.subscriptions.values():
+            if subscription.type is SubscriptionType.SHARED and subscription.dispatcher.can_send():
+                if not subscription.dispatcher.replay_entries:
+                    return True
+                is_busy = True
+        return not is_busy or now_ms - self._released_ms >= _LONGEST_HOLD_MS
+
+    def _look_again(self) -> None:
+        """Not by the timer: the tick alone must be enough."""
+        if not self._is_looking_again:
+            self._is_looking_again = True
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, self._look)
+
+    def _look(self) -> None:
+        self._is_looking_again = False
+        self._release_more()
+
+    def _release_more(self) -> None:
+        self.run_due(self._topic.services.clock.now_ms())
+        self._watch()
+
+    def _slack_ms(self) -> int:
+        return 0 if self._topic.policies.delayed_strict else self._topic.services.settings.tick_ms
+
+    def _limit_ms(self, now_ms: int) -> int:
+        """What is due at or before this goes out now."""
+        return now_ms + self._slack_ms() if self._topic.policies.delayed_delivery else _FOR_EVER_MS
+
+    def _watch(self) -> None:
+        due_ms = self.next_due_ms()
+        if due_ms is not None:
+            self._topic.services.deadlines.watch(self, due_ms)
+
+    # -- the table -----------------------------------------------------------------------------------------------
+
+    def _refill_if_needed(self) -> None:
+        if self._entries.needs_refill and self._topic.is_open:
+            task = asyncio.create_task(
+                self._refill(self._entries.begin_refill()), name=f"due times of {self._topic.name}"
+            )
+            self._topic.services.keep(task)
+
+    async def _refill(self, after: DueEntry) -> None:
+        try:
+            rows = await repeat_until_done(
+                self._topic.services.pool,
+                lambda c: store.due_after(c, self._topic.topic_id, after=after, most=WINDOW_ENTRIES),
+                what="reading due times",
+            )
+        except Exception:
+            log.exception("%r: their due times cannot be read; they are asked for again", self)
+            self._entries.give_up_refill()
+            self._topic.services.deadlines.watch(self, self._topic.services.clock.now_ms() + _READ_AGAIN_MS)
+            return
+        self._entries.refill([DueEntry(*row) for row in rows], is_all=len(rows) < WINDOW_ENTRIES)
+        self._last_row_ms = max(self._last_row_ms, rows[-1][0] if rows else 0)
+        self._release_more()
+
+    @property
+    def needs_pruning(self) -> bool:
+        """Whether rows can go."""
+        topic = self._topic
+        return topic.is_open and (
+            self._has_released
+            or self._pruned_through_ms < self._last_row_ms <= topic.services.clock.now_ms()
+            or (len(self._entries) > 0 and topic.log.ledgers.first_position().ledger_id > self._first_ledger)
+        )
+
+    async def prune(self) -> None:
+        """Delete the rows of what has been released, and of what has been trimmed. Safe to repeat."""
+        topic = self._topic
+        now_ms, first = topic.services.clock.now_ms(), topic.log.ledgers.first_position().ledger_id
+        through_ms = min(now_ms, self._entries.released_through_ms(now_ms))
+        self._has_released = False
+        if through_ms > self._pruned_through_ms:
+            await topic.services.ownership.write(
+                topic,
+                lambda connection, epoch: store.prune(
+                    connection, topic_id=topic.topic_id, owner_epoch=epoch, due_through_ms=through_ms
+                ),
+                what="deleting due times that have passed",
+            )
+            self._pruned_through_ms = through_ms
+        if first > self._first_ledger and self._entries.forget_before(Position(first, 0)):
+            await topic.services.ownership.write(
+                topic,
+                lambda connection, epoch: store.prune_trimmed(
+                    connection, topic_id=topic.topic_id, owner_epoch=epoch, first_ledger=first
+                ),
+                what="deleting due times of trimmed messages",
+            )
+        self._first_ledger = first

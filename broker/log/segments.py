@@ -1,0 +1,121 @@
+"""Which segment new ledgers go to, and when the next one is opened (design 4); what goes to the long-lived one.
+
+A new segment's table is made first and appended to at once; the views over all segments follow when no reader holds
+them. Neither ever delays an append.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from broker.clock import Clock
+from broker.conf import BrokerSettings
+from broker.core.ledgers.segment_rules import closing_factor
+from broker.storage.log import lifetime as lifetime_store
+from broker.storage.pool import ConnectionPool, repeat_until_done
+from broker.storage.topics import topics as store
+
+__all__ = ["Segments"]
+
+log = logging.getLogger(__name__)
+
+VIEW_LOCK_TIMEOUT_MS = 200
+_EMPTY_BYTES = 16 * 1024  # what a table without rows has on disk: its index, and its TOAST table's
+
+
+class Segments:
+    """The segment that is open now. `turn` is called by the housekeeping, once a second."""
+
+    def __init__(
+        self, pool: ConnectionPool, settings: BrokerSettings, clock: Clock, *, read_role: str
+    ) -> None:
+        self._pool = pool
+        self._settings = settings
+        self._clock = clock
+        self._read_role = read_role
+        self._views_stale = True
+        self._opened_ms = 0
+        self._changing = (
+            asyncio.Lock()
+        )  # a view made while a segment is being made would lack it and count as new
+        self.open_id = 0
+
+    async def start(self) -> None:
+        """Find the open segment or make one."""
+        found = await repeat_until_done(self._pool, store.newest_segment, what="finding the open segment")
+        if found is None:
+            await self._open_next()
+        else:
+            self.open_id, self._opened_ms = found
+        await repeat_until_done(
+            self._pool,
+            lambda c: store.close_older_segments(c, self.open_id, self._clock.now_ms()),
+            what="closing older segments",
+        )
+        await self._refresh_views()
+
+    async def turn(self) -> None:
+        """Open the next segment when this one is full or old; make the views again while they lag behind."""
+        async with self._changing:
+            await self._turn()
+
+    async def _turn(self) -> None:
+        async with self._pool.use() as connection:
+            size_bytes = await store.segment_size_bytes(connection, self.open_id)
+        age_ms = self._clock.now_ms() - self._opened_ms
+        fills = max(size_bytes / self._settings.segment_max_bytes, age_ms / self._settings.segment_max_age_ms)
+        if fills >= 1 and size_bytes > _EMPTY_BYTES and 0 < await self._closing_factor() <= fills:
+            closing = self.open_id
+            await self._open_next()
+            async with self._pool.use() as connection:
+                await store.close_segment(connection, closing, self._clock.now_ms())
+        if self._views_stale:
+            await self._refresh_views()
+
+    async def long_lived(self) -> int:
+        """The segment that copies go to, made when there is none or the last is full."""
+        async with self._changing, self._pool.use() as connection:
+            found = await lifetime_store.open_long_lived(connection)
+            if found is not None and found[1] >= self._settings.segment_max_bytes:
+                await store.close_segment(connection, found[0], self._clock.now_ms())
+                found = None
+            if found is not None:
+                return found[0]
+            self._views_stale = True
+            segment_id = await lifetime_store.open_segment(connection, self._clock.now_ms(), long_lived=True)
+        log.info("opened segment %s for what lives long", segment_id)
+        return segment_id
+
+    async def views_hold_all(self) -> bool:
+        """Whether the views show every segment, made anew if need be; False while a reader's transaction holds them."""
+        async with self._changing:
+            if self._views_stale:
+                await self._refresh_views()
+            return not self._views_stale
+
+    async def drop(self, segment_id: int) -> bool:
+        """Drop a closed segment in which no ledger lies; False when it has to be tried again later."""
+        async with self._changing, self._pool.use() as connection:
+            return await lifetime_store.drop_segment(
+                connection, segment_id, lock_timeout_ms=VIEW_LOCK_TIMEOUT_MS, read_role=self._read_role
+            )
+
+    async def _closing_factor(self) -> int:
+        async with self._pool.use() as connection:
+            return closing_factor(await lifetime_store.segment_count(connection))
+
+    async def _open_next(self) -> None:
+        now_ms = self._clock.now_ms()
+        async with self._pool.use() as connection:
+            self.open_id = await store.open_segment(connection, now_ms)
+        self._opened_ms = now_ms
+        self._views_stale = True
+        log.info("opened segment %s", self.open_id)
+
+    async def _refresh_views(self) -> None:
+        async with self._pool.use() as connection:
+            done = await store.refresh_entry_views(
+                connection, lock_timeout_ms=VIEW_LOCK_TIMEOUT_MS, read_role=self._read_role
+            )
+        self._views_stale = not done

@@ -1,0 +1,152 @@
+"""Dropping segments in which nothing lives, and copying the last ledgers out of those that are mostly dead (design 4).
+
+A copy is made in small pieces with pauses between them, so that appends do not wait. It may stop at any point: what is
+copied is found again, and until the ledger's row says otherwise nobody reads it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from broker.core.ledgers.segment_rules import SegmentUse, worth_copying
+from broker.storage.log import lifetime as store
+
+if TYPE_CHECKING:
+    from broker.log.segments import Segments
+    from broker.process.ownership import Ownership
+    from broker.storage.pool import ConnectionPool
+    from broker.topics.topic import Topic
+
+__all__ = ["Stragglers"]
+
+log = logging.getLogger(__name__)
+
+PIECE_BYTES = 512 * 1024  # beside its first entry
+PIECE_ENTRIES = 1000
+_REST = 3  # a piece is followed by a pause of so many times its own length
+
+
+class Stragglers:
+    """`turn` is called by the lifetime task, one at a time."""
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        segments: Segments,
+        ownership: Ownership,
+        open_topic: Callable[[str], Awaitable[Topic]],
+    ) -> None:
+        self._pool = pool
+        self._segments = segments
+        self._ownership = ownership
+        self._open_topic = open_topic
+        self._damaged: set[int] = set()  # segments that lack entries of a ledger: left alone
+        self.segments = 0
+        self.dropped = 0
+        self.copied_entries = 0
+
+    async def turn(self) -> bool:
+        """Drop what is dead; copy what is left of one segment and drop that. Whether anything was done.
+
+        Raises psycopg.Error. Safe to cancel and repeat.
+        """
+        async with self._pool.use() as connection:
+            uses = await store.segment_uses(connection)
+            self.segments = await store.segment_count(connection)
+        dropped = 0
+        for use in uses:
+            if not use.ledgers and await self._drop(use):
+                dropped += 1
+        chosen = worth_copying(
+            (each for each in uses if each.segment_id not in self._damaged), self.segments - dropped
+        )
+        if chosen is None or not await self._empty(chosen):
+            return dropped > 0
+        return await self._drop(chosen)
+
+    async def _drop(self, use: SegmentUse) -> bool:
+        done = await self._segments.drop(use.segment_id)
+        if done:
+            self.segments -= 1
+            self.dropped += 1
+            log.info("dropped segment %s, %s bytes", use.segment_id, use.size_bytes)
+        else:
+            log.info("segment %s cannot be dropped yet: a reader's transaction holds it", use.segment_id)
+        return done
+
+    async def _empty(self, use: SegmentUse) -> bool:
+        """Move every ledger out of a segment; False when one has to be tried again later."""
+        async with self._pool.use() as connection:
+            ledgers = await store.ledgers_in(connection, use.segment_id)
+        log.info(
+            "copying %s ledgers, about %s bytes, out of segment %s",
+            len(ledgers),
+            use.live_bytes,
+            use.segment_id,
+        )
+        for ledger in ledgers:
+            if not await self._move(ledger, use.segment_id):
+                return False
+        return True
+
+    async def _move(self, ledger: store.LedgerToMove, source: int) -> bool:
+        target = await self._segments.long_lived()
+        topic = await self._open_topic(ledger.topic_name)
+        if not await self._copy(topic, ledger, source, target):
+            return False
+        if not await self._segments.views_hold_all():
+            return False  # whoever reads through the views would miss the ledger until they are made anew
+        moved = await self._ownership.write(
+            topic,
+            lambda connection, epoch: store.move_ledger(
+                connection,
+                topic_id=ledger.topic_id,
+                owner_epoch=epoch,
+                ledger_id=ledger.ledger_id,
+                source=source,
+                target=target,
+            ),
+            what="moving a ledger to another segment",
+        )
+        if moved and ledger.ledger_id in topic.log.segments:
+            topic.log.segments[ledger.ledger_id] = target
+        return moved is not None
+
+    async def _copy(self, topic: Topic, ledger: store.LedgerToMove, source: int, target: int) -> bool:
+        """Copy what is missing in `target`; True also when the ledger was trimmed meanwhile. False: try again later."""
+        loop = asyncio.get_running_loop()
+        async with self._pool.use() as connection:
+            first = 1 + await store.copied_through(connection, target=target, ledger_id=ledger.ledger_id)
+        while first < ledger.entries:
+            if not topic.is_open:
+                return False
+            if topic.log.segments.get(ledger.ledger_id) != source:
+                return True
+            began_s = loop.time()
+            async with self._pool.use() as connection:
+                copied = await store.copy_piece(
+                    connection,
+                    source=source,
+                    target=target,
+                    ledger_id=ledger.ledger_id,
+                    first=first,
+                    last=min(ledger.entries, first + PIECE_ENTRIES) - 1,
+                    more_bytes=PIECE_BYTES,
+                )
+            if not copied:
+                self._damaged.add(source)
+                log.critical(
+                    "segment %s lacks entry %s:%s of %s, so it is kept: check the database for lost rows",
+                    source,
+                    ledger.ledger_id,
+                    first,
+                    ledger.topic_name,
+                )
+                return False
+            first += copied
+            self.copied_entries += copied
+            await asyncio.sleep(_REST * (loop.time() - began_s))
+        return True

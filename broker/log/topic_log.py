@@ -1,0 +1,188 @@
+"""One topic's log in its owner's memory: what is stored, what waits to be, and which ids come next (design 5)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from broker.core.entry import FLAG_DELAYED, StoredEntry
+from broker.core.ledgers.ledger import LedgerInfo, LedgerMap, RolloverPolicy, must_roll
+from broker.core.ledgers.message_index import MessageIndex
+from broker.core.position import Position
+from broker.log.cache import EntryCache, TopicEntries
+
+if TYPE_CHECKING:
+    from broker.producers.producer import Producer
+    from broker.subscription.values import SendRequest
+
+__all__ = ["AppendBatch", "TopicLog"]
+
+
+@dataclass(slots=True)
+class AppendBatch:
+    """What one statement stores for one topic; its ids stay the same however often it is tried."""
+
+    sends: list[tuple[Producer, SendRequest]] = field(default_factory=list)
+    entries: list[StoredEntry] = field(default_factory=list)
+    delayed: list[StoredEntry] = field(default_factory=list)  # those of them that are not due
+    outbox_ids: list[int] = field(default_factory=list)  # rows of the outbox that these entries were
+    size_bytes: int = 0
+
+
+class TopicLog:
+    """Ids, totals and the queue of sends of one topic. Touched by the event loop only."""
+
+    def __init__(
+        self,
+        *,
+        topic_id: int,
+        ledgers: LedgerMap,
+        segments: dict[int, int],
+        cache: EntryCache,
+        policy: RolloverPolicy,
+    ) -> None:
+        self.topic_id = topic_id
+        self.ledgers = ledgers
+        self.segments = segments  # ledger → segment
+        self.index = MessageIndex(ledgers)
+        self.cached: TopicEntries = {}
+        self.queue: deque[tuple[Producer, SendRequest]] = deque()
+        self.in_flight: AppendBatch | None = None
+        self.is_held = False  # what is queued waits: see log/append_pause.py
+        self.trimmed_through = 0  # ledger up to which rows are still to be removed from PostgreSQL; 0 = none
+        self._cache = cache
+        self.policy = policy  # when the open ledger is full
+        self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
+
+    def has_sends(self) -> bool:
+        """Whether something is to be stored now."""
+        return bool(self.queue) and not self.is_held
+
+    @property
+    def open_segment_id(self) -> int | None:
+        """The segment of the open ledger; None when the next append needs a new ledger first."""
+        ledger = self.ledgers.open_ledger()
+        return None if ledger is None else self.segments[ledger.ledger_id]
+
+    def needs_ledger(self, now_ms: int, segment_id: int) -> bool:
+        """Whether the next append must go to a new ledger: none open, full, or its segment has been closed."""
+        ledger = self.ledgers.open_ledger()
+        if ledger is None:
+            return True
+        return self.segments[ledger.ledger_id] != segment_id or must_roll(ledger, self.policy, now_ms)
+
+    def take_batch(self, *, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch:
+        """Give the next sends their positions; the batch is in flight until `committed` or `give_back`."""
+        ledger = self.ledgers.open_ledger()
+        if ledger is None:
+            raise ValueError("take_batch needs an open ledger")
+        append_ms = max(self._last_append_ms, now_ms)
+        entry_id = ledger.entries
+        messages, size_bytes = self.ledgers.total_messages, self.ledgers.total_bytes
+        # In flight before the first send leaves the queue: a fault in between must not lose one.
+        batch = self.in_flight = AppendBatch()
+        queue = self.queue
+        while queue and len(batch.entries) < max_entries and batch.size_bytes < max_bytes:
+            send = queue[0]
+            batch.sends.append(send)
+            queue.popleft()
+            request = send[1]
+            messages += request.messages
+            size_bytes += len(request.data)
+            batch.size_bytes += len(request.data)
+            is_delayed = request.deliver_at_ms > append_ms
+            entry = StoredEntry(
+                ledger.ledger_id,
+                entry_id,
+                request.messages,
+                request.flags | FLAG_DELAYED if is_delayed else request.flags,
+                request.key_hash,
+                request.deliver_at_ms,
+                append_ms,
+                messages,
+                size_bytes,
+                request.data,
+            )
+            batch.entries.append(entry)
+            if is_delayed:
+                batch.delayed.append(entry)
+            if request.outbox_id:
+                batch.outbox_ids.append(request.outbox_id)
+            entry_id += 1
+        return batch
+
+    def committed(self, batch: AppendBatch) -> None:
+        """The batch is durable: from here on it is part of the log and may be delivered."""
+        self.in_flight = None
+        entries = batch.entries
+        first, last = entries[0], entries[-1]
+        self._last_append_ms = last.append_ms
+        self.ledgers.append(
+            first.ledger_id,
+            len(entries),
+            last.cumulative_messages - self.ledgers.total_messages,
+            batch.size_bytes,
+            last.append_ms,
+        )
+        self.index.record(
+            first.ledger_id,
+            first.entry_id,
+            [entry.cumulative_messages for entry in entries],
+            [entry.cumulative_bytes for entry in entries],
+        )
+        add, cached = self._cache.add, self.cached
+        for entry in entries:
+            add(cached, entry)
+
+    def give_back(self, batch: AppendBatch) -> None:
+        """The batch is known not to be stored: its sends wait again, in their order."""
+        self.in_flight = None
+        self.queue.extendleft(reversed(batch.sends))
+
+    def remember(self, entries: list[StoredEntry]) -> None:
+        """Entries read from PostgreSQL: into the cache and the index."""
+        if not entries:
+            return
+        for entry in entries:
+            self._cache.add(self.cached, entry)
+        start = 0
+        for at in range(1, len(entries) + 1):
+            if at == len(entries) or entries[at].entry_id != entries[at - 1].entry_id + 1:
+                self._record(entries[start:at])
+                start = at
+
+    def _record(self, run: list[StoredEntry]) -> None:
+        """Counts of consecutive entries, and of the one before: an entry's own count is the difference."""
+        first = run[0]
+        messages = [entry.cumulative_messages for entry in run]
+        size_bytes = [entry.cumulative_bytes for entry in run]
+        if first.entry_id:
+            messages.insert(0, first.cumulative_messages - first.messages)
+            size_bytes.insert(0, first.cumulative_bytes - len(first.data))
+        self.index.record(first.ledger_id, max(0, first.entry_id - 1), messages, size_bytes)
+
+    def cached_entry(self, position: Position) -> StoredEntry | None:
+        """One entry if it is in memory."""
+        ledger = self.cached.get(position.ledger_id)
+        return None if ledger is None else ledger.get(position.entry_id)
+
+    def forget(self, count: int) -> list[LedgerInfo]:
+        """The oldest `count` ledgers are trimmed: nothing of them is read or counted as stored from here on."""
+        dropped = self.ledgers.drop_first(count)
+        for info in dropped:
+            self.segments.pop(info.ledger_id, None)
+            self.cached.pop(info.ledger_id, None)
+        self.index.forget_before(dropped[-1].ledger_id + 1)
+        self.trimmed_through = dropped[-1].ledger_id
+        return dropped
+
+    def oldest_cached(self) -> Position | None:
+        """About the oldest entry in memory: the first one cached of the oldest ledger that has some."""
+        ledger_id = min((each for each, entries in self.cached.items() if entries), default=None)
+        return None if ledger_id is None else Position(ledger_id, next(iter(self.cached[ledger_id])))
+
+    def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
+        """A new open ledger; the one before must be sealed."""
+        self.segments[info.ledger_id] = segment_id
+        self.ledgers.add(info)

@@ -1,0 +1,26 @@
+"""What went wrong on a subscription since it came into memory, in words, with how often: for the console."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
+
+__all__ = ["problems"]
+
+
+def problems(subscription: Subscription) -> dict[str, int]:
+    """Each kind with its count, empty when there was none. `/metrics` has the same numbers."""
+    found = {
+        f"messages that consumers threw away: {reason}": count
+        for reason, count in subscription.validation_errors.items()
+    }
+    if subscription.invalid_acks:
+        found["acks of ids that are not stored"] = subscription.invalid_acks
+    if subscription.ignored_acks:
+        found[f"cumulative acks, which {subscription.type.value} does not have"] = subscription.ignored_acks
+    refused = subscription.topic.services.flusher.refusal_of(subscription)
+    if refused is not None:
+        found[refused.problem()] = refused.refusals
+    return found | subscription.option_warnings

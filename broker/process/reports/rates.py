@@ -1,0 +1,115 @@
+"""Rates per second out of cumulative counts, smoothed over a few seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
+    from broker.topics.topic import Topic
+
+__all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
+
+_WEIGHT = 0.4  # of the newest second: a change is seen at once and settled after about five reports
+MEASURED_OVER_S = 5  # what that weight comes to: older seconds have less than a tenth of the weight
+_NOTHING_PER_S = 0.05
+_FORGET_EVERY = (
+    60  # looks; going through ten thousand topics at each would cost what they are to cost together
+)
+_TRICKLE_PER_S = 1.0  # messages: below it a report without news ends the rate
+
+
+@dataclass(slots=True)
+class Moving:
+    """Who has a rate that is not 0 yet."""
+
+    topics: set[Topic] = field(default_factory=set)
+    subscriptions: set[Subscription] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Pair:
+    first: int
+    second: int
+    at_ms: int
+    first_rate: float = 0.0
+    second_rate: float = 0.0
+
+    def update(self, first: int, second: int, now_ms: int) -> tuple[float, float]:
+        elapsed_s = max(0.001, (now_ms - self.at_ms) / 1000)
+        # Of a topic with a message a minute one report says so and the next that it is over, not six.
+        is_trickle = self.first == first and self.second == second and self.first_rate < _TRICKLE_PER_S
+        if is_trickle:
+            self.first_rate = self.second_rate = 0.0
+        self.first_rate += _WEIGHT * ((first - self.first) / elapsed_s - self.first_rate)
+        self.second_rate += _WEIGHT * ((second - self.second) / elapsed_s - self.second_rate)
+        if abs(self.first_rate) < _NOTHING_PER_S:
+            self.first_rate = 0.0
+        if abs(self.second_rate) < _NOTHING_PER_S:
+            self.second_rate = 0.0
+        self.first, self.second, self.at_ms = first, second, now_ms
+        return self.first_rate, self.second_rate
+
+    def is_moving(self) -> bool:
+        return bool(self.first_rate or self.second_rate)
+
+
+class Rates:
+    """One pair of rates a topic (messages, bytes in) and a subscription (messages out, acked)."""
+
+    def __init__(self) -> None:
+        self._topics: dict[Topic, _Pair] = {}
+        self._subscriptions: dict[Subscription, _Pair] = {}
+        self._moving = Moving()
+        self._looks = 0
+
+    def of_topic(self, topic: Topic, messages: int, size_bytes: int, now_ms: int) -> tuple[float, float]:
+        """Messages and bytes per second since the last call, smoothed; 0 at first, and once closed."""
+        if not topic.is_open:
+            return 0.0, 0.0
+        pair = self._topics.setdefault(topic, _Pair(messages, size_bytes, now_ms))
+        rates = pair.update(messages, size_bytes, now_ms)
+        (self._moving.topics.add if pair.is_moving() else self._moving.topics.discard)(topic)
+        return rates
+
+    def of_subscription(self, each: Subscription, out: int, acked: int, now_ms: int) -> tuple[float, float]:
+        """Messages delivered and acked per second since the last call, smoothed; 0 at first, and once closed."""
+        if _is_gone(each):
+            return 0.0, 0.0
+        pair = self._subscriptions.setdefault(each, _Pair(out, acked, now_ms))
+        rates = pair.update(out, acked, now_ms)
+        (self._moving.subscriptions.add if pair.is_moving() else self._moving.subscriptions.discard)(each)
+        return rates
+
+    def published_per_s(self, topic: Topic) -> float:
+        """Messages per second as last reported."""
+        pair = self._topics.get(topic)
+        return 0.0 if pair is None else pair.first_rate
+
+    def acked_per_s(self, subscription: Subscription) -> float:
+        """Messages per second as last reported."""
+        pair = self._subscriptions.get(subscription)
+        return 0.0 if pair is None else pair.second_rate
+
+    def still_moving(self) -> Moving:
+        """Whoever must be reported again although nothing changed; who is gone, a last time: its rate is 0.
+
+        Who is gone is forgotten now and then.
+        """
+        self._looks += 1
+        if self._looks % _FORGET_EVERY == 0:
+            self._topics = {topic: pair for topic, pair in self._topics.items() if topic.is_open}
+            self._subscriptions = {
+                each: pair for each, pair in self._subscriptions.items() if not _is_gone(each)
+            }
+        found = self._moving
+        self._moving = Moving(
+            {topic for topic in found.topics if topic.is_open},
+            {each for each in found.subscriptions if not _is_gone(each)},
+        )
+        return found
+
+
+def _is_gone(subscription: Subscription) -> bool:
+    return subscription.is_deleted or not subscription.topic.is_open

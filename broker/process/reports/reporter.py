@@ -1,0 +1,197 @@
+"""What the console sees of memory: sessions, pending acks and summaries, written behind (design 4).
+
+Only what changed, at most once a second. Nothing here is read to recover.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+import psycopg
+
+from broker.clock import Clock
+from broker.process.reports.rates import Rates
+from broker.process.reports.rows import TopicReport, report_of
+from broker.storage.cursors import cursors as cursor_store
+from broker.storage.cursors import sessions as store
+from broker.storage.pool import ConnectionPool, first_line
+
+if TYPE_CHECKING:
+    from broker.producers.producer import Producer
+    from broker.subscription.consumer import Consumer
+    from broker.subscription.subscription import Subscription
+    from broker.topics.topic import Topic
+
+__all__ = ["Reporter"]
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 1.0
+_AWAY = (psycopg.OperationalError, psycopg.InterfaceError)
+
+
+class Reporter:
+    """Collects what changed and writes it once a second; a lost second is written with the next."""
+
+    def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._topics: set[Topic] = set()
+        self._subscriptions: set[Subscription] = set()
+        self._gone_consumers: list[int] = []
+        self._gone_producers: list[int] = []
+        self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
+        self._refused: set[Topic] = set()  # whose numbers the server did not take last time
+        self.rates = Rates()  # read by plans of acts too
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Forget whoever was connected to an earlier broker, then begin."""
+        async with self._pool.use() as connection:
+            await store.forget_all(connection, self._clock.now_ms())
+            await cursor_store.forget_pending(connection)
+        self._task = asyncio.create_task(self._run(), name="reporter")
+
+    async def stop(self) -> None:
+        """Write a last time, if the database is there."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            await asyncio.wait_for(self._report(), timeout=2)
+        except (TimeoutError, psycopg.Error) as error:
+            log.info("the last summaries were not written: %s", error)
+        await self._pool.close()
+
+    def topic_changed(self, topic: Topic) -> None:
+        """Messages came, or a producer came or went."""
+        self._topics.add(topic)
+
+    def changed(self, subscription: Subscription) -> None:
+        """Messages went out, acks came in, or a consumer came."""
+        self._subscriptions.add(subscription)
+
+    def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
+        """Its rows go with the next report."""
+        self._gone_consumers.append(consumer.key)
+        self.changed(subscription)
+
+    def producer_gone(self, topic: Topic, producer: Producer) -> None:
+        """Its row goes with the next report."""
+        self._gone_producers.append(producer.key)
+        self.topic_changed(topic)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            try:
+                await self._report()
+            except _AWAY as error:
+                log.info("report: the database is away (%s)", first_line(error))
+            except Exception:  # the next report must come
+                log.exception("report")
+
+    async def _report(self) -> None:
+        topics, self._topics = self._topics, set()
+        subscriptions, self._subscriptions = self._subscriptions, set()
+        gone_consumers, self._gone_consumers = self._gone_consumers, []
+        gone_producers, self._gone_producers = self._gone_producers, []
+        # A rate that has not come down to 0 yet is reported again although nothing changes any more.
+        quiet = self.rates.still_moving()
+        topics |= quiet.topics
+        subscriptions |= quiet.subscriptions
+        topics |= {each.topic for each in subscriptions}
+        if not (topics or gone_consumers or gone_producers):
+            return
+        try:
+            await self._write(self._reports(topics, subscriptions), gone_consumers, gone_producers)
+        except BaseException:  # the database is away, or the time is up: the same goes with the next report
+            self._topics |= topics
+            self._subscriptions |= subscriptions
+            self._gone_consumers += gone_consumers
+            self._gone_producers += gone_producers
+            raise
+
+    def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
+        """One for each topic that is not another owner's by now, and not another object's of this process."""
+        changed: dict[Topic, list[Subscription]] = {each: [] for each in topics if not each.is_fenced}
+        for topic in changed:
+            known = self._newest.get(topic.topic_id)
+            if known is None or known.owner_epoch <= topic.owner_epoch:
+                self._newest[topic.topic_id] = topic
+        changed = {each: [] for each in changed if self._newest[each.topic_id] is each}
+        for subscription in subscriptions:
+            if subscription.topic in changed:
+                changed[subscription.topic].append(subscription)
+        now_ms = self._clock.now_ms()
+        reports = []
+        for topic, its_changed in changed.items():
+            try:
+                reports.append(report_of(topic, its_changed, self.rates, now_ms))
+            except Exception:  # the other topics are reported all the same
+                log.exception("report of %s", topic.name)
+        return reports
+
+    async def _write(
+        self, reports: Sequence[TopicReport], gone_consumers: list[int], gone_producers: list[int]
+    ) -> None:
+        """Raises psycopg.OperationalError, psycopg.InterfaceError. What the server refuses, only its topic misses."""
+        try:
+            await self._store(reports, gone_consumers, gone_producers)
+        except _AWAY:
+            raise
+        except Exception as error:
+            if reports and (gone_consumers or gone_producers):
+                await self._write((), gone_consumers, gone_producers)
+                await self._write(reports, [], [])
+            elif len(reports) > 1:
+                half = len(reports) // 2
+                await self._write(reports[:half], [], [])
+                await self._write(reports[half:], [], [])
+            else:
+                # Said again with what changes next: a row refused once is likely to be refused for ever.
+                self._say_refused(reports, error)
+        else:
+            self._refused.difference_update(each.topic for each in reports)
+
+    def _say_refused(self, reports: Sequence[TopicReport], error: Exception) -> None:
+        self._refused = {each for each in self._refused if each.is_open}
+        if isinstance(error, psycopg.errors.ForeignKeyViolation):
+            # Deleted between the look for its row and the insert; the next report finds it gone.
+            log.info("report: something was deleted meanwhile (%s)", first_line(error))
+            return
+        for each in reports:
+            if each.topic not in self._refused:  # once, not every second
+                log.error("the database refused the numbers of %s: %s", each.topic.name, first_line(error))
+                self._refused.add(each.topic)
+        if not reports:
+            log.error("the database refused to forget clients that left: %s", first_line(error))
+
+    async def _store(
+        self, reports: Sequence[TopicReport], gone_consumers: list[int], gone_producers: list[int]
+    ) -> None:
+        consumers = [row for each in reports for row in each.consumers]
+        subscriptions = [row for each in reports for row in each.subscriptions]
+        async with self._pool.use() as connection:
+            await store.upsert_producers(connection, [row for each in reports for row in each.producers])
+            await store.upsert_consumers(connection, consumers)
+            if gone_consumers or gone_producers:
+                await store.delete_sessions(connection, consumers=gone_consumers, producers=gone_producers)
+            await cursor_store.replace_pending(
+                connection,
+                consumer_keys=[row.key for row in consumers] + gone_consumers,
+                rows=[row for each in reports for row in each.pending],
+            )
+            # First what was published: whoever reads in between must not find more acked than that.
+            await store.upsert_topic_summaries(connection, [each.row for each in reports])
+            await store.upsert_subscription_summaries(connection, subscriptions)
+            keys = [f"topic:{each.row.topic_id}" for each in reports]
+            keys += [f"sub:{row.subscription_id}" for row in subscriptions]
+            await store.notify_pages(
+                connection, [json.dumps(keys[at : at + 200]) for at in range(0, len(keys), 200)]
+            )

@@ -1,0 +1,148 @@
+"""What a report says of topics, subscriptions and who is connected: rows of the console's tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.process.reports.pending import pending_rows
+from broker.process.reports.problems import problems
+from broker.storage.cursors import sessions as store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from broker.process.reports.rates import Rates
+    from broker.producers.producer import Producer
+    from broker.storage.cursors.cursors import PendingRow
+    from broker.subscription.consumer import Consumer
+    from broker.subscription.subscription import Subscription
+    from broker.topics.topic import Topic
+
+__all__ = ["TopicReport", "report_of"]
+
+_LONGEST_TEXT = 200  # characters of a client's free text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReport:
+    """Everything that one report says of one topic."""
+
+    topic: Topic
+    row: store.TopicSummaryRow
+    producers: Sequence[store.ProducerRow]
+    subscriptions: Sequence[store.SubscriptionSummaryRow]  # durable ones that changed
+    consumers: Sequence[store.ConsumerRow]  # of the changed ones
+    pending: Sequence[PendingRow]  # of these consumers
+
+
+def report_of(topic: Topic, changed: Iterable[Subscription], rates: Rates, now_ms: int) -> TopicReport:
+    """The topic, its producers and what of its subscriptions has changed, as they are now."""
+    consumers = [(each, consumer) for each in changed for consumer in each.consumers.values()]
+    return TopicReport(
+        topic=topic,
+        row=_topic_row(topic, rates, now_ms),
+        producers=[_producer_row(topic, each, now_ms) for each in topic.producers.values()],
+        subscriptions=[
+            _subscription_row(each, rates, now_ms)
+            for each in changed
+            if each.is_durable and not each.is_deleted
+        ],
+        consumers=[_consumer_row(each, consumer, now_ms) for each, consumer in consumers],
+        pending=[
+            row for each, consumer in consumers if each.is_durable for row in pending_rows(each, consumer)
+        ],
+    )
+
+
+def _topic_row(topic: Topic, rates: Rates, now_ms: int) -> store.TopicSummaryRow:
+    ledgers = topic.log.ledgers
+    backlogs = [each.cursor.backlog_messages for each in topic.subscriptions.values() if each.is_durable]
+    messages_rate, bytes_rate = rates.of_topic(topic, ledgers.total_messages, ledgers.total_bytes, now_ms)
+    return store.TopicSummaryRow(
+        topic_id=topic.topic_id,
+        messages_in=ledgers.total_messages,
+        bytes_in=ledgers.total_bytes,
+        stored_bytes=sum(info.size_bytes for info in ledgers.infos()),
+        producers=len(topic.producers),
+        message_rate_in=messages_rate,
+        byte_rate_in=bytes_rate,
+        last_append_ms=topic.last_append_ms or max((i.last_append_ms for i in ledgers.infos()), default=0),
+        max_backlog_messages=max(backlogs, default=0),
+        last_used_ms=topic.last_used_ms,
+        updated_ms=now_ms,
+    )
+
+
+def _subscription_row(each: Subscription, rates: Rates, now_ms: int) -> store.SubscriptionSummaryRow:
+    acked = each.cursor.totals
+    rate_out, rate_acked = rates.of_subscription(each, each.messages_out, each.messages_acked, now_ms)
+    return store.SubscriptionSummaryRow(
+        subscription_id=each.subscription_id,
+        acked_messages=acked.messages,
+        acked_bytes=acked.size_bytes,
+        read_ledger=each.read_position.ledger_id,
+        read_entry=each.read_position.entry_id,
+        consumers=len(each.consumers),
+        unacked_messages=each.dispatcher.unacked_messages,
+        replay_entries=each.dispatcher.replay_entries,
+        message_rate_out=rate_out,
+        message_rate_acked=rate_acked,
+        messages_redelivered=each.messages_redelivered,
+        last_used_ms=each.last_used_ms,
+        updated_ms=now_ms,
+        problems=json.dumps(problems(each)),
+    )
+
+
+def _consumer_row(subscription: Subscription, consumer: Consumer, now_ms: int) -> store.ConsumerRow:
+    return store.ConsumerRow(
+        key=consumer.key,
+        owner_epoch=subscription.topic.owner_epoch,
+        topic_id=subscription.topic.topic_id,
+        subscription_id=subscription.subscription_id if subscription.is_durable else None,
+        subscription_name=subscription.name,
+        subscription_type=subscription.type.value,
+        name=consumer.name,
+        address=consumer.identity.address,
+        client_version=_storable(consumer.identity.client_version),
+        face=consumer.identity.face,
+        priority=consumer.dispatch.priority,
+        connected_ms=consumer.connected_ms,
+        permits=consumer.dispatch.permits.balance,
+        unacked_messages=consumer.dispatch.unacked_messages,
+        blocked=consumer.dispatch.blocked,
+        writable=consumer.dispatch.writable,
+        messages_out=consumer.messages_out,
+        bytes_out=consumer.bytes_out,
+        messages_acked=consumer.messages_acked,
+        messages_redelivered=consumer.messages_redelivered,
+        last_flow_ms=consumer.last_flow_ms,
+        last_delivery_ms=consumer.last_delivery_ms,
+        last_ack_ms=consumer.last_ack_ms,
+        updated_ms=now_ms,
+    )
+
+
+def _producer_row(topic: Topic, producer: Producer, now_ms: int) -> store.ProducerRow:
+    return store.ProducerRow(
+        key=producer.key,
+        owner_epoch=topic.owner_epoch,
+        topic_id=topic.topic_id,
+        name=producer.name,
+        address=producer.identity.address,
+        client_version=_storable(producer.identity.client_version),
+        face=producer.identity.face,
+        connected_ms=producer.connected_ms,
+        messages_in=producer.messages_in,
+        bytes_in=producer.bytes_in,
+        last_sequence_id=producer.last_sent_sequence_id,
+        last_send_ms=producer.last_send_ms,
+        updated_ms=now_ms,
+    )
+
+
+def _storable(text: str) -> str:
+    """A client's free text as PostgreSQL can hold it."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")[:_LONGEST_TEXT]

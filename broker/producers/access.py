@@ -1,0 +1,162 @@
+"""The producers of one topic: which ones are admitted, which wait, which are fenced."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from broker.core.errors import BrokerError, ProducerBusy, ProducerFenced
+from broker.core.producer_access import AccessMode, Admission, admission, next_epoch
+
+if TYPE_CHECKING:
+    from broker.core.topic_name import TopicName
+    from broker.producers.producer import Producer
+
+__all__ = ["ProducerAccess"]
+
+log = logging.getLogger(__name__)
+
+_PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIVE)
+
+
+class ProducerAccess:
+    """Admits, queues and fences. `producers` holds who is attached, by name.
+
+    `store_epoch` makes the topic epoch durable before its producer is told of it.
+    """
+
+    def __init__(
+        self,
+        name: TopicName,
+        *,
+        topic_epoch: int | None,
+        store_epoch: Callable[[int], Awaitable[None]],
+        run: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self.producers: dict[str, Producer] = {}
+        self.topic_epoch = topic_epoch  # None = no exclusive producer yet
+        self.max_producers = 0  # 0 = no limit
+        self._topic_name = name
+        self._store_epoch = store_epoch
+        self._run = run
+        self._exclusive: Producer | None = None
+        self._waiting: deque[Producer] = deque()
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether somebody waits for exclusive access, or is being given it."""
+        return bool(self._waiting) or self._exclusive is not None
+
+    async def admit(self, producer: Producer) -> None:
+        """Attach it, alone or beside others, or let it wait (`is_ready` stays False).
+
+        Raises ProducerBusy (the name is in use by a living connection, an exclusive producer has the topic, too many),
+        ProducerFenced. When cancelled, `remove` it.
+        """
+        if producer.access_mode in _PROBED:
+            await self._make_room(producer)
+        verdict = admission(
+            producer.access_mode,
+            topic=str(self._topic_name),
+            producers=len(self.producers),
+            exclusive=None if self._exclusive is None else self._exclusive.name,
+            waiting=len(self._waiting),
+            topic_epoch=self.topic_epoch,
+            known_epoch=producer.request.topic_epoch,
+        )
+        if verdict is Admission.WAIT:
+            self._waiting.append(producer)
+            return
+        if verdict is Admission.TAKE_OVER:
+            self._fence_others(producer)
+        if self.max_producers and len(self.producers) >= self.max_producers:
+            raise ProducerBusy(
+                f"{self._topic_name} has {len(self.producers)} producers, its limit (max_producers); close one"
+            )
+        if verdict is Admission.JOIN:
+            self.producers[producer.name] = producer
+            producer.admitted(None)
+        else:
+            self._exclusive = producer
+            await self._take(producer)
+
+    async def _make_room(self, producer: Producer) -> None:
+        """A producer of the same name whose connection does not answer gives way (protocol 3.2)."""
+        while (other := self.producers.get(producer.name)) is not None:
+            # Whoever asks for the same name meanwhile may have taken it: look again after each wait.
+            is_alive = await other.sink.is_alive()
+            if self.producers.get(producer.name) is not other:
+                continue
+            if not is_alive:
+                other.closed_by_broker(None)
+            elif producer.access_mode is AccessMode.SHARED and self._exclusive is None:
+                raise ProducerBusy(
+                    f"producer {producer.name} is connected to {self._topic_name} already; close it or choose"
+                    " another name"
+                )
+            else:
+                return  # the access mode decides
+
+    def _fence_others(self, newcomer: Producer) -> None:
+        reason = f"producer {newcomer.name} took {self._topic_name} for itself"
+        others = [*self._waiting, *self.producers.values()]
+        if self._exclusive is not None and self._exclusive not in others:
+            others.append(self._exclusive)
+        self._waiting.clear()
+        self.producers.clear()
+        self._exclusive = newcomer
+        for other in others:
+            log.info("%s: producer %s is fenced: %s", self._topic_name, other.name, reason)
+            other.closed_by_broker(ProducerFenced(reason))
+
+    async def _take(self, producer: Producer) -> None:
+        """Make `producer` the exclusive owner of the topic, which is reserved for it."""
+        epoch = next_epoch(self.topic_epoch, producer.request.topic_epoch)
+        try:
+            await self._store_epoch(epoch)
+            if self._exclusive is not producer or not producer.is_open:
+                raise ProducerFenced(f"another producer took {self._topic_name} meanwhile; open it again")
+        except BaseException:
+            if self._exclusive is producer:
+                self._exclusive = None
+                self._promote()
+            raise
+        self.topic_epoch = epoch
+        self.producers[producer.name] = producer
+        producer.admitted(epoch)
+
+    def remove(self, producer: Producer) -> None:
+        """It is gone, or gave up waiting; when nobody is left, whoever waited longest has the topic. Repeatable."""
+        if producer in self._waiting:
+            self._waiting.remove(producer)
+        if self.producers.get(producer.name) is producer:
+            del self.producers[producer.name]
+        if self._exclusive is producer:
+            self._exclusive = None
+        self._promote()
+
+    def close(self, error: BrokerError | None) -> None:
+        """Close every producer, also those that wait: the topic goes away, or takes no more messages."""
+        everybody = [*self.producers.values(), *self._waiting]
+        self.producers.clear()
+        self._waiting.clear()
+        self._exclusive = None
+        for producer in everybody:
+            producer.closed_by_broker(error)
+
+    def _promote(self) -> None:
+        if self._waiting and self._exclusive is None and not self.producers:
+            self._exclusive = self._waiting.popleft()
+            self._run(self._hand_over(self._exclusive))
+
+    async def _hand_over(self, producer: Producer) -> None:
+        """The one that waited longest has the topic now."""
+        try:
+            await self._take(producer)
+        except BrokerError as error:
+            producer.closed_by_broker(error)
+        else:
+            if producer.request.on_ready is not None:
+                producer.request.on_ready()

@@ -1,0 +1,237 @@
+"""Deduplication of one topic: judges its sends and says what to keep of them (protocol 3.5, sequence ids).
+
+The state is written behind, once a second; what the log holds beyond it is read again when the topic is taken, so that
+a crash at any moment loses nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.core.deduplication import DuplicateFilter, Mark, Progress, Verdict
+from broker.core.entry import FLAG_BATCH, FLAG_CHUNK, FLAG_LAST_CHUNK
+from broker.core.position import Position
+from broker.storage.log.deduplication import ProducerRow
+from vela.wire.entry import last_sequence_id, parse_header
+from vela.wire.errors import EntryCorrupt
+
+if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
+    from broker.log.topic_log import AppendBatch
+    from broker.producers.producer import Producer, Repeat
+    from broker.subscription.values import SendRequest
+    from vela.wire.entry import EntryHeader
+
+__all__ = ["DeduplicationFlush", "TopicDeduplication", "mark_of_entry"]
+
+_MOST_BYTES = 2**31 - 1  # of a batch that is decoded for its last sequence id: it was accepted already
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeduplicationFlush:
+    """What changed since the last one."""
+
+    through: Position  # the entries up to here are in the rows
+    rows: list[ProducerRow]
+    gone: list[str]  # names to be forgotten
+
+
+class TopicDeduplication:
+    """Touched by the event loop only. One that was switched off stays until the repeats it holds are answered."""
+
+    def __init__(self, through: Position) -> None:
+        self.is_enabled = True
+        self.through = through  # entries up to here have been looked at
+        self.duplicates = 0  # sends that were not stored again
+        self._filter = DuplicateFilter()
+        self._seen_ms: dict[str, int] = {}
+        self._changed: set[str] = set()
+        self._gone: set[str] = set()
+        self._is_dirty = True  # also a topic without producers has to know where it began
+        self._held: deque[tuple[Producer, Repeat, Mark]] = deque()
+        self._marks: dict[int, tuple[SendRequest, Mark]] = {}  # of sends on their way, where they cost a look
+        self._settled = asyncio.Event()
+        self._is_closed = False
+
+    # -- sends ---------------------------------------------------------------------------------------------------
+
+    def admit(self, producer: Producer, request: SendRequest) -> bool:
+        """Whether to store it. A repeat is answered: at once when the first one is stored, else together with it."""
+        if not self.is_enabled or not producer.is_deduplicated:
+            return True
+        mark = self._mark(producer, request)
+        verdict = self._filter.admit(producer.name, mark)
+        if verdict is Verdict.NEW:
+            return True
+        self._marks.pop(id(request), None)
+        self.duplicates += 1
+        repeat = producer.repeat(request, is_stored=verdict is Verdict.STORED)
+        if verdict is Verdict.IN_FLIGHT:
+            self._held.append((producer, repeat, mark))
+        return False
+
+    def pushed(self, sends: Iterable[tuple[Producer, SendRequest]]) -> None:
+        """These were on their way when deduplication was switched on."""
+        for producer, request in sends:
+            if producer.is_deduplicated:
+                self._filter.admit(producer.name, self._mark(producer, request))
+
+    def take_held(self, earlier: TopicDeduplication) -> None:
+        """Answer the repeats that it still holds: switched off and on again within one commit."""
+        self._held, earlier._held = earlier._held, deque()
+
+    def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
+        """These are durable. Returns who may have repeats to be answered; ask them after the receipts of the batch."""
+        for producer, request in batch.sends:
+            if producer.is_deduplicated:
+                self._store(producer.name, self._mark(producer, request), now_ms)
+                self._marks.pop(id(request), None)
+        last = batch.entries[-1]
+        self.through = Position(last.ledger_id, last.entry_id)
+        self._is_dirty = True
+        self._settled.set()
+        answered: dict[Producer, None] = {}
+        held, self._held = self._held, deque()
+        for producer, repeat, mark in held:
+            if self._filter.is_stored(producer.name, mark):
+                repeat.is_stored = True
+                answered[producer] = None
+            else:
+                self._held.append((producer, repeat, mark))
+        return list(answered)
+
+    def give_up(self) -> list[tuple[Producer, SendRequest]]:
+        """What was on its way is refused: it may be sent again. Returns the repeats that waited for it."""
+        held, self._held = self._held, deque()
+        self._marks.clear()
+        self._filter.forget_pushed()
+        self._settled.set()
+        return [(producer, repeat.request) for producer, repeat, _ in held]
+
+    def close(self) -> None:
+        """The topic goes away: nobody shall wait for it."""
+        self._is_closed = True
+        self._settled.set()
+
+    @property
+    def holds_repeats(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._held)
+
+    async def last_sequence_id(self, name: str) -> int:
+        """Of the last message stored under a name, once nothing of an earlier connection is on its way; -1 = none.
+
+        Returns at once when the topic goes away.
+        """
+        while not self._filter.is_settled(name) and not self._is_closed:
+            self._settled.clear()
+            await self._settled.wait()
+        return self._filter.last_stored(name)
+
+    # -- what is kept --------------------------------------------------------------------------------------------
+
+    def restore(self, rows: Sequence[ProducerRow]) -> None:
+        """As an earlier owner left it."""
+        for row in rows:
+            self._filter.restore(
+                row.producer_name, Progress(row.sequence_id, row.chunk_sequence_id, row.chunk_id)
+            )
+            self._seen_ms[row.producer_name] = row.seen_ms
+
+    def replay(self, entries: Sequence[StoredEntry]) -> None:
+        """Entries of the log that the rows do not know yet, in order."""
+        for entry in entries:
+            found = mark_of_entry(entry.data, entry.flags)
+            if found is not None:
+                self._store(found[0], found[1], entry.append_ms)
+            self.through = Position(entry.ledger_id, entry.entry_id)
+            self._is_dirty = True
+
+    def take_dirty(self) -> DeduplicationFlush | None:
+        """What is to be stored now; None when nothing changed."""
+        if not self._is_dirty:
+            return None
+        self._is_dirty = False
+        changed, self._changed = self._changed, set()
+        gone, self._gone = self._gone, set()
+        return DeduplicationFlush(
+            through=self.through,
+            rows=[row for name in sorted(changed) if (row := self._row(name)) is not None],
+            gone=sorted(gone),
+        )
+
+    def put_back(self, flush: DeduplicationFlush) -> None:
+        """Storing it failed."""
+        self._is_dirty = True
+        self._changed |= {row.producer_name for row in flush.rows}
+        self._gone |= {name for name in flush.gone if self._filter.progress(name) is None}
+
+    def expire(self, connected: Iterable[str], *, now_ms: int, expiry_ms: int) -> None:
+        """Forget producers that are gone for so long."""
+        for name in connected:
+            self._seen_ms[name] = now_ms
+        for name in [name for name, seen_ms in self._seen_ms.items() if seen_ms + expiry_ms < now_ms]:
+            del self._seen_ms[name]
+            self._filter.forget(name)
+            self._changed.discard(name)
+            self._gone.add(name)
+            self._is_dirty = True
+
+    def _store(self, name: str, mark: Mark, now_ms: int) -> None:
+        self._filter.stored(name, mark)
+        self._seen_ms[name] = now_ms
+        self._changed.add(name)
+        self._gone.discard(name)
+
+    def _mark(self, producer: Producer, request: SendRequest) -> Mark:
+        """As `mark_of_entry` will find it again; the entry is looked at only where the command does not say all."""
+        flags = request.flags
+        if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):
+            return Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))
+        known = self._marks.get(id(request))
+        if known is not None and known[0] is request:
+            return known[1]
+        mark = Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))
+        found = mark_of_entry(request.data, flags)
+        # An entry copied from elsewhere keeps the name and numbers of whoever made it.
+        if found is not None and found[0] == producer.name:
+            mark = found[1]
+        self._marks[id(request)] = (request, mark)
+        return mark
+
+    def _row(self, name: str) -> ProducerRow | None:
+        progress = self._filter.progress(name)
+        if progress is None:
+            return None
+        return ProducerRow(
+            name, progress.highest, progress.chunk_sequence, progress.chunk_id, self._seen_ms.get(name, 0)
+        )
+
+
+def mark_of_entry(data: bytes, flags: int) -> tuple[str, Mark] | None:
+    """Whose messages an entry of the log holds, and which; None when it does not say."""
+    try:
+        header = parse_header(data)
+    except EntryCorrupt:
+        return None
+    return header.producer_name, _mark_of_header(header, data, flags)
+
+
+def _mark_of_header(header: EntryHeader, data: bytes, flags: int) -> Mark:
+    sequence_id = header.sequence_id
+    if flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK:
+        return Mark(sequence_id, sequence_id, header.chunk_id)
+    if header.highest_sequence_id is not None:
+        return Mark(sequence_id, max(sequence_id, header.highest_sequence_id))
+    if header.is_batch and not header.encrypted:
+        # C++, Python and Go do not say the last one: its message does.
+        try:
+            last = last_sequence_id(data, max_message_bytes=_MOST_BYTES)
+        except EntryCorrupt:
+            return Mark(sequence_id, sequence_id)
+        return Mark(sequence_id, max(sequence_id, last))
+    return Mark(sequence_id, sequence_id)

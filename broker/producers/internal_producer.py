@@ -1,0 +1,287 @@
+"""The broker publishing to a topic of its own process: dead letters, retry letters, redrives.
+
+It is an ordinary producer whose sends are awaited. A topic that is unloaded, fenced or refused by the database closes
+its producers; this one opens again with its next send. What had no receipt by then may be stored or not, and its
+sender is told so: he sends again and may store it twice, or gives up and may lose it (I16 chooses the first).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.core.entry import FLAG_BATCH
+from broker.core.errors import BrokerError, PersistenceFailed, SendOutcomeUnknown
+from broker.core.topic_name import TopicName
+from broker.subscription.values import INTERNAL_FACE, ClientIdentity, ProducerRequest, Receipt, SendRequest
+from vela.wire.entry import OutgoingMessage, encode_single
+
+if TYPE_CHECKING:
+    from broker.subscription.values import ProducerSink
+
+__all__ = ["InternalProducer", "ProducerOpener"]
+
+log = logging.getLogger(__name__)
+
+MAX_PENDING: Final = 500  # entries without a receipt; further sends wait
+REOPEN_S: Final = 30.0  # how long a send waits for a topic that is moving
+_FIRST_WAIT_S = 0.05
+_LONGEST_WAIT_S = 1.0
+_IDENTITY = ClientIdentity(address="broker", client_version="", face=INTERNAL_FACE)
+
+
+class OpenedProducer(Protocol):
+    """`broker.producers.producer.Producer`, as far as it is used here."""
+
+    @property
+    def last_sequence_id(self) -> int: ...
+    def send(self, request: SendRequest) -> None: ...
+    async def close(self) -> None: ...
+    def detach(self) -> None: ...
+
+
+class ProducerOpener(Protocol):
+    """`broker.process.broker.Broker`, as far as it is used here."""
+
+    async def partition_count(self, topic: TopicName, *, create: bool) -> int: ...
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> OpenedProducer: ...
+
+
+class InternalProducer:
+    """Sends whole entries, or messages it encodes, to a topic or to the partitions of one.
+
+    Entries with a key hash keep to one partition, the others take turns. Order is kept for each partition.
+    """
+
+    def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
+        """Use `open`."""
+        self.name = name
+        self._lanes = lanes
+        self._turn = 0
+        self._room = asyncio.Semaphore(max_pending)
+
+    @classmethod
+    async def open(
+        cls,
+        broker: ProducerOpener,
+        topic_name: TopicName | str,
+        *,
+        name: str,
+        create_topic: bool = True,
+        initial_subscription: str | None = None,
+        max_pending: int = MAX_PENDING,
+    ) -> InternalProducer:
+        """Attach to the topic, made when it is absent and may be, with `initial_subscription` at its beginning.
+
+        `name` must be unique on the topic. Raises BrokerError as `Broker.open_producer`; of those that may pass, such
+        as a topic that is moving, only after REOPEN_S. Safe to cancel.
+        """
+        topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
+        partitions = await broker.partition_count(topic, create=create_topic)
+        requests = [
+            ProducerRequest(
+                topic=each, name=name, create_topic=create_topic, initial_subscription=initial_subscription
+            )
+            for each in [topic.with_partition(index) for index in range(partitions)] or [topic]
+        ]
+        lanes = [_Lane(broker, request) for request in requests]
+        try:
+            for lane in lanes:
+                await lane.opened()
+        except BaseException:
+            for lane in lanes:
+                lane.detach()
+            raise
+        return cls(lanes, name=name, max_pending=max_pending)
+
+    async def send(
+        self,
+        data: bytes,
+        *,
+        messages: int = 1,
+        flags: int = 0,
+        key_hash: int | None = None,
+        deliver_at_ms: int = 0,
+    ) -> Receipt:
+        """Append one entry, bytes that begin with the checksum magic, and wait until it is durable.
+
+        Waits while `max_pending` sends have no receipt, and up to REOPEN_S while the topic is moving. Raises
+        SendOutcomeUnknown when the topic went away before it answered, any other BrokerError when the entry is known
+        not to be stored. A cancelled send may be stored.
+        """
+        async with self._room:
+            return await self._lane(key_hash).send(
+                lambda sequence_id: SendRequest(
+                    sequence_id=sequence_id,
+                    highest_sequence_id=sequence_id + messages - 1 if flags & FLAG_BATCH else 0,
+                    messages=messages,
+                    flags=flags,
+                    deliver_at_ms=deliver_at_ms,
+                    key_hash=key_hash,
+                    data=data,
+                )
+            )
+
+    async def publish(
+        self,
+        message: OutgoingMessage,
+        *,
+        publish_time_ms: int,
+        key_hash: int | None = None,
+        deliver_at_ms: int = 0,
+    ) -> Receipt:
+        """Encode one message under this producer's name and append it as an entry of its own; otherwise as `send`."""
+        async with self._room:
+            return await self._lane(key_hash).send(
+                lambda sequence_id: SendRequest(
+                    sequence_id=sequence_id,
+                    highest_sequence_id=0,
+                    messages=1,
+                    flags=0,
+                    deliver_at_ms=deliver_at_ms,
+                    key_hash=key_hash,
+                    data=encode_single(
+                        producer_name=self.name,
+                        sequence_id=sequence_id,
+                        publish_time_ms=publish_time_ms,
+                        payload=message.payload,
+                        properties=message.properties,
+                        key=message.key,
+                        key_b64=message.key_b64,
+                        event_time_ms=message.event_time_ms,
+                        deliver_at_ms=deliver_at_ms or None,
+                        ordering_key=message.ordering_key,
+                    ),
+                )
+            )
+
+    async def close(self) -> None:
+        """Wait for the receipts under way, then let go. Later sends are refused. Safe to repeat."""
+        for lane in self._lanes:
+            await lane.close()
+
+    def detach(self) -> None:
+        """Let go at once: what has no receipt gets SendOutcomeUnknown, and may be stored. Safe to repeat."""
+        for lane in self._lanes:
+            lane.detach()
+
+    def _lane(self, key_hash: int | None) -> _Lane:
+        if key_hash is not None:
+            return self._lanes[key_hash % len(self._lanes)]
+        self._turn = (self._turn + 1) % len(self._lanes)
+        return self._lanes[self._turn]
+
+
+class _Lane:
+    """The producer of one topic or partition, opened again when it was closed; a `ProducerSink`."""
+
+    def __init__(self, broker: ProducerOpener, request: ProducerRequest) -> None:
+        self._broker = broker
+        self._request = request
+        self._producer: OpenedProducer | None = None
+        self._opening = asyncio.Lock()
+        self._queued = 0  # sends that wait for it
+        self._next_sequence_id = 0
+        self._waiting: dict[int, asyncio.Future[Receipt]] = {}
+        self._is_closed = False
+
+    async def opened(self) -> OpenedProducer:
+        """The producer, opened when need be. Those who wait for it get it in the order in which they came."""
+        async with self._opening:
+            if self._producer is None:
+                producer = await self._open()
+                if self._is_closed:
+                    producer.detach()
+                    raise self._refusal()
+                self._producer = producer
+                self._next_sequence_id = max(self._next_sequence_id, producer.last_sequence_id + 1)
+            return self._producer
+
+    async def send(self, request: Callable[[int], SendRequest]) -> Receipt:
+        """See `InternalProducer.send`; `request` gets the sequence id."""
+        if self._is_closed:
+            raise self._refusal()
+        producer = self._producer
+        if producer is None or self._queued:  # must not overtake those who still wait for the topic
+            self._queued += 1
+            try:
+                producer = await self.opened()
+            finally:
+                self._queued -= 1
+        made = request(self._next_sequence_id)
+        self._next_sequence_id += made.messages
+        answer: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self._waiting[made.sequence_id] = answer
+        producer.send(made)
+        return await answer
+
+    async def close(self) -> None:
+        """See `InternalProducer.close`."""
+        self._is_closed = True
+        if self._producer is not None:
+            await self._producer.close()
+        self.detach()
+
+    def detach(self) -> None:
+        """See `InternalProducer.detach`."""
+        self._is_closed = True
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.detach()
+        self._give_up(None)
+
+    async def _open(self) -> OpenedProducer:
+        loop = asyncio.get_running_loop()
+        until_s, wait_s = loop.time() + REOPEN_S, _FIRST_WAIT_S
+        while True:
+            try:
+                return await self._broker.open_producer(self._request, _IDENTITY, self)
+            except BrokerError as error:
+                if not error.retriable or self._is_closed or loop.time() + wait_s > until_s:
+                    raise
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+    def _refusal(self) -> BrokerError:
+        return PersistenceFailed(
+            f"the broker's own producer on {self._request.topic} is closed; open it again"
+        )
+
+    def _give_up(self, error: BrokerError | None) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for answer in waiting.values():
+            if not answer.done():
+                reason = "it was closed" if error is None else str(error)
+                answer.set_exception(
+                    SendOutcomeUnknown(
+                        f"{self._request.topic} did not confirm an entry before {reason}: it may be stored or not"
+                    )
+                )
+
+    # -- ProducerSink --------------------------------------------------------------------------------------------
+
+    def on_receipts(self, receipts: Sequence[Receipt]) -> None:
+        """The sends are durable."""
+        for receipt in receipts:
+            answer = self._waiting.pop(receipt.sequence_id, None)
+            if answer is not None and not answer.done():
+                answer.set_result(receipt)
+
+    def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
+        """This send is known not to be stored."""
+        answer = self._waiting.pop(request.sequence_id, None)
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    def on_producer_closed(self, error: BrokerError | None) -> None:
+        """The topic goes away; the next send opens it again."""
+        self._producer = None
+        self._give_up(error)
+
+    async def is_alive(self) -> bool:
+        """Somebody else wants the name: it is in use for as long as this is open."""
+        return not self._is_closed

@@ -1,0 +1,244 @@
+"""The broker's side of one attached producer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from broker.core.errors import BrokerError, PersistenceFailed
+from broker.subscription.values import Receipt
+
+if TYPE_CHECKING:
+    from broker.core.policies import Policies
+    from broker.core.producer_access import AccessMode
+    from broker.core.topic_name import TopicName
+    from broker.producers.publish_budget import PublishAccount
+    from broker.subscription.values import ClientIdentity, ProducerRequest, ProducerSink, SendRequest
+
+__all__ = ["Producer", "ProducerTopic", "Repeat"]
+
+log = logging.getLogger(__name__)
+
+_NOWHERE = -1  # ledger and entry of a repeated send: it is stored once, elsewhere (protocol 3.5)
+
+
+class ProducerTopic(Protocol):
+    """A topic as its producers see it: `Topic` and `NonPersistentTopic`."""
+
+    name: TopicName
+    policies: Policies
+    publishes: PublishAccount
+
+    def append(self, producer: Producer, request: SendRequest) -> None: ...
+    def remove_producer(self, producer: Producer) -> None: ...
+
+
+class Repeat:
+    """A send whose message is stored or being stored already; answered in its turn. A slotted class: it changes."""
+
+    __slots__ = ("is_stored", "number", "request")
+
+    def __init__(self, number: int, request: SendRequest, *, is_stored: bool) -> None:
+        self.number = number  # of the producer's sends, from 0
+        self.request = request
+        self.is_stored = is_stored
+
+    def receipt(self) -> Receipt:
+        """What the client gets for it."""
+        request = self.request
+        return Receipt(
+            request.sequence_id, request.highest_sequence_id, _NOWHERE, _NOWHERE, len(request.data)
+        )
+
+
+class Producer:
+    """Accepts sends; their receipts go to the sink after COMMIT, in the order of the sends.
+
+    `is_ready` is False while it waits for exclusive access, and after its end: sends are refused then.
+    """
+
+    def __init__(
+        self,
+        *,
+        key: int,
+        topic: ProducerTopic,
+        name: str,
+        request: ProducerRequest,
+        identity: ClientIdentity,
+        sink: ProducerSink,
+        now_ms: int,
+    ) -> None:
+        self.key = key
+        self.name = name
+        self.request = request
+        self.identity = identity
+        self.sink = sink
+        self.connected_ms = now_ms
+        self.last_sequence_id = -1  # -1 = not known: deduplication is off (protocol 3.5)
+        self.schema_version = b""  # of the schema it came with, b"" = none
+        self.topic_epoch: int | None = None  # of an exclusive producer
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.last_sent_sequence_id = -1
+        self.last_send_ms = 0
+        self._topic = topic
+        self._pending = 0
+        self._settled = 0
+        self._repeats: deque[Repeat] = deque()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.is_open = True
+        self.is_ready = False
+        self._throttles: set[object] = set()
+
+    @property
+    def topic_name(self) -> TopicName:
+        """The topic, or the partition, it writes to."""
+        return self._topic.name
+
+    @property
+    def access_mode(self) -> AccessMode:
+        """As it asked for."""
+        return self.request.access_mode
+
+    @property
+    def max_message_bytes(self) -> int:
+        """The policy's limit for one entry's payload, 0 = the setting's alone."""
+        return self._topic.policies.max_message_bytes
+
+    @property
+    def is_deduplicated(self) -> bool:
+        """Whether its sequence ids say which sends are the same. Those of the broker's own copies do not."""
+        return self.identity.face != "internal"
+
+    def send(self, request: SendRequest) -> None:
+        """Queue one entry. Never blocks and raises nothing; the answer comes through the sink."""
+        if not self.is_ready:
+            self.sink.on_send_failed(request, PersistenceFailed("the producer is not open; open it again"))
+            return
+        self._pending += 1
+        self._idle.clear()
+        self._topic.publishes.add(self, len(request.data))
+        self._topic.append(self, request)
+
+    def repeat(self, request: SendRequest, *, is_stored: bool) -> Repeat:
+        """The send just accepted repeats an earlier one: it gets its receipt when that one is stored, in its turn."""
+        repeat = Repeat(self._settled + self._pending - 1, request, is_stored=is_stored)
+        self._repeats.append(repeat)
+        if is_stored:
+            self.settle_repeats()
+        return repeat
+
+    def settle_repeats(self) -> None:
+        """Answer the repeated sends whose turn has come."""
+        receipts: list[Receipt] = []
+        while self._is_turn_of_repeat(len(receipts)):
+            receipts.append(self._repeats.popleft().receipt())
+        if receipts:
+            self._forget(len(receipts))
+            self._answer(receipts)
+
+    def answered(self, receipts: list[Receipt], messages: int, size_bytes: int, now_ms: int) -> None:
+        """These sends are durable."""
+        self.messages_in += messages
+        self.bytes_in += size_bytes
+        self.last_send_ms = now_ms
+        self.last_sent_sequence_id = receipts[-1].sequence_id
+        if self._repeats:
+            receipts = self._with_repeats(receipts)
+        self._forget(len(receipts))
+        self._answer(receipts)
+
+    def _with_repeats(self, receipts: list[Receipt]) -> list[Receipt]:
+        merged: list[Receipt] = []
+        for receipt in receipts:
+            while self._is_turn_of_repeat(len(merged)):
+                merged.append(self._repeats.popleft().receipt())
+            merged.append(receipt)
+        while self._is_turn_of_repeat(len(merged)):
+            merged.append(self._repeats.popleft().receipt())
+        return merged
+
+    def _is_turn_of_repeat(self, answered_now: int) -> bool:
+        repeats = self._repeats
+        return bool(repeats) and repeats[0].is_stored and repeats[0].number <= self._settled + answered_now
+
+    def _answer(self, receipts: list[Receipt]) -> None:
+        self._topic.publishes.subtract(sum(each.size_bytes for each in receipts))
+        if self.is_open:
+            try:
+                self.sink.on_receipts(receipts)
+            except Exception:  # other producers of the same commit must get theirs
+                log.exception("producer %s: writing receipts failed; it is closed", self.name)
+                self.closed_by_broker(
+                    PersistenceFailed("a receipt could not be written; open the producer again")
+                )
+                self._topic.remove_producer(self)
+
+    def failed(self, request: SendRequest, error: BrokerError) -> None:
+        """This send is known not to be stored."""
+        self._forget(1)
+        self._topic.publishes.subtract(len(request.data))
+        if self.is_open:
+            try:
+                self.sink.on_send_failed(request, error)
+            except Exception:
+                log.exception("producer %s: writing a refusal failed", self.name)
+
+    def admitted(self, topic_epoch: int | None) -> None:
+        """It may send from now on; one that had to wait is told."""
+        self.topic_epoch = topic_epoch
+        self.is_ready = self.is_open
+
+    def throttle(self, limit: object, *, throttled: bool) -> None:
+        """Stop the transport from reading while any limit wants it to; `limit` is the one that speaks. Repeatable."""
+        was_throttled = bool(self._throttles)
+        if throttled:
+            self._throttles.add(limit)
+        else:
+            self._throttles.discard(limit)
+        self._tell_transport(was_throttled)
+
+    def _tell_transport(self, was_throttled: bool) -> None:
+        is_throttled = bool(self._throttles)
+        if is_throttled is not was_throttled and self.request.on_throttled is not None:
+            try:
+                self.request.on_throttled(is_throttled)
+            except Exception:  # its transport is broken; the topic and the other producers go on
+                log.exception("producer %s: telling it that it is throttled, or no longer", self.name)
+
+    async def close(self) -> None:
+        """Detach after every pending send has been answered."""
+        await self._idle.wait()
+        self.detach()
+
+    def detach(self) -> None:
+        """The connection is gone, or the client closed it. Sends already queued are stored all the same. Repeatable."""
+        if self.is_open:
+            self._end()
+            self._topic.remove_producer(self)
+
+    def closed_by_broker(self, error: BrokerError | None) -> None:
+        """End it from this side: the client looks the topic up again and resends what got no receipt. Repeatable."""
+        if self.is_open:
+            self._end()
+            self._idle.set()
+            self._topic.remove_producer(self)
+            try:
+                self.sink.on_producer_closed(error)
+            except Exception:
+                log.exception("producer %s: telling it that it is closed", self.name)
+
+    def _end(self) -> None:
+        self.is_open = self.is_ready = False
+        was_throttled = bool(self._throttles)
+        self._throttles.clear()
+        self._tell_transport(was_throttled)
+
+    def _forget(self, count: int) -> None:
+        self._pending -= count
+        self._settled += count
+        if self._pending <= 0:
+            self._idle.set()

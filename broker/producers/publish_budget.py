@@ -1,0 +1,71 @@
+"""How many bytes of publishes the process holds without a receipt, over all connections, and who waits for room.
+
+Each connection's own gate bounds what that connection may hold, but thousands of connections together could still fill
+the memory while the database is slow. Above the limit the broker stops reading from connections that publish; one that
+only consumes is read as before. Reading goes on when receipts have brought the sum down to half: it waits for the
+broker's own commits, never for a peer's frames.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.producers.producer import Producer
+
+__all__ = ["PublishAccount", "PublishBudget"]
+
+
+class PublishBudget:
+    """The sum over all topics. Touched by the event loop only."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.size_bytes = 0
+        self.pauses = 0  # producers that had to wait
+        self._limit_bytes = limit_bytes
+        self._paused: dict[Producer, None] = {}
+
+    def account(self) -> PublishAccount:
+        """Open the account of one topic."""
+        return PublishAccount(self)
+
+    def add(self, producer: Producer, size_bytes: int) -> None:
+        """Count a publish; its producer is not read from any more while the sum is above the limit."""
+        self.size_bytes += size_bytes
+        if self.size_bytes > self._limit_bytes and producer not in self._paused:
+            self.pauses += 1
+            self._paused[producer] = None
+            producer.throttle(self, throttled=True)
+
+    def subtract(self, size_bytes: int) -> None:
+        """Publishes have their answers."""
+        self.size_bytes -= size_bytes
+        if self._paused and self.size_bytes <= self._limit_bytes // 2:
+            paused, self._paused = self._paused, {}
+            for producer in paused:
+                producer.throttle(self, throttled=False)
+
+
+class PublishAccount:
+    """One topic's share. When the topic leaves memory, its share goes with it, whoever still waits for an answer."""
+
+    __slots__ = ("_budget", "_size_bytes")
+
+    def __init__(self, budget: PublishBudget) -> None:
+        self._budget = budget
+        self._size_bytes = 0
+
+    def add(self, producer: Producer, size_bytes: int) -> None:
+        """Count a publish."""
+        self._size_bytes += size_bytes
+        self._budget.add(producer, size_bytes)
+
+    def subtract(self, size_bytes: int) -> None:
+        """Publishes have their answers: receipts or refusals."""
+        size_bytes = min(size_bytes, self._size_bytes)  # the account may have been closed since
+        self._size_bytes -= size_bytes
+        self._budget.subtract(size_bytes)
+
+    def close(self) -> None:
+        """The topic drops what it holds."""
+        self.subtract(self._size_bytes)

@@ -1,0 +1,90 @@
+"""A topic's publish rate: who sends beyond it is not read from until there is room again.
+
+What was read is stored: nothing is lost or refused. As upstream, what stops is a producer's connection, and with it the
+other producers on it; connections that send to other topics are not touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.core.rate_limit import TokenBucket
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.core.policies import Policies
+    from broker.producers.producer import Producer
+    from broker.subscription.values import SendRequest
+
+__all__ = ["PublishLimit"]
+
+CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
+
+
+class PublishLimit:
+    """One or two buckets, messages and bytes, and the producers that wait for them."""
+
+    def __init__(self, clock: Clock, *, messages: int, size_bytes: int, call_later: CallLater) -> None:
+        """Units a second, 0 = no limit."""
+        now_ms = clock.now_ms()
+        self._clock = clock
+        self._call_later = call_later
+        self._messages = TokenBucket(messages, now_ms) if messages else None
+        self._bytes = TokenBucket(size_bytes, now_ms) if size_bytes else None
+        self._throttled: set[Producer] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self.times = 0  # producers were stopped
+
+    @classmethod
+    def of(
+        cls, policies: Policies, clock: Clock, call_later: CallLater, *, replaces: PublishLimit | None
+    ) -> PublishLimit | None:
+        """The limit these policies set in place of an earlier one, whose count goes on; None = none."""
+        messages, size_bytes = policies.publish_rate_messages, policies.publish_rate_bytes
+        if replaces is not None:
+            replaces.release()
+        if not messages and not size_bytes:
+            return None
+        limit = cls(clock, messages=messages, size_bytes=size_bytes, call_later=call_later)
+        limit.times = 0 if replaces is None else replaces.times
+        return limit
+
+    def sent(self, producer: Producer, request: SendRequest) -> None:
+        """Count a send; its producer's peer is not read from any more when the limit is reached."""
+        now_ms = self._clock.now_ms()
+        if self._messages is not None:
+            self._messages.take(request.messages, now_ms)
+        if self._bytes is not None:
+            self._bytes.take(len(request.data), now_ms)
+        if self._wait_ms(now_ms) and producer not in self._throttled:
+            self.times += 1
+            self._throttled.add(producer)
+            producer.throttle(self, throttled=True)
+            self._wait(now_ms)
+
+    def release(self) -> None:
+        """The limit is gone: everybody goes on."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        throttled, self._throttled = self._throttled, set()
+        for producer in throttled:
+            producer.throttle(self, throttled=False)
+
+    def _wait_ms(self, now_ms: int) -> int:
+        return max(each.wait_ms(now_ms) for each in (self._messages, self._bytes) if each is not None)
+
+    def _wait(self, now_ms: int) -> None:
+        if self._timer is None and self._throttled:
+            self._timer = self._call_later(self._wait_ms(now_ms) / 1000, self.refilled)
+
+    def refilled(self) -> None:
+        """The time has come to look again."""
+        self._timer = None
+        now_ms = self._clock.now_ms()
+        if self._wait_ms(now_ms):
+            self._wait(now_ms)
+        else:
+            self.release()

@@ -1,0 +1,119 @@
+"""The schema registry: versions by topic, in memory once they were asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from broker.core.errors import IncompatibleSchema, SchemaNotFound
+from broker.core.schemas.compatibility import check_definition, check_reader, check_successor
+from broker.core.schemas.schema import (
+    SchemaDefinition,
+    SchemaType,
+    StoredSchema,
+    version_bytes,
+    version_number,
+)
+from broker.storage.pool import ConnectionPool, repeat_until_done
+from broker.storage.topics import schemas as store
+
+if TYPE_CHECKING:
+    from broker.core.policies import Policies
+
+__all__ = ["Schemas", "check_schema"]
+
+MAX_SCHEMA_BYTES = 1024 * 1024
+MAX_VERSIONS = 10_000
+
+
+def check_schema(schema: SchemaDefinition) -> None:
+    """Whether it could be stored on some topic. Raises IncompatibleSchema."""
+    if len(schema.data) > MAX_SCHEMA_BYTES:
+        raise IncompatibleSchema(f"a schema of {len(schema.data)} bytes, the limit is {MAX_SCHEMA_BYTES}")
+    if any("\0" in text for text in (schema.name, *schema.properties, *schema.properties.values())):
+        raise IncompatibleSchema("a schema's name and properties hold no NUL: PostgreSQL cannot store it")
+    check_definition(schema)
+
+
+class Schemas:
+    """All calls name the base topic in full: partitions share their parent's schemas. `check_schema` comes before."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._known: dict[str, list[StoredSchema]] = {}
+        self._adding: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def of_producer(self, topic: str, schema: SchemaDefinition | None, policies: Policies) -> bytes:
+        """The version of a producer's schema, stored when it is new and may be; b"" for a producer without one.
+
+        Raises IncompatibleSchema, also to a producer without a schema where the policy wants one.
+        """
+        if schema is not None and schema.type is not SchemaType.NONE:
+            return await self.add(topic, schema, policies)
+        if policies.schema_validation_enforced and await self._versions(topic):
+            raise IncompatibleSchema(
+                f"{topic} has a schema and the policy schema_validation_enforced is on: open the producer with one"
+            )
+        return b""
+
+    async def of_consumer(
+        self, topic: str, schema: SchemaDefinition | None, policies: Policies, *, is_idle: bool
+    ) -> None:
+        """Check a consumer's schema. On a topic without schema, messages and clients (`is_idle`) it becomes the first.
+
+        Raises IncompatibleSchema.
+        """
+        if schema is None or schema.type in (SchemaType.NONE, SchemaType.AUTO_CONSUME):
+            return
+        versions = await self._versions(topic)
+        if not versions and is_idle:
+            await self.add(topic, schema, policies)
+        elif not any(each.schema.is_same(schema) for each in versions):
+            check_reader(versions, schema, policies.schema_compatibility)
+
+    async def add(self, topic: str, schema: SchemaDefinition, policies: Policies) -> bytes:
+        """The version of this schema, stored as the next one when it is new. Raises IncompatibleSchema."""
+        async with self._adding[topic]:
+            while True:
+                versions = await self._versions(topic)
+                for each in versions:
+                    if each.schema.is_same(schema):
+                        return version_bytes(each.version)
+                check_successor(versions, schema, policies.schema_compatibility)
+                if len(versions) >= MAX_VERSIONS:
+                    raise IncompatibleSchema(f"{topic} has {len(versions)} schema versions, the limit")
+                version = versions[-1].version + 1 if versions else 0
+                added = await repeat_until_done(
+                    self._pool,
+                    lambda c, version=version: store.add(c, topic, version, schema),  # type: ignore[misc]
+                    what="storing a schema",
+                )
+                if added:
+                    versions.append(StoredSchema(version=version, schema=schema))
+                    return version_bytes(version)
+                self._known.pop(
+                    topic, None
+                )  # another process stored that version, or this one and never knew
+
+    async def get(self, topic: str, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
+        """A version, or the latest. Raises SchemaNotFound, IncompatibleSchema (no version of the broker's)."""
+        number = None if version is None else version_number(version)
+        for each in reversed(await self._versions(topic)):
+            if number is None or each.version == number:
+                return each.schema, version_bytes(each.version)
+        which = "a schema" if number is None else f"schema version {number}"
+        raise SchemaNotFound(f"{topic} does not have {which}")
+
+    def forget(self, topic: str) -> None:
+        """The topic is deleted, and its schemas with it."""
+        self._known.pop(topic, None)
+
+    async def _versions(self, topic: str) -> list[StoredSchema]:
+        known = self._known.get(topic)
+        if known is None:
+            found = await repeat_until_done(
+                self._pool, lambda c: store.of_topic(c, topic), what="reading schemas"
+            )
+            known = self._known.setdefault(topic, found)
+        return known

@@ -1,0 +1,217 @@
+"""Long-poll pulls: answered at once, or held until a message arrives or their time is over.
+
+A held pull costs an entry in a table and a future, no task of its own: arrivals and checks run through the table and
+wake only those who get an answer. `Deadlines` runs the checks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from broker.core.parked_pulls import HoldTable, Matches, QueueKey
+from broker.core.topic_name import TopicName
+from broker.pulls.reader import PullReader, bounds, empty_answer
+from broker.pulls.values import HeldPull, PullAnswer, PullAsk, PullStatus
+
+if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
+    from broker.core.position import Position
+    from broker.process.services import Services
+    from broker.topics.topic import Topic
+
+__all__ = ["Holds"]
+
+log = logging.getLogger(__name__)
+
+# An offset, at most so many messages, which: the rest of a request says nothing about its answer.
+_Question: TypeAlias = "tuple[int, int, Matches | None]"
+
+
+class Holds:
+    """The held pulls of this process. Touched by the event loop only."""
+
+    def __init__(self, services: Services, topic_in_memory: Callable[[str], Topic | None]) -> None:
+        self._services = services
+        self._topic_in_memory = topic_in_memory
+        self._table: HoldTable[HeldPull] = HoldTable()
+        self._reader = PullReader(max_message_bytes=services.settings.max_uncompressed_bytes)
+        self._is_stopping = False
+        self.answers: dict[PullStatus, int] = dict.fromkeys(PullStatus, 0)
+        self.held_total = 0  # requests that were parked
+        self.wake_ups = 0  # answered because something arrived
+
+    def __len__(self) -> int:
+        """Requests held now."""
+        return len(self._table)
+
+    def holds(self, name: TopicName) -> bool:
+        """Whether somebody waits for this topic: it must stay in memory."""
+        return _key(name) in self._table
+
+    async def pull(self, topic: Topic, ask: PullAsk) -> PullAnswer | HeldPull:
+        """Answer a pull, or hold it. Raises BrokerError, psycopg.Error. Safe to repeat: a pull changes nothing."""
+        found = self.pull_now(topic, ask)
+        return self._counted(await self._reader.read(topic, ask)) if found is None else found
+
+    def pull_now(self, topic: Topic, ask: PullAsk) -> PullAnswer | HeldPull | None:
+        """The same, without a query: None when its messages must be read from the database."""
+        low, end = bounds(topic)
+        if not low <= ask.offset <= end:
+            moved_to = low if ask.offset < low else end
+            return self._counted(empty_answer(topic, PullStatus.OFFSET_MOVED, moved_to))
+        if ask.offset < end:
+            answer = self._reader.read_in_memory(topic, ask)
+            return None if answer is None else self._counted(answer)
+        if not ask.may_suspend or self._is_stopping:
+            return self._counted(empty_answer(topic, PullStatus.NOT_FOUND, ask.offset))
+        return self._park(topic, ask)
+
+    def _park(self, topic: Topic, ask: PullAsk) -> HeldPull:
+        settings = self._services.settings
+        held = HeldPull(
+            key=_key(topic.name),
+            offset=ask.offset,
+            parked_ms=self._services.clock.now_ms(),
+            hold_ms=ask.suspend_timeout_ms if settings.long_polling else settings.short_polling_ms,
+            matches=ask.matches,
+            ask=ask,
+            answer=asyncio.get_running_loop().create_future(),
+        )
+        check_ms = self._table.park(held)
+        self.held_total += 1
+        self._services.deadlines.watch(self, check_ms)
+        return held
+
+    def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
+        """These entries of a topic that somebody waits for are durable: wake whom they concern."""
+        end = topic.log.ledgers.total_messages
+        found = self._table.notify(
+            _key(topic.name),
+            end,
+            self._services.clock.now_ms(),
+            newest_again=lambda: end,
+            arrived=lambda offset: self._properties_from(entries, offset),
+        )
+        self.wake_ups += len(found)
+        shared: dict[_Question, PullAnswer] = {}
+        for held in found:
+            self._execute(topic, held, entries, shared)
+
+    def run_due(self, now_ms: int) -> int:
+        """Answer those whose time is over and, each 5 s, look at every queue. Returns how many were answered."""
+        ready = self._table.check(now_ms, self._end_of, _log_error)
+        for held in ready:
+            topic = self._topic_in_memory(_name(held.key))
+            if topic is None:
+                self._refuse(held)
+            else:
+                self._execute(topic, held, (), {})
+        return len(ready)
+
+    def next_due_ms(self) -> int | None:
+        """Return when to check again; None while nothing is held."""
+        return self._table.next_check_ms()
+
+    async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
+        """The entry that holds a stored offset, and the messages before it."""
+        return await self._reader.place(topic, offset)
+
+    def forget(self, held: HeldPull) -> None:
+        """The peer is gone."""
+        self._table.discard(held)
+
+    def topic_gone(self, topic: Topic) -> None:
+        """The topic leaves this process: whoever waits pulls again and finds its new place."""
+        for held in self._table.take(_key(topic.name)):
+            self._resolve(held, empty_answer(topic, PullStatus.NOT_FOUND, held.offset))
+
+    def stop(self) -> None:
+        """Answer every held pull; none is held from here on."""
+        self._is_stopping = True
+        for held in self._table.take_all():
+            self._refuse(held)
+
+    # -- answering -----------------------------------------------------------------------------------------------
+
+    def _execute(
+        self,
+        topic: Topic,
+        held: HeldPull,
+        entries: Sequence[StoredEntry],
+        shared: dict[_Question, PullAnswer],
+    ) -> None:
+        """Run a pull again, without holding it a second time (S3.14). Each request is answered once, whatever fails.
+
+        Those who asked the same, and are woken by the same entries, share one answer.
+        """
+        try:
+            low, end = bounds(topic)
+            if not low <= held.offset <= end:
+                moved_to = low if held.offset < low else end
+                self._resolve(held, empty_answer(topic, PullStatus.OFFSET_MOVED, moved_to))
+            elif held.offset == end:
+                self._resolve(held, empty_answer(topic, PullStatus.NOT_FOUND, held.offset))
+            elif entries and entries[0].cumulative_messages - entries[0].messages <= held.offset:
+                question = held.offset, held.ask.max_messages, held.matches
+                answer = shared.get(question)
+                if answer is None:
+                    rest = [entry for entry in entries if entry.cumulative_messages > held.offset]
+                    answer = shared[question] = self._reader.answer(topic, held.ask, rest)
+                self._resolve(held, answer)
+            else:
+                self._services.keep(asyncio.create_task(self._read_then_resolve(topic, held)))
+        except Exception:
+            log.exception("a held pull of %s", topic.name)
+            self._refuse(held)
+
+    async def _read_then_resolve(self, topic: Topic, held: HeldPull) -> None:
+        try:
+            self._resolve(held, await self._reader.read(topic, held.ask))
+        except Exception:
+            log.exception("a held pull of %s", topic.name)
+            self._refuse(held)
+
+    def _refuse(self, held: HeldPull) -> None:
+        """Nothing can be said about the queue: the client asks again with the same offset and loses nothing."""
+        answer = PullAnswer(
+            status=PullStatus.NOT_FOUND,
+            next_begin_offset=held.offset,
+            min_offset=0,
+            max_offset=held.offset,
+            partition=held.key.queue,
+        )
+        self._resolve(held, answer)
+
+    def _resolve(self, held: HeldPull, answer: PullAnswer) -> None:
+        if not held.answer.done():
+            held.answer.set_result(self._counted(answer))
+
+    def _counted(self, answer: PullAnswer) -> PullAnswer:
+        self.answers[answer.status] += 1
+        return answer
+
+    def _properties_from(self, entries: Sequence[StoredEntry], offset: int) -> Iterator[Mapping[str, str]]:
+        for entry in entries:
+            first = entry.cumulative_messages - entry.messages
+            for message in self._reader.messages(entry) or ():
+                if first + max(0, message.batch_index) >= offset:
+                    yield message.properties
+
+    def _end_of(self, key: QueueKey) -> int:
+        topic = self._topic_in_memory(_name(key))
+        return -1 if topic is None else topic.log.ledgers.total_messages
+
+
+def _log_error(key: QueueKey, error: Exception) -> None:
+    log.error("held pulls of %s, queue %s: %r", key.topic, key.queue, error)
+
+
+def _key(name: TopicName) -> QueueKey:
+    return QueueKey(name.base, -1 if name.partition is None else name.partition)
+
+
+def _name(key: QueueKey) -> str:
+    return key.topic if key.queue < 0 else f"{key.topic}-partition-{key.queue}"

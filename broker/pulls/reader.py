@@ -1,0 +1,202 @@
+"""From an offset, counted in messages, to the messages themselves (semantics 3.11)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.core.entry import FLAG_MARKER, StoredEntry
+from broker.core.errors import ServiceNotReady
+from broker.core.position import Position
+from broker.pulls.values import PullAnswer, PullAsk, PulledMessage, PullStatus
+from vela.wire.entry import EntryCorrupt, Message, decode_messages
+
+if TYPE_CHECKING:
+    from broker.core.ledgers.ledger import Ledger
+    from broker.topics.topic import Topic
+
+__all__ = ["PullReader", "bounds", "empty_answer"]
+
+MAX_ANSWER_BYTES: Final = 256 * 1024  # beside its first message, as RocketMQ's pullBatchSizeInBytes
+_KNOWN_PLACES: Final = 4096
+_DECODED_ENTRIES: Final = 16
+
+
+def bounds(topic: Topic) -> tuple[int, int]:
+    """(oldest offset kept, next message's offset)."""
+    ledgers = topic.log.ledgers
+    end = ledgers.total_messages
+    return next((ledger.messages_before for ledger in ledgers), end), end
+
+
+def empty_answer(topic: Topic, status: PullStatus, next_begin_offset: int) -> PullAnswer:
+    """An answer without messages."""
+    low, end = bounds(topic)
+    return PullAnswer(
+        status=status,
+        next_begin_offset=next_begin_offset,
+        min_offset=low,
+        max_offset=end,
+        partition=_partition(topic),
+    )
+
+
+def _partition(topic: Topic) -> int:
+    return -1 if topic.name.partition is None else topic.name.partition
+
+
+def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
+    """Entries in memory from a position on, up to the first that is not."""
+    entries: list[StoredEntry] = []
+    while len(entries) < most:
+        entry = topic.log.cached_entry(position)
+        if entry is None:
+            break
+        entries.append(entry)
+        position = topic.log.ledgers.next_after(position)
+    return entries
+
+
+class PullReader:
+    """Reads for all pulls of the process. Remembers where answers ended: that is where the next pull begins."""
+
+    def __init__(self, *, max_message_bytes: int) -> None:
+        self._max_message_bytes = max_message_bytes
+        self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # (topic, offset) → its entry
+        # A pull takes a few messages of a batch and comes again for the next: decode it once.
+        self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
+
+    async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
+        """What lies at `ask.offset`, which must be within `bounds`, and after. Raises BrokerError, psycopg.Error."""
+        position = await self._place(topic, ask.offset)
+        entries = _cached(topic, position, ask.max_messages) or await topic.reader.read_ahead(position)
+        return self.answer(topic, ask, entries)
+
+    def read_in_memory(self, topic: Topic, ask: PullAsk) -> PullAnswer | None:
+        """The same where an earlier answer ended at `ask.offset` and the tail is in memory from there; else None."""
+        position = self._known_place(topic, ask.offset)
+        entries = () if position is None else _cached(topic, position, ask.max_messages)
+        return self.answer(topic, ask, entries) if entries else None
+
+    async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
+        """The entry that holds a stored offset, and the messages before it."""
+        position = await self._place(topic, offset)
+        index = topic.log.index
+        await topic.reader.load_index(index.unknown(position))
+        through, messages = index.messages_through(position), index.messages_in(position)
+        if through is None or messages is None:
+            raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
+        return position, through - messages
+
+    def answer(self, topic: Topic, ask: PullAsk, entries: Sequence[StoredEntry]) -> PullAnswer:
+        """Choose from consecutive entries, the first of which holds `ask.offset`."""
+        found: list[PulledMessage] = []
+        unreadable = size_bytes = 0
+        next_offset = ask.offset
+        last: StoredEntry | None = None
+        for entry in entries:
+            first = entry.cumulative_messages - entry.messages
+            messages = self.messages(entry)
+            if messages is None:
+                unreadable += entry.cumulative_messages - max(first, ask.offset)
+                messages = []
+            for message in messages:
+                offset = first + max(0, message.batch_index)
+                if offset < ask.offset:
+                    continue
+                if len(found) == ask.max_messages or (found and size_bytes >= MAX_ANSWER_BYTES):
+                    break
+                next_offset, last = offset + 1, entry
+                if ask.matches is None or ask.matches(message.properties):
+                    found.append(PulledMessage(offset, Position(entry.ledger_id, entry.entry_id), message))
+                    size_bytes += len(message.payload)
+            else:
+                next_offset, last = entry.cumulative_messages, entry
+                continue
+            break
+        if last is not None:
+            self._remember(topic, next_offset, last)
+        status = PullStatus.FOUND if found else PullStatus.NONE_MATCHED
+        low, high = bounds(topic)
+        return PullAnswer(
+            status=status if next_offset > ask.offset else PullStatus.NOT_FOUND,
+            next_begin_offset=next_offset,
+            min_offset=low,
+            max_offset=high,
+            partition=_partition(topic),
+            messages=found,
+            unreadable_messages=unreadable,
+        )
+
+    def messages(self, entry: StoredEntry) -> list[Message] | None:
+        """The messages inside, none for the broker's own markers; None when they cannot be read."""
+        position = Position(entry.ledger_id, entry.entry_id)
+        if position in self._decoded:
+            return self._decoded[position]
+        messages: list[Message] | None = []
+        if not entry.flags & FLAG_MARKER:
+            try:
+                messages = decode_messages(entry.data, max_message_bytes=self._max_message_bytes)
+            except EntryCorrupt:
+                messages = None
+        if entry.is_batch:
+            self._decoded[position] = messages
+            if len(self._decoded) > _DECODED_ENTRIES:
+                self._decoded.popitem(last=False)
+        return messages
+
+    def _remember(self, topic: Topic, offset: int, last: StoredEntry) -> None:
+        position = Position(last.ledger_id, last.entry_id)
+        if offset == last.cumulative_messages:
+            position = topic.log.ledgers.next_after(position)
+        self._places[topic.topic_id, offset] = position
+        if len(self._places) > _KNOWN_PLACES:
+            self._places.popitem(last=False)
+
+    def _known_place(self, topic: Topic, offset: int) -> Position | None:
+        known = self._places.get((topic.topic_id, offset))
+        return known if known is not None and topic.log.ledgers.contains(known) else None
+
+    async def _place(self, topic: Topic, offset: int) -> Position:
+        """The entry that holds a stored offset."""
+        known = self._known_place(topic, offset)
+        if known is not None:
+            return known
+        ledger = next(
+            each
+            for each in reversed(list(topic.log.ledgers))
+            if each.messages and each.messages_before <= offset
+        )
+        return Position(ledger.ledger_id, await self._search(topic, ledger, offset))
+
+    async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
+        """First entry whose count goes beyond `offset`: by interpolation, exact at once where entries are single
+        messages, with every second probe in the middle so that no mixture of batches makes it slow.
+        """
+        low, high = 0, ledger.entries - 1
+        before, through = ledger.messages_before, ledger.messages_before + ledger.messages
+        turn = 0
+        while low < high:
+            if turn % 2:
+                probe = (low + high) // 2
+            else:
+                probe = min(high - 1, low + (offset - before) * (high - low + 1) // (through - before))
+            turn += 1
+            count = await self._count_through(topic, ledger, probe)
+            if count > offset:
+                high, through = probe, count
+            else:
+                low, before = probe + 1, count
+        return low
+
+    async def _count_through(self, topic: Topic, ledger: Ledger, entry_id: int) -> int:
+        known = topic.log.index.messages_through(Position(ledger.ledger_id, entry_id))
+        if known is not None:
+            return known
+        count = await topic.reader.messages_through(Position(ledger.ledger_id, entry_id))
+        if count is None:
+            # A short read is never the end: the reader knows how to say that a row is missing.
+            await topic.reader.read_ahead(Position(ledger.ledger_id, entry_id))
+            raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
+        return count

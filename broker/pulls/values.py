@@ -1,0 +1,69 @@
+"""What crosses between held pulls and the face that serves them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.core.parked_pulls import HeldRequest
+
+if TYPE_CHECKING:
+    from broker.core.position import Position
+    from broker.core.topic_name import TopicName
+    from vela.wire.entry import Message
+
+__all__ = ["HeldPull", "PullAnswer", "PullAsk", "PullStatus", "PulledMessage"]
+
+
+class PullStatus(Enum):
+    """The outcomes of semantics 3.11."""
+
+    FOUND = "found"
+    NOT_FOUND = "not found"
+    NONE_MATCHED = "none matched"
+    OFFSET_MOVED = "offset moved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullAsk:
+    """One pull of one queue."""
+
+    topic: TopicName  # the partitioned topic, or the plain one
+    queue: int  # the partition; 0 where there is none
+    offset: int  # messages since the topic began
+    max_messages: int
+    matches: Callable[[Mapping[str, str]], bool] | None  # by a message's properties; None = all
+    may_suspend: bool
+    suspend_timeout_ms: int
+
+
+class PulledMessage(NamedTuple):
+    """One message and where it lies."""
+
+    offset: int
+    position: Position
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullAnswer:
+    """What is found from an offset on."""
+
+    status: PullStatus
+    next_begin_offset: int  # where to go on
+    min_offset: int  # of the oldest message kept
+    max_offset: int  # the next message's
+    partition: int  # -1 = the topic has none
+    messages: Sequence[PulledMessage] = ()
+    unreadable_messages: int = 0  # passed over: corrupt, encrypted, or parts of a large message
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class HeldPull(HeldRequest):
+    """A pull without an answer yet. `answer` is set exactly once, or cancelled by whoever waits for it."""
+
+    ask: PullAsk
+    answer: asyncio.Future[PullAnswer]

@@ -1,1 +1,0 @@
-"""Kinds of acts: `registry` names them all, `base` says what one is, the other files are the kinds themselves."""

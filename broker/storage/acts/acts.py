@@ -1,0 +1,352 @@
+"""Acts in PostgreSQL: the owner's side, asynchronous. The asking side is in storage/acts/requests.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker.core.cursor.state import AckOverlay, CursorState
+from broker.core.position import LATEST, Position
+from broker.storage.connection import Connection
+from broker.storage.cursors.chunk_codec import (
+    decode_overlay,
+    decode_snapshot,
+    encode_ack_sets,
+    encode_overlay,
+    encode_snapshot,
+)
+from broker.storage.queries import query
+
+__all__ = [
+    "OpenUndo",
+    "UndoSource",
+    "WaitingAct",
+    "apply_to_cursor",
+    "begin",
+    "finish",
+    "inside_to_json",
+    "latest_move",
+    "open_undos",
+    "record_client_act",
+    "record_commit",
+    "recorded_acks",
+    "replan",
+    "report",
+    "store_overlays",
+    "undo_source",
+    "unfinished",
+    "waiting",
+    "wake_requester",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingAct:
+    """A request that nobody has answered yet."""
+
+    act_id: int
+    kind: str
+    is_apply: bool  # else a plan is asked for
+    topic_id: int | None
+    subscription_id: int | None
+    topic_name: str
+    subscription_name: str
+    parameters: Mapping[str, Any]
+    plan: Mapping[str, Any] | None
+    cursor_version: int | None  # the plan holds for this version of the cursor only
+    undo_of: int | None
+    waited_s: float
+    who: str
+    progress: Mapping[str, Any] | None  # of long work that an earlier broker began
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoSource:
+    """What an undo starts from."""
+
+    act_id: int
+    kind: str
+    state: str
+    subscription_id: int | None
+    before: CursorState | None
+    result: Mapping[str, Any]
+    is_open: bool  # the undo window has not ended
+    acked_since: AckOverlay  # as far as it was stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenUndo:
+    """The latest move of a cursor, while it can be undone."""
+
+    subscription_id: int
+    act_id: int
+    until_ms: int  # Unix time
+    acked_since: AckOverlay
+
+
+async def waiting(connection: Connection) -> list[WaitingAct]:
+    """Requests in the order they came, at most 100."""
+    return await _requests(connection, "waiting")
+
+
+async def unfinished(connection: Connection) -> list[WaitingAct]:
+    """Long work that a broker began and did not end."""
+    return await _requests(connection, "unfinished")
+
+
+async def _requests(connection: Connection, name: str) -> list[WaitingAct]:
+    cursor = await connection.execute(query("acts", name))
+    return [
+        WaitingAct(
+            act_id=row[0],
+            kind=row[1],
+            is_apply=row[2] != "plan_requested",
+            topic_id=row[3],
+            subscription_id=row[4],
+            topic_name=row[5],
+            subscription_name=row[6],
+            parameters=row[7],
+            plan=row[8],
+            cursor_version=row[9],
+            undo_of=row[10],
+            waited_s=row[11],
+            who=row[12],
+            progress=row[13],
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def finish(
+    connection: Connection,
+    *,
+    act_id: int,
+    state: str,
+    plan: str | None = None,
+    result: str | None = None,
+    error: str = "",
+    error_code: str = "",
+    cursor_version: int | None = None,
+) -> None:
+    """Answer a request that changes no cursor: a plan, a refusal. JSON texts. Repeating it does no harm."""
+    await connection.execute(
+        query("acts", "finish"),
+        {
+            "id": act_id,
+            "state": state,
+            "plan": plan,
+            "result": result,
+            "error": error,
+            "error_code": error_code,
+            "cursor_version": cursor_version,
+        },
+    )
+
+
+async def replan(
+    connection: Connection,
+    *,
+    act_id: int,
+    plan: str,
+    cursor_version: int | None,
+    error: str,
+    error_code: str,
+) -> None:
+    """Refuse an apply and store its new plan as an act of its own, which the refused one names. Safe to repeat."""
+    await connection.execute(
+        query("acts", "replan"),
+        {
+            "id": act_id,
+            "plan": plan,
+            "cursor_version": cursor_version,
+            "error": error,
+            "error_code": error_code,
+        },
+    )
+
+
+async def begin(connection: Connection, act_id: int) -> None:
+    """Long work starts: the act is not waiting any more."""
+    await connection.execute(query("acts", "begin"), (act_id,))
+
+
+async def report(connection: Connection, act_id: int, progress: str) -> None:
+    """How far long work is; JSON text."""
+    await connection.execute(query("acts", "report"), (progress, act_id))
+
+
+async def wake_requester(connection: Connection, act_id: int) -> None:
+    """Tell whoever waits for this act."""
+    await connection.execute(query("acts", "wake_requester"), (act_id,))
+
+
+async def apply_to_cursor(
+    connection: Connection,
+    *,
+    topic_id: int,
+    owner_epoch: int,
+    subscription_id: int,
+    state: CursorState,
+    before: CursorState,
+    act_id: int,
+    result: str,
+    undo_window_s: int,
+    passed: AckOverlay,
+) -> bool:
+    """Store a cursor's whole new state with the act's result; False when the topic is fenced. Safe to repeat.
+
+    `passed` is what an undo has to know of what the act acked beyond its mark-delete.
+    """
+    cursor = await connection.execute(
+        query("acts", "apply_to_cursor"),
+        {
+            "topic_id": topic_id,
+            "owner_epoch": owner_epoch,
+            "subscription_id": subscription_id,
+            "mark_delete_ledger": state.mark_delete.ledger_id,
+            "mark_delete_entry": state.mark_delete.entry_id,
+            "acked_messages": state.acked_messages,
+            "acked_entries": state.acked_entries,
+            "acked_bytes": state.acked_bytes,
+            "version": state.version,
+            "kept_ledgers": [chunk.ledger_id for chunk in state.chunks],
+            "kept_chunks": [chunk.chunk for chunk in state.chunks],
+            "bits": [chunk.bits for chunk in state.chunks],
+            "ack_sets": [encode_ack_sets(chunk.ack_sets) for chunk in state.chunks],
+            "act_id": act_id,
+            "result": result,
+            "cursor_before": encode_snapshot(before),
+            "acked_since": encode_overlay(passed) if passed.passed and undo_window_s else None,
+            "undo_window_s": undo_window_s,
+        },
+    )
+    return await cursor.fetchone() is not None
+
+
+async def record_client_act(
+    connection: Connection,
+    *,
+    kind: str,
+    topic_id: int,
+    subscription_id: int,
+    topic_name: str,
+    subscription_name: str,
+    parameters: str,
+    who: str,
+    origin: str,
+    cursor_version: int,
+) -> int | None:
+    """Open the act of a client's own command; the move that follows fills in its result."""
+    cursor = await connection.execute(
+        query("acts", "record_client_act"),
+        {
+            "kind": kind,
+            "topic_id": topic_id,
+            "subscription_id": subscription_id,
+            "topic_name": topic_name,
+            "subscription_name": subscription_name,
+            "parameters": parameters,
+            "who": who,
+            "origin": origin,
+            "cursor_version": cursor_version,
+        },
+    )
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+async def record_commit(
+    connection: Connection,
+    *,
+    topic_id: int,
+    subscription_id: int,
+    topic_name: str,
+    subscription_name: str,
+    parameters: str,
+    offset: int,
+    who: str,
+    origin: str,
+    cursor_version: int,
+) -> None:
+    """Log a pull consumer's commit: a new act, or a new `offset` in the one of the last 24 hours from this origin."""
+    await connection.execute(
+        query("acts", "record_commit"),
+        {
+            "topic_id": topic_id,
+            "subscription_id": subscription_id,
+            "topic_name": topic_name,
+            "subscription_name": subscription_name,
+            "parameters": parameters,
+            "offset": offset,
+            "who": who,
+            "origin": origin,
+            "cursor_version": cursor_version,
+        },
+    )
+
+
+async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
+    """The act to undo, None when there is none of that id."""
+    cursor = await connection.execute(query("acts", "undo_source"), (act_id,))
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return UndoSource(
+        act_id=row[0],
+        kind=row[1],
+        state=row[2],
+        subscription_id=row[3],
+        before=None if row[4] is None else decode_snapshot(bytes(row[4])),
+        result=row[5] or {},
+        is_open=bool(row[6]),
+        acked_since=recorded_acks(row[7], row[5]),
+    )
+
+
+async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
+    """For each cursor of a topic whose latest move can be undone: what is recorded for that."""
+    cursor = await connection.execute(query("acts", "open_undos"), (topic_id,))
+    return [
+        OpenUndo(
+            subscription_id=row[0], act_id=row[1], until_ms=row[2], acked_since=recorded_acks(row[4], row[3])
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def store_overlays(
+    connection: Connection, *, epochs: Mapping[int, int], overlays: Sequence[tuple[int, int, AckOverlay]]
+) -> None:
+    """(topic, act, acks of what it passed) each; of fenced topics nothing is stored. Idempotent."""
+    await connection.execute(
+        query("acts", "store_overlays"),
+        (
+            list(epochs.keys()),
+            list(epochs.values()),
+            [topic_id for topic_id, _, _ in overlays],
+            [act_id for _, act_id, _ in overlays],
+            [encode_overlay(overlay) for _, _, overlay in overlays],
+        ),
+    )
+
+
+def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
+    """The entry that an act ended inside of, as its result keeps it."""
+    return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
+
+
+def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -> AckOverlay:
+    """Acks of what an act passed, from its row."""
+    after = (result or {}).get("after")
+    mark_delete = LATEST if after is None else Position.parse(after)
+    if acked_since is None:
+        return AckOverlay(mark_delete=mark_delete)
+    return decode_overlay(bytes(acked_since), mark_delete=mark_delete)
+
+
+async def latest_move(connection: Connection, subscription_id: int) -> int | None:
+    """The act that moved this cursor last."""
+    cursor = await connection.execute(query("acts", "latest_move"), (subscription_id,))
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])

@@ -1,0 +1,244 @@
+"""Subscriptions and their cursors in PostgreSQL. Every write is guarded by the topic's owner epoch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import psycopg
+
+from broker.core.cursor.state import AckChunk, CursorFlush, CursorState
+from broker.core.position import Position
+from broker.storage.connection import Connection
+from broker.storage.cursors.chunk_codec import decode_ack_sets, encode_ack_sets
+from broker.storage.queries import query
+
+__all__ = [
+    "DirtyCursor",
+    "PendingRow",
+    "SubscriptionRow",
+    "create_subscription",
+    "delete_subscription",
+    "flush",
+    "forget_pending",
+    "replace_pending",
+    "set_paused",
+    "set_type",
+    "subscriptions_of",
+]
+
+_DELETE_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRow:
+    """A durable subscription as it is stored."""
+
+    subscription_id: int
+    name: str
+    type: str
+    properties: Mapping[str, str]
+    cursor: CursorState
+    last_used_ms: int  # when the last consumer left; 0 = not known
+    paused: bool
+
+
+class DirtyCursor(NamedTuple):
+    """One cursor's part of a flush."""
+
+    topic_id: int
+    subscription_id: int
+    flush: CursorFlush
+
+
+class PendingRow(NamedTuple):
+    """A run of delivered, unacked entries of one consumer; columns as in the table."""
+
+    owner_epoch: int
+    topic_id: int
+    subscription_id: int
+    consumer_key: int
+    consumer_name: str
+    ledger_id: int
+    first_entry: int
+    last_entry: int
+    messages: int
+    delivered_ms: int
+    redelivery_count: int
+    deadline_ms: int | None
+
+
+async def subscriptions_of(connection: Connection, topic_id: int) -> list[SubscriptionRow]:
+    """Every durable subscription of a topic with its cursor."""
+    chunks: dict[int, list[AckChunk]] = {}
+    cursor = await connection.execute(query("cursors", "chunks_of_topic"), (topic_id,))
+    for cursor_id, ledger_id, chunk, bits, ack_sets in await cursor.fetchall():
+        chunks.setdefault(cursor_id, []).append(
+            AckChunk(
+                ledger_id=ledger_id, chunk=chunk, bits=bytes(bits), ack_sets=decode_ack_sets(bytes(ack_sets))
+            )
+        )
+    cursor = await connection.execute(query("cursors", "of_topic"), (topic_id,))
+    return [
+        SubscriptionRow(
+            subscription_id=row[0],
+            name=row[1],
+            type=row[2],
+            properties=row[3],
+            cursor=CursorState(
+                mark_delete=Position(row[4], row[5]),
+                acked_messages=row[6],
+                acked_entries=row[7],
+                acked_bytes=row[8],
+                version=row[9],
+                chunks=tuple(chunks.get(row[0], ())),
+            ),
+            last_used_ms=row[10],
+            paused=row[11],
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def create_subscription(
+    connection: Connection,
+    *,
+    topic_id: int,
+    owner_epoch: int,
+    name: str,
+    type_name: str,
+    properties: Mapping[str, str],
+    state: CursorState,
+) -> int | None:
+    """Store a new subscription; its id, 0 when the name is taken, None when the topic is fenced."""
+    cursor = await connection.execute(
+        query("cursors", "create"),
+        {
+            "topic_id": topic_id,
+            "owner_epoch": owner_epoch,
+            "name": name,
+            "type": type_name,
+            "properties": json.dumps(dict(properties)),
+            "mark_delete_ledger": state.mark_delete.ledger_id,
+            "mark_delete_entry": state.mark_delete.entry_id,
+            "acked_messages": state.acked_messages,
+            "acked_entries": state.acked_entries,
+            "acked_bytes": state.acked_bytes,
+        },
+    )
+    row = await cursor.fetchone()
+    return None if row is None else int(row[0])
+
+
+async def set_type(connection: Connection, *, subscription_id: int, owner_epoch: int, type_name: str) -> None:
+    """Remember the type its consumers use now."""
+    await connection.execute(query("cursors", "set_type"), (type_name, subscription_id, owner_epoch))
+
+
+async def set_paused(
+    connection: Connection, *, topic_id: int, owner_epoch: int, subscription_id: int, paused: bool
+) -> bool:
+    """Remember whether an operator stopped its dispatch; False when the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("cursors", "set_paused"),
+        {
+            "topic_id": topic_id,
+            "owner_epoch": owner_epoch,
+            "subscription_id": subscription_id,
+            "paused": paused,
+        },
+    )
+    return await cursor.fetchone() is not None
+
+
+async def delete_subscription(
+    connection: Connection, *, topic_id: int, subscription_id: int, owner_epoch: int
+) -> bool:
+    """Remove a subscription and its cursor; False when the topic is fenced. Safe to repeat."""
+    parameters = {"topic_id": topic_id, "subscription_id": subscription_id, "owner_epoch": owner_epoch}
+    for attempt in range(_DELETE_ATTEMPTS):
+        try:
+            cursor = await connection.execute(query("cursors", "delete_subscription"), parameters)
+            return await cursor.fetchone() is not None
+        except psycopg.errors.ForeignKeyViolation:
+            # A summary of it, or an act on it, was written while the statement ran: it goes with the next try.
+            if attempt == _DELETE_ATTEMPTS - 1:
+                raise
+    return False
+
+
+async def flush(
+    connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]
+) -> set[int]:
+    """Store what changed in these cursors, all or nothing by topic; returns the topics that are not fenced.
+
+    Idempotent: repeating it after a lost answer does no harm.
+    """
+    flushes = [(each, each.flush) for each in dirty]
+    chunks = [(each, *column) for each, change in flushes for column in _chunk_columns(change)]
+    dropped = [
+        (each, *key)
+        for each, change in flushes
+        for key in change.dropped
+        if key not in change.bitmaps and key not in change.ack_sets
+    ]
+    cursor = await connection.execute(
+        query("cursors", "flush"),
+        (
+            list(epochs.keys()),
+            list(epochs.values()),
+            [each.topic_id for each in dirty],
+            [each.subscription_id for each in dirty],
+            [change.mark_delete.ledger_id for _, change in flushes],
+            [change.mark_delete.entry_id for _, change in flushes],
+            [change.acked_messages for _, change in flushes],
+            [change.acked_entries for _, change in flushes],
+            [change.acked_bytes for _, change in flushes],
+            [change.version for _, change in flushes],
+            [each.topic_id for each, _, _ in dropped],
+            [each.subscription_id for each, _, _ in dropped],
+            [ledger_id for _, ledger_id, _ in dropped],
+            [chunk for _, _, chunk in dropped],
+            [each.topic_id for each, _, _, _ in chunks],
+            [each.subscription_id for each, _, _, _ in chunks],
+            [key[0] for _, key, _, _ in chunks],
+            [key[1] for _, key, _, _ in chunks],
+            [bits for _, _, bits, _ in chunks],
+            [sets for _, _, _, sets in chunks],
+        ),
+    )
+    return {topic_id for (topic_id,) in await cursor.fetchall()}
+
+
+def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes | None, bytes | None]]:
+    """(key, bitmap, ack sets) of each changed chunk; None = unchanged, so that the other column is not rewritten.
+
+    A chunk that was dropped and came again since the last flush is written whole: the stored row is the old one.
+    """
+    again = set(change.dropped)
+    for key in change.bitmaps.keys() | change.ack_sets.keys():
+        bits, sets = change.bitmaps.get(key), change.ack_sets.get(key)
+        if key in again:
+            bits, sets = bits or b"", sets or {}
+        yield (
+            key,
+            None if bits is None else bits or b"\0",
+            None if sets is None else encode_ack_sets(sets),
+        )
+
+
+async def replace_pending(
+    connection: Connection, *, consumer_keys: Sequence[int], rows: Sequence[PendingRow]
+) -> None:
+    """Write the pending acks of these consumers anew; a consumer without rows ends up with none."""
+    columns = (
+        [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PendingRow._fields]
+    )
+    await connection.execute(query("cursors", "replace_pending"), (list(consumer_keys), *columns))
+
+
+async def forget_pending(connection: Connection) -> None:
+    """At a broker's start: what an earlier one delivered is read again from the cursors."""
+    await connection.execute(query("cursors", "forget_pending"))

@@ -1,0 +1,234 @@
+"""What frees the log, in PostgreSQL: trimmed ledgers, dropped segments, copies of what still lives in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from broker.core.ledgers.ledger import LedgerInfo
+from broker.core.ledgers.segment_rules import SegmentUse
+from broker.core.position import Position
+from broker.storage.connection import Connection
+from broker.storage.queries import entry_table, query
+
+__all__ = [
+    "LedgerToMove",
+    "OldestPin",
+    "bookmark_holds",
+    "copied_through",
+    "copy_piece",
+    "drop_segment",
+    "ledgers_in",
+    "move_ledger",
+    "oldest_pin",
+    "open_long_lived",
+    "open_segment",
+    "seal_ledger",
+    "segment_count",
+    "segment_uses",
+    "topics_to_visit",
+    "trim",
+    "undo_holds",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerToMove:
+    """A sealed ledger that still lies in an old segment."""
+
+    ledger_id: int
+    topic_id: int
+    topic_name: str
+    entries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldestPin:
+    """The subscription without which the oldest segment could go."""
+
+    topic_name: str
+    subscription: str
+    segment_id: int
+    opened_ms: int  # of the segment
+
+
+async def seal_ledger(
+    connection: Connection, *, topic_id: int, owner_epoch: int, ledger: LedgerInfo
+) -> bool | None:
+    """Seal a topic's open ledger with its totals; None when the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("lifetime", "seal_ledger"),
+        {
+            "topic_id": topic_id,
+            "owner_epoch": owner_epoch,
+            "ledger_id": ledger.ledger_id,
+            "entries": ledger.entries,
+            "messages": ledger.messages,
+            "size_bytes": ledger.size_bytes,
+            "first_append_ms": ledger.first_append_ms,
+            "last_append_ms": ledger.last_append_ms,
+        },
+    )
+    return True if await cursor.fetchone() is not None else None
+
+
+async def trim(connection: Connection, *, topic_id: int, owner_epoch: int, through: int) -> bool | None:
+    """Forget every ledger of a topic up to `through`; None when the topic is fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("lifetime", "trim"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "through": through}
+    )
+    return True if await cursor.fetchone() is not None else None
+
+
+async def undo_holds(connection: Connection, topic_id: int) -> list[Position]:
+    """Mark-delete positions that an open undo window may bring back."""
+    cursor = await connection.execute(query("lifetime", "undo_holds"), (topic_id,))
+    return [Position(*row[0]) for row in await cursor.fetchall()]
+
+
+async def bookmark_holds(connection: Connection, topic_id: int) -> list[Position]:
+    """Positions that bookmarks name."""
+    cursor = await connection.execute(query("lifetime", "bookmark_holds"), (topic_id,))
+    return [Position(*row) for row in await cursor.fetchall()]
+
+
+async def segment_uses(connection: Connection) -> list[SegmentUse]:
+    """Every closed segment and what lives in it, oldest first."""
+    cursor = await connection.execute(query("lifetime", "segment_uses"))
+    return [
+        SegmentUse(
+            segment_id=row[0],
+            is_long_lived=row[1],
+            closed_ms=row[2],
+            size_bytes=row[3],
+            ledgers=row[4],
+            open_ledgers=row[5],
+            live_bytes=row[6],
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def segment_count(connection: Connection) -> int:
+    """Segments that exist, the open ones too."""
+    cursor = await connection.execute(query("lifetime", "segment_count"))
+    row = await cursor.fetchone()
+    return 0 if row is None else int(row[0])
+
+
+async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
+    """(id, bytes) of the segment that copies go to; None when there is none."""
+    cursor = await connection.execute(query("lifetime", "open_long_lived"))
+    row = await cursor.fetchone()
+    return None if row is None else (int(row[0]), int(row[1]))
+
+
+async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool) -> int:
+    """Make a segment's table; the views follow by `refresh_entry_views`."""
+    cursor = await connection.execute(query("lifetime", "open_segment"), (now_ms, long_lived))
+    row = await cursor.fetchone()
+    if row is None:
+        raise psycopg.InternalError("vela_open_segment_v2 returned nothing")
+    return int(row[0])
+
+
+async def drop_segment(
+    connection: Connection, segment_id: int, *, lock_timeout_ms: int, read_role: str
+) -> bool:
+    """Take a closed segment out of the views and drop it. False: a ledger lies in it, or a reader's transaction holds
+    it or the views; repeat later.
+    """
+    try:
+        async with connection.transaction():
+            await connection.execute(
+                sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{lock_timeout_ms}ms"))
+            )
+            await connection.execute(sql.SQL("SET LOCAL vela.read_role = {}").format(sql.Literal(read_role)))
+            cursor = await connection.execute(query("lifetime", "drop_segment"), (segment_id,))
+            row = await cursor.fetchone()
+    except psycopg.errors.LockNotAvailable:
+        return False
+    return row is not None and bool(row[0])
+
+
+async def ledgers_in(connection: Connection, segment_id: int) -> list[LedgerToMove]:
+    """The sealed ledgers of a segment, oldest first."""
+    cursor = await connection.execute(query("lifetime", "ledgers_in"), (segment_id,))
+    return [
+        LedgerToMove(ledger_id=row[0], topic_id=row[1], topic_name=row[2], entries=row[3])
+        for row in await cursor.fetchall()
+    ]
+
+
+async def copied_through(connection: Connection, *, target: int, ledger_id: int) -> int:
+    """The last entry of a ledger that a copy in segment `target` holds; -1 when none is begun."""
+    statement = sql.SQL(query("lifetime", "copied_through").decode()).format(target=entry_table(target))
+    cursor = await connection.execute(statement, {"ledger_id": ledger_id})
+    row = await cursor.fetchone()
+    return -1 if row is None else int(row[0])
+
+
+async def copy_piece(
+    connection: Connection,
+    *,
+    source: int,
+    target: int,
+    ledger_id: int,
+    first: int,
+    last: int,
+    more_bytes: int,
+) -> int:
+    """Copy entries `first`..`last` of a ledger between segments, with at most `more_bytes` after the first; how many.
+
+    Not durable by itself: `move_ledger` commits after it and is. Raises UndefinedTable when a segment is gone.
+    """
+    statement = sql.SQL(query("lifetime", "copy_piece").decode()).format(
+        source=entry_table(source), target=entry_table(target)
+    )
+    async with connection.transaction():
+        await connection.execute("SET LOCAL synchronous_commit = off")
+        cursor = await connection.execute(
+            statement, {"ledger_id": ledger_id, "first": first, "last": last, "more_bytes": more_bytes}
+        )
+        row = await cursor.fetchone()
+    return 0 if row is None else int(row[0])
+
+
+async def move_ledger(
+    connection: Connection, *, topic_id: int, owner_epoch: int, ledger_id: int, source: int, target: int
+) -> bool | None:
+    """Let a ledger lie in `target` from here on. False: it is not in `source` any more; None: fenced."""
+    cursor = await connection.execute(
+        query("lifetime", "move_ledger"),
+        {
+            "topic_id": topic_id,
+            "owner_epoch": owner_epoch,
+            "ledger_id": ledger_id,
+            "source": source,
+            "target": target,
+        },
+    )
+    row = await cursor.fetchone()
+    return None if row is None else bool(row[0])
+
+
+async def topics_to_visit(
+    connection: Connection, *, known: Sequence[int], limit: int
+) -> list[tuple[int, str]]:
+    """(id, name) of topics other than the `known` ones that closed segments hold something of that may go."""
+    cursor = await connection.execute(
+        query("lifetime", "topics_to_visit"), {"known": list(known), "limit": limit}
+    )
+    return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+
+async def oldest_pin(connection: Connection) -> OldestPin | None:
+    """What keeps the oldest closed segment; None when no cursor does."""
+    cursor = await connection.execute(query("lifetime", "oldest_pin"))
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return OldestPin(topic_name=row[0], subscription=row[1], segment_id=row[2], opened_ms=row[3])

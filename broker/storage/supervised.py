@@ -1,0 +1,55 @@
+"""Background loops that go on after a fault.
+
+A loop that ended would leave its clients waiting for ever and nobody would know. So every loop is a turn that
+`for_ever` repeats: the database being away is a line in the log, anything else an error with its traceback, and the
+next turn comes after a pause that grows while turns keep failing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import psycopg
+
+from broker.storage.pool import first_line
+
+__all__ = ["AWAY", "for_ever", "pause_after_faults_s"]
+
+log = logging.getLogger(__name__)
+
+AWAY: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+"""What psycopg raises when the database cannot be reached. Its other errors say why the server refused a statement."""
+
+_PAUSE_FIRST_S: Final = 0.1
+_PAUSE_MOST_S: Final = 5.0
+
+
+def pause_after_faults_s(faults: int) -> float:
+    """Return how long to wait after the n-th fault in a row, in seconds."""
+    return float(min(_PAUSE_MOST_S, _PAUSE_FIRST_S * 2 ** min(faults - 1, 10)))
+
+
+async def for_ever(turn: Callable[[], Awaitable[None]], *, what: str) -> None:
+    """Run `turn` again and again until the task is cancelled. `what` names the loop in the log.
+
+    `turn` waits for its own work; it must put back what it has taken when it fails.
+    """
+    faults = 0
+    while True:
+        try:
+            await turn()
+        except Exception as error:
+            faults += 1
+            pause_s = pause_after_faults_s(faults)
+            if isinstance(error, AWAY):
+                log.info(
+                    "%s: the database is away (%s); next try in %.1f s", what, first_line(error), pause_s
+                )
+            else:
+                log.exception("%s failed; next try in %.1f s", what, pause_s)
+            await asyncio.sleep(pause_s)
+        else:
+            faults = 0

@@ -1,0 +1,73 @@
+"""Partitioned topics in PostgreSQL: growing them, and the numbers of all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker.core.topic_name import TopicName
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+from broker.storage.topics.topics import insert_topics
+
+__all__ = ["Growth", "grow", "statistics", "subscription_names", "subscription_statistics"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """What growing a topic met and did."""
+
+    before: int  # partitions
+    after: int  # the same when there was nothing to do
+    subscriptions: tuple[str, ...] = ()  # made on every new partition
+    taken: tuple[str, ...] = ()  # names of partitions that exist already: nothing was done
+
+
+async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
+    """Give a topic partitions up to a count, with the subscriptions of those it has; None when there is no such topic.
+
+    Never fewer than it has. Safe to repeat.
+    """
+    async with connection.transaction():
+        cursor = await connection.execute(query("partitions", "lock_parent"), (name.full,))
+        row = await cursor.fetchone()
+        if row is None:
+            return None
+        parent_id, before = row
+        if before == 0 or before >= partitions:
+            return Growth(before=before, after=before)
+        added = [name.with_partition(index) for index in range(before, partitions)]
+        cursor = await connection.execute(
+            query("partitions", "taken_names"), ([each.full for each in added],)
+        )
+        taken = tuple(each for (each,) in await cursor.fetchall())
+        if taken:
+            return Growth(before=before, after=before, taken=taken)
+        await insert_topics(connection, [(each, 0) for each in added], parent=name.full)
+        cursor = await connection.execute(
+            query("partitions", "copy_subscriptions"), {"parent_id": parent_id, "before": before}
+        )
+        subscriptions = tuple(each for (each,) in await cursor.fetchall())
+        await connection.execute(
+            query("partitions", "set_partitions"), {"id": parent_id, "partitions": partitions}
+        )
+    return Growth(before=before, after=partitions, subscriptions=subscriptions)
+
+
+async def subscription_names(connection: Connection, name: str) -> list[str]:
+    """Names of the subscriptions that any partition of a topic has."""
+    cursor = await connection.execute(query("partitions", "subscription_names"), (name,))
+    return [each for (each,) in await cursor.fetchall()]
+
+
+async def statistics(connection: Connection, name: str) -> Sequence[tuple[Any, ...]]:
+    """A row for each partition, or for the topic itself: the columns of `partitions.sql: statistics`."""
+    cursor = await connection.execute(query("partitions", "statistics"), (name,))
+    return await cursor.fetchall()
+
+
+async def subscription_statistics(connection: Connection, name: str) -> Sequence[tuple[Any, ...]]:
+    """A row for each subscription of each partition: the columns of `partitions.sql: subscription_statistics`."""
+    cursor = await connection.execute(query("partitions", "subscription_statistics"), (name,))
+    return await cursor.fetchall()

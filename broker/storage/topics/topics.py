@@ -1,0 +1,280 @@
+"""Topics, ledgers, segments and owner epochs in PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from broker.core.ledgers.ledger import LedgerInfo
+from broker.core.topic_name import TopicName
+from broker.storage.connection import Connection
+from broker.storage.queries import query
+
+__all__ = [
+    "LedgerRoll",
+    "LedgerRow",
+    "TopicRow",
+    "advance_epochs",
+    "close_older_segments",
+    "close_segment",
+    "create_topic",
+    "find_topic",
+    "insert_topics",
+    "ledgers_of",
+    "names_in_namespace",
+    "newest_segment",
+    "open_segment",
+    "refresh_entry_views",
+    "roll_ledgers",
+    "segment_size_bytes",
+    "set_producer_epoch",
+    "take_topic",
+    "topic_of_ledger",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRow:
+    """A topic as it is stored."""
+
+    topic_id: int
+    partitions: int  # > 0: a partitioned parent, which holds no messages itself
+    partition: int  # -1 when it is no partition
+    terminated: bool
+    namespace_policies: Mapping[str, object]  # the stored documents, not checked
+    topic_policies: Mapping[str, object]  # of a partition: its parent's
+    last_used_ms: int  # when its last client left; 0 = not known
+    producer_epoch: int | None  # of the last exclusive producer, None = there was none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """A ledger as it is stored; the totals of an open one are 0 until it is sealed."""
+
+    ledger_id: int
+    segment_id: int | None  # None = sealed and empty: it lies nowhere
+    sealed: bool
+    entries: int
+    messages: int
+    size_bytes: int
+    entries_before: int
+    messages_before: int
+    bytes_before: int
+    opened_ms: int
+    first_append_ms: int
+    last_append_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRoll:
+    """What a topic's next ledger follows."""
+
+    topic_id: int
+    sealing: LedgerInfo | None  # the ledger that is open now
+    entries_before: int  # of the topic before its next ledger, trimmed ones included
+    messages_before: int
+    bytes_before: int
+
+
+async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None:
+    """The row of one topic, None when it does not exist."""
+    cursor = await connection.execute(query("topics", "find_topic"), (name.full,))
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return TopicRow(
+        topic_id=row[0],
+        partitions=row[1],
+        partition=row[2],
+        terminated=row[3],
+        namespace_policies=row[4],
+        topic_policies=row[5],
+        last_used_ms=row[6],
+        producer_epoch=row[7],
+    )
+
+
+async def create_topic(
+    connection: Connection, name: TopicName, *, partitions: int, policies: Mapping[str, object]
+) -> None:
+    """Create a topic, its tenant and namespace where they are missing. Safe to repeat; keeps what exists."""
+    async with connection.transaction():
+        await connection.execute(query("topics", "create_tenant"), (name.tenant,))
+        await connection.execute(
+            query("topics", "create_namespace"), (name.namespace, json.dumps(policies), name.tenant)
+        )
+        await insert_topics(connection, [(name, partitions)], parent=None)
+        await insert_topics(
+            connection, [(name.with_partition(index), 0) for index in range(partitions)], parent=name.full
+        )
+
+
+async def insert_topics(
+    connection: Connection, topics: Sequence[tuple[TopicName, int]], *, parent: str | None
+) -> None:
+    """Rows of these topics, with how many partitions each has; keeps what exists. The namespace must be there.
+
+    Without `parent`, a name that ends in -partition-N becomes the child of the topic before that, if it exists.
+    """
+    for name, partitions in topics:
+        await connection.execute(
+            query("topics", "create_topic"),
+            {
+                "name": name.full,
+                "partitions": partitions,
+                "parent": parent or name.base,
+                "partition": -1 if name.partition is None else name.partition,
+                "tenant": name.tenant,
+                "namespace": name.namespace,
+            },
+        )
+
+
+async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
+    """Full names of all topics and partitions that hold messages, sorted."""
+    escaped = (
+        f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+    )
+    cursor = await connection.execute(query("topics", "namespace_topics"), (escaped + "%",))
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def take_topic(connection: Connection, topic_id: int, *, token: int) -> int:
+    """Take ownership; returns the new epoch. Waits until the last append of an earlier owner has ended."""
+    cursor = await connection.execute(query("topics", "take"), (topic_id, token))
+    row = await cursor.fetchone()
+    if row is None:
+        raise psycopg.InternalError("INSERT … RETURNING returned nothing")
+    return int(row[0])
+
+
+async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, token: int) -> dict[int, int]:
+    """Advance each topic's epoch from the value known. Returns topic → new epoch; a missing topic has a new owner.
+
+    Safe to repeat with the same token when the answer was lost. Waits until older statements of the topics have ended.
+    """
+    cursor = await connection.execute(
+        query("topics", "advance_epochs"),
+        {"topic_ids": list(epochs.keys()), "epochs": list(epochs.values()), "token": token},
+    )
+    return {row[0]: row[1] for row in await cursor.fetchall()}
+
+
+async def set_producer_epoch(
+    connection: Connection, *, topic_id: int, owner_epoch: int, producer_epoch: int
+) -> bool | None:
+    """Store the epoch of the topic's exclusive producer; None = fenced. Safe to repeat."""
+    cursor = await connection.execute(
+        query("topics", "set_producer_epoch"),
+        {"topic_id": topic_id, "owner_epoch": owner_epoch, "producer_epoch": producer_epoch},
+    )
+    return None if await cursor.fetchone() is None else True
+
+
+async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
+    """Every ledger of a topic that still has entries to read, oldest first."""
+    cursor = await connection.execute(query("topics", "ledgers"), (topic_id,))
+    return [
+        LedgerRow(
+            ledger_id=row[0],
+            segment_id=row[1],
+            sealed=row[2] == "sealed",
+            entries=row[3],
+            messages=row[4],
+            size_bytes=row[5],
+            entries_before=row[6],
+            messages_before=row[7],
+            bytes_before=row[8],
+            opened_ms=row[9],
+            first_append_ms=row[10],
+            last_append_ms=row[11],
+        )
+        for row in await cursor.fetchall()
+    ]
+
+
+async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
+    """The name of the topic that a ledger is of; None when there is no such ledger, perhaps not any more."""
+    cursor = await connection.execute(query("topics", "of_ledger"), (ledger_id,))
+    row = await cursor.fetchone()
+    return None if row is None else str(row[0])
+
+
+async def roll_ledgers(
+    connection: Connection, rolls: Sequence[tuple[LedgerRoll, int]], *, segment_id: int, now_ms: int
+) -> dict[int, int]:
+    """Seal the open ledger of each topic with its totals and open the next one, under the owner epoch beside it.
+
+    Returns topic → new ledger; a missing topic is fenced.
+    """
+    sealing = [roll.sealing or LedgerInfo(ledger_id=-1) for roll, _ in rolls]
+    cursor = await connection.execute(
+        query("topics", "roll_ledgers"),
+        {
+            "topic_ids": [roll.topic_id for roll, _ in rolls],
+            "epochs": [epoch for _, epoch in rolls],
+            "ledger_ids": [info.ledger_id for info in sealing],
+            "entries": [info.entries for info in sealing],
+            "messages": [info.messages for info in sealing],
+            "size_bytes": [info.size_bytes for info in sealing],
+            "first_append_ms": [info.first_append_ms for info in sealing],
+            "last_append_ms": [info.last_append_ms for info in sealing],
+            "entries_before": [roll.entries_before for roll, _ in rolls],
+            "messages_before": [roll.messages_before for roll, _ in rolls],
+            "bytes_before": [roll.bytes_before for roll, _ in rolls],
+            "segment_id": segment_id,
+            "now_ms": now_ms,
+        },
+    )
+    return {row[0]: row[1] for row in await cursor.fetchall()}
+
+
+async def newest_segment(connection: Connection) -> tuple[int, int] | None:
+    """(id, opened at ms) of the segment appends go to; None when none is open."""
+    cursor = await connection.execute(query("topics", "open_segments"))
+    row = await cursor.fetchone()
+    return None if row is None else (int(row[0]), int(row[1]))
+
+
+async def open_segment(connection: Connection, now_ms: int) -> int:
+    """Make a segment's table; views follow by `refresh_entry_views`."""
+    cursor = await connection.execute(query("topics", "open_segment"), (now_ms,))
+    row = await cursor.fetchone()
+    if row is None:
+        raise psycopg.InternalError("vela_open_segment_v1 returned nothing")
+    return int(row[0])
+
+
+async def close_segment(connection: Connection, segment_id: int, now_ms: int) -> None:
+    """No new ledger goes into this segment; ledgers still open in it are sealed at their next append."""
+    await connection.execute(query("topics", "close_segment"), (now_ms, segment_id))
+
+
+async def close_older_segments(connection: Connection, open_id: int, now_ms: int) -> None:
+    """Close whatever is open below the segment that is appended to."""
+    await connection.execute(query("topics", "close_older_segments"), (now_ms, open_id))
+
+
+async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
+    """Make the views over all live segments anew; False when a reader held them too long: repeat later."""
+    try:
+        async with connection.transaction():
+            await connection.execute(
+                sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(f"{lock_timeout_ms}ms"))
+            )
+            await connection.execute(sql.SQL("SET LOCAL vela.read_role = {}").format(sql.Literal(read_role)))
+            await connection.execute(query("topics", "refresh_views"))
+    except psycopg.errors.LockNotAvailable:
+        return False
+    return True
+
+
+async def segment_size_bytes(connection: Connection, segment_id: int) -> int:
+    """Table, TOAST and index together."""
+    cursor = await connection.execute(query("topics", "segment_size"), (segment_id,))
+    row = await cursor.fetchone()
+    return 0 if row is None or row[0] is None else int(row[0])

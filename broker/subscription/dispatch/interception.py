@@ -1,0 +1,55 @@
+"""Telling the configured interceptors what is sent (semantics S1.19)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.plugins import DispatchInterceptor, SentEntry
+
+if TYPE_CHECKING:
+    from broker.subscription.consumer import Consumer
+    from broker.subscription.subscription import Subscription
+    from broker.subscription.values import Delivery
+
+__all__ = ["Interception"]
+
+log = logging.getLogger(__name__)
+
+
+class Interception:
+    """The interceptors of one broker. One that fails is logged once and asked on; its failures are counted."""
+
+    def __init__(self, interceptors: Sequence[DispatchInterceptor]) -> None:
+        self._interceptors = interceptors
+        self._complained: set[DispatchInterceptor] = set()
+        self.failures = 0
+
+    def sending(self, subscription: Subscription, consumer: Consumer, deliveries: Sequence[Delivery]) -> None:
+        """These go to this consumer now. Raises nothing."""
+        for entry, redelivery_count, remaining in deliveries:
+            sent = SentEntry(
+                topic=subscription.topic.name.full,
+                subscription=subscription.name,
+                consumer=consumer.name,
+                ledger_id=entry.ledger_id,
+                entry_id=entry.entry_id,
+                messages=entry.messages if remaining is None else remaining.bit_count(),
+                redelivery_count=redelivery_count,
+                data=entry.data,
+            )
+            for each in self._interceptors:
+                try:
+                    each.sending(sent)
+                except Exception:
+                    self.failures += 1
+                    if each not in self._complained:
+                        self._complained.add(each)
+                        log.exception(
+                            "interceptor %s failed on %s:%s; the message is sent all the same, and further failures of"
+                            " it are only counted",
+                            type(each).__name__,
+                            sent.ledger_id,
+                            sent.entry_id,
+                        )

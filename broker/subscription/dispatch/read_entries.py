@@ -1,0 +1,53 @@
+"""Stored entries as dispatchers look at them: what they cost, and what binds them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from broker.core.dispatchers.base import ReadEntry
+from broker.core.entry import FLAG_CHUNK, FLAG_LAST_CHUNK
+from broker.core.hash_slots import slot_of_key
+from broker.core.position import Position
+from vela.wire.entry import parse_header
+
+if TYPE_CHECKING:
+    from broker.core.cursor.cursor import Cursor
+    from broker.core.entry import StoredEntry
+    from broker.core.subscription.types import SubscriptionType
+
+__all__ = ["read_entries", "whole_entries"]
+
+
+def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: SubscriptionType) -> list[ReadEntry]:
+    """In the same order, without the messages that are acked already."""
+    if not cursor.has_partial_acks:
+        return whole_entries(found, type_)
+    read: list[ReadEntry] = []
+    for each in whole_entries(found, type_):
+        remaining = cursor.remaining_of(each.position)
+        read.append(each if remaining is None else each._replace(messages_remaining=remaining.bit_count()))
+    return read
+
+
+def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[ReadEntry]:
+    """In the same order. Of chunks on types with many consumers the metadata is parsed, of nothing else."""
+    chunks = 0 if type_.single_active else FLAG_CHUNK
+    return [
+        ReadEntry(Position(entry.ledger_id, entry.entry_id), entry.messages, None, False, entry.key_hash or 0)
+        if not entry.flags & chunks
+        else _chunk(entry)
+        for entry in found
+    ]
+
+
+def _chunk(entry: StoredEntry) -> ReadEntry:
+    """All chunks of one message have one slot, by its key or else by its uuid."""
+    uuid = parse_header(entry.data).chunk_uuid or ""
+    return ReadEntry(
+        Position(entry.ledger_id, entry.entry_id),
+        entry.messages,
+        uuid,
+        bool(entry.flags & FLAG_LAST_CHUNK),
+        entry.key_hash or slot_of_key(uuid.encode()),
+    )

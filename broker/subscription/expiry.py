@@ -1,0 +1,70 @@
+"""Acking what is too old to be delivered: time to live, and an operator's "expire by time" (semantics 2.2, 2.6)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from broker.core.errors import InvalidAck
+from broker.core.position import Position
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
+
+__all__ = ["expire", "expire_target"]
+
+log = logging.getLogger(__name__)
+
+
+async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
+    """The newest entry appended before a time, when it is beyond mark-delete: what expiring moves the cursor to.
+
+    Whole ledgers are passed by what the ledger map knows of them; inside the last one times are searched in PostgreSQL.
+    """
+    topic, cursor = subscription.topic, subscription.cursor
+    ledgers = topic.log.ledgers
+    first = cursor.read_from()
+    oldest = ledgers.get(first.ledger_id)
+    if oldest is None or not ledgers.contains(first) or oldest.first_append_ms >= before_ms:
+        return None
+    if oldest.last_append_ms >= before_ms:
+        append_ms = await topic.reader.append_ms(first)
+        if append_ms is None or append_ms >= before_ms:
+            return None
+    target = ledgers.previous_of(await topic.reader.position_at_time(before_ms))
+    return target if target > cursor.mark_delete and ledgers.contains(target) else None
+
+
+async def expire(subscription: Subscription, older_than_ms: int) -> int:
+    """Ack everything unacked that was appended longer ago than that, in flight or delayed too; messages acked.
+
+    Consumers stay connected. Like acks it raises no version, so an operator's plan stays good. Counted in
+    `messages_expired`. Safe to repeat.
+    """
+    before_ms = subscription.topic.services.clock.now_ms() - older_than_ms
+    target = await expire_target(subscription, before_ms)
+    if target is None or subscription.is_deleted:
+        return 0
+    expired: list[int] = []
+
+    def ack() -> None:
+        expired.append(subscription.cursor.ack_through(target).messages)
+
+    async with subscription.moves.moving(closes_consumers=False):
+        try:
+            await subscription.moves.with_index(ack)
+        except InvalidAck:
+            return 0  # trimmed meanwhile: the cursor is past it
+        subscription.after_move()
+        if subscription.is_durable:
+            subscription.topic.services.flusher.mark(subscription)
+    subscription.messages_expired += expired[-1]
+    if expired[-1]:
+        log.info(
+            "%s, subscription %s: %s messages expired, up to %s",
+            subscription.topic.name,
+            subscription.name,
+            expired[-1],
+            target,
+        )
+    return expired[-1]

@@ -1,0 +1,382 @@
+"""Stores cursors behind the acks: all that changed in few statements, at an adaptive interval.
+
+Acks change memory at once. What was not flushed when the process dies is delivered again: at least once, never skipped.
+A requested ack receipt makes the next flush urgent and is answered when it is durable.
+
+Whatever goes wrong, what a flush has taken is settled: stored, put back for the next flush, given up with its topic, or
+refused by the database and then tried alone (refused_cursors.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from broker.clock import Clock
+from broker.core.errors import BrokerError, TopicFenced
+from broker.core.subscription.flush_pace import flush_pause_s
+from broker.storage.acts import acts as act_store
+from broker.storage.cursors import cursors as store
+from broker.storage.pool import ConnectionPool, first_line
+from broker.storage.supervised import AWAY, for_ever
+from broker.subscription.refused_cursors import RefusedCursor, RefusedCursors
+
+if TYPE_CHECKING:
+    from broker.core.cursor.state import CursorFlush
+    from broker.process.ownership import Ownership
+    from broker.storage.connection import Connection
+    from broker.subscription.subscription import Subscription
+    from broker.subscription.values import DurableCallback
+    from broker.topics.topic import Topic
+
+__all__ = ["Flusher"]
+
+log = logging.getLogger(__name__)
+
+# One statement's worth; a single cursor beyond it still goes in one statement, since it is stored whole or not at all.
+MAX_CURSORS = 1000
+MAX_CHUNKS = 1000  # of 4 KiB at most, ack sets aside
+MAX_ACK_SETS = 50_000
+MAX_TRIES = 16  # refused cursors tried in one turn
+_RETRY_S = 0.2
+_MOVED = "the topic moved to another broker; connect and acknowledge again"
+
+
+@dataclass(slots=True)
+class _Taken:
+    """One cursor's part of a flush, with the receipts that wait for it."""
+
+    subscription: Subscription
+    flush: CursorFlush | None  # None when taking it failed
+    callbacks: list[DurableCallback]
+    is_settled: bool = False
+
+
+class Flusher:
+    """Collects dirty subscriptions and stores their cursors."""
+
+    def __init__(self, pool: ConnectionPool, ownership: Ownership, clock: Clock) -> None:
+        self._pool = pool
+        self._ownership = ownership
+        self._clock = clock
+        self._dirty: dict[Subscription, None] = {}  # in the order in which they changed
+        self._waiting: dict[Subscription, list[DurableCallback]] = {}  # of dirty or refused subscriptions
+        self._refused = RefusedCursors()
+        self._unknown: dict[Topic, int] = {}  # epochs under which statements of unknown outcome were sent
+        self._work = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._flushing = asyncio.Lock()
+        self._last_flush_s = 0.0
+        self._last_end_s = 0.0
+
+    def start(self) -> None:
+        """Start flushing behind."""
+        self._task = asyncio.create_task(for_ever(self._turn, what="the cursor flush"), name="flusher")
+
+    def mark(self, subscription: Subscription) -> None:
+        """This subscription's cursor changed."""
+        if subscription not in self._dirty and subscription not in self._refused:
+            self._dirty[subscription] = None
+            self._work.set()
+
+    def when_durable(self, subscription: Subscription, callback: DurableCallback) -> None:
+        """Flush soon and call back, once, when what the cursor holds now is stored, or with the error."""
+        self._waiting.setdefault(subscription, []).append(callback)
+        self._dirty[subscription] = None
+        self._work.set()
+        self._urgent.set()
+
+    def is_settled(self, subscription: Subscription) -> bool:
+        """Whether everything of this subscription's cursor is stored."""
+        return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
+
+    def refusal_of(self, subscription: Subscription) -> RefusedCursor | None:
+        """Return why this cursor cannot be stored; None when it can."""
+        return self._refused.get(subscription)
+
+    async def flush_now(self) -> list[Subscription]:
+        """Flush everything dirty, repeating while the database is away. Safe to cancel.
+
+        Return the subscriptions whose cursors the database refuses; each of them was tried once more.
+        """
+        await self._flush(list(self._refused))
+        while True:
+            async with self._flushing:  # what a flush under way has taken counts too
+                if not self._dirty and not self._waiting:
+                    return list(self._refused)
+            await self._flush([])
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """No flush is under way inside: an older state cannot land after a move's."""
+        async with self._flushing:
+            yield
+
+    async def stop(self) -> None:
+        """Flush a last time; give up when the database stays away."""
+        try:
+            for each in await asyncio.wait_for(self.flush_now(), timeout=3):
+                log.warning(
+                    "the last cursor position of subscription %s of %s could not be stored; messages acknowledged"
+                    " since then will be delivered again",
+                    each.name,
+                    each.topic.name,
+                )
+        except TimeoutError:
+            log.warning(
+                "the last cursor positions could not be stored; their messages will be delivered again"
+            )
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._pool.close()
+
+    async def _turn(self) -> None:
+        loop = asyncio.get_running_loop()
+        # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._refused.next_try_s()):
+                await self._work.wait()
+        rest_s = self._last_end_s + flush_pause_s(self._last_flush_s) - loop.time()
+        if rest_s > 0 and not self._urgent.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest_s):
+                    await self._urgent.wait()
+        self._urgent.clear()
+        self._work.clear()
+        try:
+            await self._flush(self._refused.due(loop.time())[:MAX_TRIES])
+        finally:
+            self._last_end_s = loop.time()
+
+    # -- one flush -----------------------------------------------------------------------------------------------
+
+    async def _flush(self, tries: Iterable[Subscription]) -> None:
+        """Store what is dirty, and the refused cursors `tries` each in a statement of its own."""
+        async with self._flushing:
+            started_s = asyncio.get_running_loop().time()
+            todo = deque(self._dirty)
+            self._dirty = {}
+            part: list[_Taken] = []
+            has_stored = False
+            try:
+                while todo:
+                    await self._learn_outcomes()
+                    self._take_part(todo, part)
+                    has_stored |= bool(part)
+                    await self._store(part)
+                    part = []
+                for subscription in tries:
+                    await self._learn_outcomes()
+                    self._take(subscription, part, is_try=True)
+                    await self._store(part)
+                    part = []
+            finally:
+                self._put_back(part)
+                if todo:
+                    self._dirty = dict.fromkeys(todo) | self._dirty
+                    self._work.set()
+            if has_stored:
+                self._last_flush_s = asyncio.get_running_loop().time() - started_s
+
+    async def _learn_outcomes(self) -> None:
+        """The server may get or end a lost statement only later: advance the epochs, so that it can undo nothing."""
+        unknown, self._unknown = self._unknown, {}
+        if unknown:
+            await self._ownership.advance_or_fence(unknown)
+
+    def _take_part(self, todo: deque[Subscription], part: list[_Taken]) -> None:
+        """Take as many of `todo` as one statement may carry, at least one."""
+        cursors = chunks = ack_sets = 0
+        while todo and cursors < MAX_CURSORS and chunks < MAX_CHUNKS and ack_sets < MAX_ACK_SETS:
+            flush = self._take(todo.popleft(), part)
+            if flush is not None:
+                cursors += 1
+                chunks += len(flush.bitmaps.keys() | flush.ack_sets.keys()) + len(flush.dropped)
+                ack_sets += sum(len(sets) for sets in flush.ack_sets.values())
+
+    def _take(
+        self, subscription: Subscription, part: list[_Taken], *, is_try: bool = False
+    ) -> CursorFlush | None:
+        """Add to `part` what there is to store of a cursor; answer its receipts when there is nothing."""
+        taken = _Taken(subscription, None, self._waiting.pop(subscription, []))
+        if self._is_given_up(taken):
+            return None
+        refused = self._refused.get(subscription)
+        if refused is not None and not is_try:
+            _answer(taken, refused.error())
+            return None
+        try:
+            taken.flush = subscription.take_dirty()
+        except Exception as error:  # the other cursors are stored all the same
+            log.exception("taking the cursor of subscription %s", subscription.name)
+            self._refuse(taken, error)
+            return None
+        if taken.flush is None:
+            self._accepted(subscription)
+            _answer(taken, None)
+        else:
+            part.append(taken)
+        return taken.flush
+
+    def _is_given_up(self, taken: _Taken) -> bool:
+        """Answer for a topic that was fenced: its acks are nobody's any more.
+
+        Another object of this process may own the topic by now, under a newer epoch.
+        """
+        if not taken.subscription.topic.is_fenced:
+            return False
+        self._refused.remove(taken.subscription)
+        _answer(taken, TopicFenced(_MOVED))
+        return True
+
+    async def _store(self, part: Sequence[_Taken]) -> None:
+        """Store these cursors in one statement, or halve them until the one that is refused stands alone."""
+        part = [each for each in part if not self._is_given_up(each)]
+        if not part:
+            return
+        epochs = {each.subscription.topic: each.subscription.topic.owner_epoch for each in part}
+        is_known = True
+        try:
+            async with self._pool.use() as connection:
+                is_known = False
+                stored = await self._send(connection, part, epochs)
+        except AWAY as error:
+            log.warning("cursor flush: the database is away (%s); trying again", first_line(error))
+            self._put_back(part)
+            await asyncio.sleep(_RETRY_S)
+        except psycopg.Error as error:
+            is_known = True
+            await self._store_halves(part, error)
+        except Exception as error:
+            log.exception("cursor flush: a fault while %s cursors were being stored", len(part))
+            if not is_known:
+                is_known = True
+                await self._ownership.advance_or_fence(epochs)
+            await self._store_halves(part, error)
+        else:
+            is_known = True
+            await self._settle(part, stored, epochs)
+        finally:
+            if not is_known:  # the connection was lost, or this task is being cancelled
+                self._unknown |= epochs
+
+    async def _send(
+        self, connection: Connection, part: Sequence[_Taken], epochs: dict[Topic, int]
+    ) -> set[int]:
+        epoch_of = {topic.topic_id: epoch for topic, epoch in epochs.items()}
+        overlays = [
+            (each.topic.topic_id, each.undo_act_id, flush.overlay)
+            for each, flush in _flushes(part)
+            if flush.overlay is not None and each.undo_act_id
+        ]
+        if overlays:  # before the cursors: once an ack has been answered, an undo must know about it
+            await act_store.store_overlays(connection, epochs=epoch_of, overlays=overlays)
+        return await store.flush(
+            connection,
+            epochs=epoch_of,
+            dirty=[
+                store.DirtyCursor(each.topic.topic_id, each.subscription_id, flush)
+                for each, flush in _flushes(part)
+            ],
+        )
+
+    async def _store_halves(self, part: Sequence[_Taken], error: Exception) -> None:
+        """Nothing of a statement is stored: only the guilty cursor may suffer for it."""
+        if len(part) == 1:
+            self._refuse(part[0], error)
+            return
+        half = len(part) // 2
+        await self._store(part[:half])
+        await self._store(part[half:])
+
+    async def _settle(self, part: Sequence[_Taken], stored: set[int], epochs: dict[Topic, int]) -> None:
+        for each in part:
+            subscription, topic = each.subscription, each.subscription.topic
+            if topic.topic_id in stored:
+                if each.flush is not None:
+                    subscription.stored_mark_delete = each.flush.mark_delete
+                self._accepted(subscription)
+                _answer(each, None)
+            elif await self._ownership.has_advanced(topic, epochs[topic]):
+                # This process itself advanced the epoch while the statement was on its way: the same again.
+                self._put_back([each])
+            else:
+                topic.fenced("another broker took the topic")
+                self._refused.remove(subscription)
+                _answer(each, TopicFenced(_MOVED))
+
+    def _put_back(self, part: Iterable[_Taken]) -> None:
+        """What of these is not settled is stored by a later flush, and the receipts wait for it."""
+        for each in part:
+            if each.is_settled:
+                continue
+            each.is_settled = True
+            if each.flush is not None:
+                each.subscription.put_back(each.flush)
+            if each.callbacks:
+                self._waiting[each.subscription] = each.callbacks + self._waiting.get(each.subscription, [])
+            if each.callbacks or each.subscription not in self._refused:
+                self._dirty[each.subscription] = None
+        if self._dirty:
+            self._work.set()
+
+    # -- refusals ------------------------------------------------------------------------------------------------
+
+    def _refuse(self, taken: _Taken, error: Exception) -> None:
+        """This cursor cannot be stored: keep it apart from the others, and tell the clients that wait for it."""
+        subscription = taken.subscription
+        if taken.flush is not None:
+            subscription.put_back(taken.flush)
+        refused = self._refused.add(
+            subscription,
+            f"the database refused it: {first_line(error)}"
+            if isinstance(error, psycopg.Error)
+            else f"an internal error, see the broker's log: {error!r}",
+            now_ms=self._clock.now_ms(),
+            now_s=asyncio.get_running_loop().time(),
+        )
+        if refused.refusals & (refused.refusals - 1) == 0:  # the 1st, 2nd, 4th … time
+            log.error(
+                "the cursor of subscription %s of %s cannot be stored: %s; delivery goes on, and acks stay in memory"
+                " until the database takes them (failed attempts: %s)",
+                subscription.name,
+                subscription.topic.name,
+                refused.reason,
+                refused.refusals,
+            )
+        subscription.topic.services.reporter.changed(subscription)
+        _answer(taken, refused.error())
+        self._work.set()  # receipts that came meanwhile are answered; the loop learns when to try again
+
+    def _accepted(self, subscription: Subscription) -> None:
+        refused = self._refused.remove(subscription)
+        if refused is not None and not subscription.is_deleted:
+            log.warning(
+                "the cursor of subscription %s of %s is stored again; it could not be stored since %s",
+                subscription.name,
+                subscription.topic.name,
+                refused.since,
+            )
+            subscription.topic.services.reporter.changed(subscription)
+
+
+def _flushes(part: Sequence[_Taken]) -> list[tuple[Subscription, CursorFlush]]:
+    return [(each.subscription, each.flush) for each in part if each.flush is not None]
+
+
+def _answer(taken: _Taken, error: BrokerError | None) -> None:
+    taken.is_settled = True
+    for callback in taken.callbacks:
+        try:
+            callback(error)
+        except Exception:  # one transport's fault is not the next one's
+            log.exception("an ack's receipt")

@@ -1,0 +1,272 @@
+"""Moving a cursor: by an operator's act, by a client's seek. One at a time per subscription (design 6 and 9).
+
+Change, snapshot and result are one statement under the owner's epoch. Memory moves first, while nothing is dispatched,
+and goes back when the database refuses; a database that is away is waited for, since the statement sets the whole state
+and may be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+
+from broker.core.cursor.state import AckOverlay
+from broker.core.errors import BrokerError, PersistenceFailed, SubscriptionBusy, TopicFenced
+from broker.core.ledgers.message_index import IndexMissing
+from broker.core.position import Position
+from broker.storage.acts import acts as store
+from broker.storage.connection import Connection
+from broker.storage.cursors import cursors as cursor_store
+from broker.storage.pool import first_line, repeat_until_done
+
+if TYPE_CHECKING:
+    from broker.subscription.consumer import Consumer
+    from broker.subscription.subscription import Subscription
+
+__all__ = ["CursorMove"]
+
+log = logging.getLogger(__name__)
+
+_MOVED = "the topic moved to another broker"
+_RETURN_S: Final = 60.0  # in which a reader that sought must be back, as its client's longest back-off
+
+
+class CursorMove:
+    """The gate that every move of one subscription's cursor goes through."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._gate = asyncio.Lock()
+        self.is_moving = False  # nothing is dispatched meanwhile
+        self.ignores_acks = False  # see `forget_acks`
+        self._resets = 0  # under way or waiting their turn
+        self._deferred: list[Callable[[], None]] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """A move or an attach is under way."""
+        return self._gate.locked()
+
+    @asynccontextmanager
+    async def idle(self) -> AsyncIterator[None]:
+        """Wait until no move is under way, and keep new ones out meanwhile (semantics 2.2: a subscribe waits)."""
+        async with self._gate:
+            yield
+
+    @asynccontextmanager
+    async def moving(self, *, closes_consumers: bool) -> AsyncIterator[None]:
+        """Stop dispatch and put acks off for the length of a move.
+
+        Of resets that come together one wins: raises SubscriptionBusy for the others. Moves that keep consumers take
+        turns.
+        """
+        if closes_consumers and self._resets:
+            raise SubscriptionBusy(f"{self._subscription.name} is being reset; try again when that is done")
+        self._resets += closes_consumers
+        try:
+            async with self._gate:
+                self.is_moving = True
+                try:
+                    yield
+                finally:
+                    self.is_moving = self.ignores_acks = False
+                    deferred, self._deferred = self._deferred, []
+                    for ack in deferred:
+                        try:
+                            ack()
+                        except Exception:  # the acks behind it are applied all the same
+                            log.exception("an ack that waited for a move of %s", self._subscription.name)
+                    self._subscription.pump()
+        finally:
+            self._resets -= closes_consumers
+
+    def forget_acks(self) -> None:
+        """From here to the end of the move refuse acks, those that were put off too: the move forgets what they ack.
+
+        Call it inside `moving`, once nothing can refuse the move any more: consumers that stay need their acks.
+        """
+        self.ignores_acks = True
+        deferred, self._deferred = self._deferred, []
+        for ack in deferred:
+            ack()
+
+    def defer(self, ack: Callable[[], None]) -> None:
+        """An ack that came during a move is applied after it: the snapshot, the plan and the stored state agree."""
+        self._deferred.append(ack)
+
+    async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
+        """A client's seek: consumers are closed, the cursor reset, an act written (protocol 3.10)."""
+        subscription = self._subscription
+        async with self.moving(closes_consumers=True):
+            self.forget_acks()
+            subscription.close_consumers("the subscription was moved by a seek", standby=False)
+            if consumer.is_open:  # a standby one: its client, too, drops what it has and subscribes again
+                consumer.closed_by_broker("the subscription was moved by a seek of its own")
+                subscription.remove_consumer(consumer)
+            if not subscription.is_durable:
+                await self.with_index(lambda: subscription.cursor.reset_to(position, remaining))
+                subscription.after_move()
+                asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
+                return
+            act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
+            before = subscription.cursor.mark_delete
+            try:
+                await self.commit(
+                    lambda: subscription.cursor.reset_to(position, remaining),
+                    act_id=act_id,
+                    undo_window_s=0,
+                    result=lambda: {"before": str(before), "after": str(subscription.cursor.mark_delete)},
+                )
+            except BrokerError as error:
+                await self._finish(act_id, error=str(error))
+                raise
+            subscription.cursor.stop_undo_overlay()  # an earlier act is not the latest any more
+
+    def _forget_unused(self) -> None:
+        """A reader's cursor goes with its last consumer; this one's did not come back from its seek."""
+        if not self._subscription.consumers:
+            self._subscription.topic.forget_subscription(self._subscription)
+
+    async def commit(
+        self,
+        change: Callable[[], None],
+        *,
+        act_id: int,
+        undo_window_s: int,
+        result: Callable[[], Mapping[str, object]],
+    ) -> AckOverlay:
+        """Change the cursor and store change, snapshot and result together; returns what an undo has to record on.
+
+        Call inside `moving`: no ack changes the cursor meanwhile. Raises TopicFenced when another broker has the topic
+        by now, PersistenceFailed when the database refuses; the cursor is where it was then.
+        """
+        subscription = self._subscription
+        topic, cursor = subscription.topic, subscription.cursor
+        async with topic.services.flusher.paused():
+            before = cursor.snapshot()
+            await self.with_index(change)
+            after = cursor.snapshot()
+            outcome = json.dumps(dict(result()))
+            recorded = cursor.overlay_since(before)
+
+            async def store_move(connection: Connection, owner_epoch: int) -> bool | None:
+                done = await store.apply_to_cursor(
+                    connection,
+                    topic_id=topic.topic_id,
+                    owner_epoch=owner_epoch,
+                    subscription_id=subscription.subscription_id,
+                    state=after,
+                    before=before,
+                    act_id=act_id,
+                    result=outcome,
+                    undo_window_s=undo_window_s,
+                    passed=recorded,
+                )
+                return done or None
+
+            try:
+                stored = await topic.services.ownership.write(topic, store_move, what="moving a cursor")
+            except psycopg.Error as error:
+                cursor.restore(before)
+                raise PersistenceFailed(f"the database refused the move: {first_line(error)}") from error
+            if not stored:
+                cursor.restore(before)
+                raise TopicFenced(_MOVED)
+        subscription.stored_mark_delete = after.mark_delete
+        subscription.after_move()
+        return recorded
+
+    async def delete(self, consumer: Consumer) -> None:
+        """A client's unsubscribe: the subscription and its cursor go, an act is written."""
+        subscription = self._subscription
+        async with self.moving(closes_consumers=True):
+            self.forget_acks()
+            # The consumer that asked expects its SUCCESS alone; the others are told.
+            consumer.is_open = False
+            subscription.remove_consumer(consumer)
+            subscription.close_consumers("the subscription was removed")
+            if subscription.is_durable:
+                act_id = await self._record_start(consumer, {}, kind="unsubscribe")
+                is_deleted = await self._delete_rows()
+                await self._finish(act_id, error="" if is_deleted else _MOVED)
+                if not is_deleted:
+                    raise TopicFenced(f"{_MOVED}; connect again")
+            subscription.topic.forget_subscription(subscription)
+
+    async def remove(self, reason: str) -> None:
+        """An operator's removal of a durable subscription: its consumers are told why. Raises TopicFenced."""
+        subscription = self._subscription
+        async with self.moving(closes_consumers=True):
+            self.forget_acks()
+            subscription.close_consumers(reason)
+            if not await self._delete_rows():
+                raise TopicFenced(_MOVED)
+            subscription.topic.forget_subscription(subscription)
+
+    async def _delete_rows(self) -> bool:
+        subscription, topic = self._subscription, self._subscription.topic
+        async with topic.services.flusher.paused():
+            subscription.is_deleted = True
+            deleted = await topic.services.ownership.write(
+                topic,
+                lambda connection, epoch: _delete(connection, subscription, epoch),
+                what="removing a subscription",
+            )
+        return bool(deleted)
+
+    async def _finish(self, act_id: int, *, error: str) -> None:
+        await repeat_until_done(
+            self._subscription.topic.services.pool,
+            lambda c: store.finish(c, act_id=act_id, state="failed" if error else "applied", error=error),
+            what="writing an act's result",
+        )
+
+    async def with_index(self, change: Callable[[], None]) -> None:
+        """Run a change of the cursor, loading the counts it misses first."""
+        while True:
+            try:
+                change()
+            except IndexMissing as missing:
+                await self._subscription.topic.reader.load_index(missing.ranges)
+            else:
+                return
+
+    async def _record_start(
+        self, consumer: Consumer, parameters: Mapping[str, object], *, kind: str = "seek"
+    ) -> int:
+        subscription = self._subscription
+        act_id = await repeat_until_done(
+            subscription.topic.services.pool,
+            lambda c: store.record_client_act(
+                c,
+                kind=kind,
+                topic_id=subscription.topic.topic_id,
+                subscription_id=subscription.subscription_id,
+                topic_name=subscription.topic.name.full,
+                subscription_name=subscription.name,
+                parameters=json.dumps(dict(parameters)),
+                who=consumer.name,
+                origin=f"client {consumer.identity.address}",
+                cursor_version=subscription.cursor.version,
+            ),
+            what="writing an act",
+        )
+        if act_id is None:
+            raise PersistenceFailed("the act log did not take the seek; try again")
+        return act_id
+
+
+async def _delete(connection: Connection, subscription: Subscription, owner_epoch: int) -> bool | None:
+    deleted = await cursor_store.delete_subscription(
+        connection,
+        topic_id=subscription.topic.topic_id,
+        subscription_id=subscription.subscription_id,
+        owner_epoch=owner_epoch,
+    )
+    return deleted or None

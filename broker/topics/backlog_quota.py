@@ -1,0 +1,186 @@
+"""Holding a topic to its backlog quota: producers are stopped, or the slowest subscription gives up its oldest (2.6).
+
+Checked by the rounds of policy_rounds.py, and again whenever a producer comes while the topic is blocked, so that it
+gets in as soon as the backlog has drained.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker.core.backlog_quota import Backlog, Breach, QuotaKind, breach_of, eviction_target, kept_of
+from broker.core.errors import BrokerError, QuotaExceeded, QuotaHold
+from broker.core.policies import BacklogQuotaPolicy
+from broker.core.position import Position
+from broker.storage.acts import acts as act_store
+from broker.storage.pool import repeat_until_done
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
+    from broker.topics.topic import Topic
+
+__all__ = ["BacklogQuota"]
+
+log = logging.getLogger(__name__)
+
+
+class BacklogQuota:
+    """One topic's quota. `breach` is what stops its producers now."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self.breach: Breach | None = None
+        self._was_checked = False  # a topic that was just loaded may be over its quota already
+        self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
+        self._oldest: dict[str, tuple[Position, int]] = {}  # subscription → its oldest entry, appended at ms
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is anything to check."""
+        policies = self._topic.policies
+        return policies.backlog_quota_bytes >= 0 or policies.backlog_quota_ms >= 0
+
+    async def require_room(self) -> None:
+        """Whether a producer may come. Raises QuotaHold or QuotaExceeded, naming the subscription that is behind."""
+        if self.breach is not None or (self.is_set and not self._was_checked):
+            await self.check()
+        if self.breach is not None:
+            raise self._error(self.breach)
+
+    async def check(self) -> None:
+        """Compare, and act on it. Running it twice does no harm."""
+        self._was_checked = True
+        if not self.is_set:
+            self._oldest.clear()
+            self._unblock()
+            return
+        breach = await self._find()
+        topic = self._topic
+        if breach is None:
+            self._unblock()
+        elif topic.policies.backlog_quota_policy is BacklogQuotaPolicy.CONSUMER_BACKLOG_EVICTION:
+            self._unblock()
+            while breach is not None and await self._evict(breach):
+                breach = await self._find()
+        else:
+            if self.breach is None:
+                log.warning("%s takes no more messages: %s", topic.name, breach)
+            self.breach = breach
+            topic.close_producers(self._error(breach))
+
+    def _unblock(self) -> None:
+        if self.breach is not None:
+            self.breach = None
+            log.warning("%s takes messages again: its backlog is within the quota", self._topic.name)
+
+    def _error(self, breach: Breach) -> BrokerError:
+        held = self._topic.policies.backlog_quota_policy is BacklogQuotaPolicy.PRODUCER_REQUEST_HOLD
+        return (QuotaHold if held else QuotaExceeded)(f"{self._topic.name} takes no messages: {breach}")
+
+    async def _find(self) -> Breach | None:
+        policies = self._topic.policies
+        backlogs = [
+            Backlog(subscription=each.name, size_bytes=each.cursor.backlog_bytes, age_ms=0)
+            for each in self._durable()
+        ]
+        breach = breach_of(backlogs, quota_bytes=policies.backlog_quota_bytes, quota_ms=-1)
+        if breach is not None or policies.backlog_quota_ms < 0:
+            return breach
+        ages = {each.name: await self._age_ms(each) for each in self._durable()}
+        aged = [replace(each, age_ms=ages.get(each.subscription, 0)) for each in backlogs]
+        return breach_of(aged, quota_bytes=-1, quota_ms=policies.backlog_quota_ms)
+
+    def _durable(self) -> list[Subscription]:
+        return [each for each in self._topic.subscriptions.values() if each.is_durable]
+
+    async def _age_ms(self, subscription: Subscription) -> int:
+        """Of the oldest entry not acked. A ledger that is young enough needs no look at its entries."""
+        topic = self._topic
+        position = subscription.cursor.read_from()
+        ledger = topic.log.ledgers.get(position.ledger_id)
+        if ledger is None or not topic.log.ledgers.contains(position):
+            return 0
+        now_ms = topic.services.clock.now_ms()
+        if now_ms - ledger.first_append_ms <= topic.policies.backlog_quota_ms:
+            return now_ms - ledger.first_append_ms
+        known = self._oldest.get(subscription.name)
+        if known is None or known[0] != position:
+            appended_ms = await topic.reader.append_ms(position)
+            if appended_ms is None:
+                return 0  # trimmed meanwhile
+            known = self._oldest[subscription.name] = (position, appended_ms)
+        return now_ms - known[1]
+
+    async def _evict(self, breach: Breach) -> bool:
+        """Move the culprit's mark-delete forward, in the act log's sight; False when there is nothing to give up."""
+        topic = self._topic
+        subscription = topic.subscriptions.get(breach.subscription)
+        if subscription is None:
+            return False
+        async with subscription.moves.moving(closes_consumers=False):
+            target = await self._target(subscription, breach)
+            before, backlog = subscription.cursor.mark_delete, subscription.cursor.backlog_messages
+            if target <= before or subscription.is_deleted:
+                return False
+            act_id = await self._record(subscription, breach)
+            await subscription.moves.commit(
+                lambda: subscription.cursor.move_mark_delete(target) and None,
+                act_id=act_id,
+                undo_window_s=0,
+                result=lambda: {
+                    "before": str(before),
+                    "after": str(subscription.cursor.mark_delete),
+                    "skipped_messages": backlog - subscription.cursor.backlog_messages,
+                    "backlog_messages": subscription.cursor.backlog_messages,
+                },
+            )
+        self.evictions[breach.kind] += 1
+        log.warning(
+            "%s: %s; subscription %s gave up %s messages",
+            topic.name,
+            breach,
+            subscription.name,
+            backlog - subscription.cursor.backlog_messages,
+        )
+        return True
+
+    async def _target(self, subscription: Subscription, breach: Breach) -> Position:
+        topic = self._topic
+        ledgers = topic.log.ledgers
+        if breach.kind is QuotaKind.AGE:
+            oldest_kept_ms = topic.services.clock.now_ms() - kept_of(breach.limit)
+            return ledgers.previous_of(await topic.reader.position_at_time(oldest_kept_ms))
+        found: list[Position] = []
+        await subscription.moves.with_index(
+            lambda: found.append(
+                eviction_target(
+                    subscription.cursor, ledgers, topic.log.index, leave_bytes=kept_of(breach.limit)
+                )
+            )
+        )
+        return found[-1]
+
+    async def _record(self, subscription: Subscription, breach: Breach) -> int:
+        topic = self._topic
+        act_id = await repeat_until_done(
+            topic.services.pool,
+            lambda c: act_store.record_client_act(
+                c,
+                kind="evict",
+                topic_id=topic.topic_id,
+                subscription_id=subscription.subscription_id,
+                topic_name=topic.name.full,
+                subscription_name=subscription.name,
+                parameters=json.dumps({"quota": breach.kind, "is_now": breach.is_now, "limit": breach.limit}),
+                who="backlog quota",
+                origin="broker",
+                cursor_version=subscription.cursor.version,
+            ),
+            what="writing an act",
+        )
+        if act_id is None:
+            raise ValueError("INSERT … RETURNING returned nothing")
+        return act_id

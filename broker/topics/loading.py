@@ -1,0 +1,148 @@
+"""Taking a topic: advance its epoch, then bring its ledgers and cursors into memory (design 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.core.cursor.cursor import Cursor
+from broker.core.errors import ServiceNotReady
+from broker.core.ledgers.ledger import LedgerInfo, LedgerMap
+from broker.core.subscription.types import SubscriptionType
+from broker.log.ledger_rolling import roll_ledgers
+from broker.log.sealing import seal
+from broker.log.topic_log import TopicLog
+from broker.producers import deduplication_keeper
+from broker.storage.acts import acts as act_store
+from broker.storage.connection import Connection
+from broker.storage.cursors import cursors as cursor_store
+from broker.storage.log import delayed as delayed_store
+from broker.storage.log import entries as log_store
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import topics as store
+from broker.topics.policies_in_force import effective_policies, rollover_policy
+from broker.topics.topic import Topic
+
+if TYPE_CHECKING:
+    from broker.core.topic_name import TopicName
+    from broker.process.services import Services
+
+__all__ = ["load_topic"]
+
+
+async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -> Topic:
+    """Take a topic: advance its epoch, then read its ledgers and cursors. Safe to repeat.
+
+    Raises ServiceNotReady when another broker takes it in the same moment.
+    """
+    stored = await repeat_until_done(
+        services.pool,
+        lambda connection: _take(connection, row.topic_id, services.ownership.token),
+        what=f"loading {name}",
+    )
+    policies = effective_policies(
+        services.settings, row.namespace_policies, row.topic_policies, where=name.full
+    )
+    topic = Topic(
+        name=name,
+        topic_id=row.topic_id,
+        owner_epoch=stored.owner_epoch,
+        terminated=row.terminated,
+        policies=policies,
+        producer_epoch=row.producer_epoch,
+        log_=TopicLog(
+            topic_id=row.topic_id,
+            ledgers=LedgerMap(stored.ledgers),
+            segments=stored.segments,
+            cache=services.cache,
+            policy=rollover_policy(policies),
+        ),
+        services=services,
+    )
+    for each_open in stored.left_open:
+        await seal(topic, each_open)
+    if not len(topic.log.ledgers) and not await roll_ledgers(
+        services.ownership, [topic], segment_id=services.segments.open_id, now_ms=services.clock.now_ms()
+    ):
+        raise ServiceNotReady(f"{name} moved to another broker while it was being opened; connect again")
+    topic.last_used_ms = row.last_used_ms or topic.last_used_ms
+    undos = {undo.subscription_id: undo for undo in stored.undos}
+    for each in stored.subscriptions:
+        subscription = topic.add_subscription(
+            each.subscription_id,
+            each.name,
+            SubscriptionType(each.type),
+            Cursor(topic.log.ledgers, topic.log.index, each.cursor),
+        )
+        subscription.last_used_ms = each.last_used_ms or subscription.last_used_ms
+        subscription.is_paused = each.paused
+        if (undo := undos.get(each.subscription_id)) is not None:
+            subscription.record_for_undo(undo.act_id, undo.until_ms, undo.acked_since)
+    topic.delayed.load(stored.delayed)
+    if policies.deduplication:
+        topic.deduplication = await deduplication_keeper.load(topic)
+    topic.policies_changed()
+    services.reporter.topic_changed(topic)
+    return topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """What is read of a topic under its new epoch."""
+
+    owner_epoch: int
+    ledgers: list[LedgerInfo]
+    segments: dict[int, int]  # ledger → segment
+    left_open: list[LedgerInfo]  # by rolls whose answer was lost
+    subscriptions: list[cursor_store.SubscriptionRow]
+    delayed: list[tuple[int, Sequence[int]]]  # (ledger, entries) that have a due time
+    undos: list[act_store.OpenUndo]
+
+
+async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
+    owner_epoch = await store.take_topic(connection, topic_id, token=token)
+    rows = await store.ledgers_of(connection, topic_id)
+    # A roll whose answer was lost leaves an open ledger before the last: it is full all the same.
+    ledgers = [await _ledger_info(connection, each, is_last=each is rows[-1]) for each in rows]
+    return _Stored(
+        owner_epoch=owner_epoch,
+        ledgers=ledgers,
+        segments={each.ledger_id: each.segment_id for each in rows if each.segment_id is not None},
+        left_open=[info for info, each in zip(ledgers, rows, strict=True) if info.sealed and not each.sealed],
+        subscriptions=await cursor_store.subscriptions_of(connection, topic_id),
+        delayed=await delayed_store.waiting(connection, topic_id),
+        undos=await act_store.open_undos(connection, topic_id),
+    )
+
+
+async def _ledger_info(connection: Connection, row: store.LedgerRow, *, is_last: bool) -> LedgerInfo:
+    """A ledger as memory wants it; the totals of an open one are what its last entry says."""
+    entries, messages, size_bytes = row.entries, row.messages, row.size_bytes
+    first_append_ms, last_append_ms = row.first_append_ms, row.last_append_ms
+    if not row.sealed and row.segment_id is not None:
+        last = await log_store.last_entry(connection, segment_id=row.segment_id, ledger_id=row.ledger_id)
+        if last is not None:
+            entries = last.entry_id + 1
+            messages = last.cumulative_messages - row.messages_before
+            size_bytes = last.cumulative_bytes - row.bytes_before
+            last_append_ms = last.append_ms
+            first_append_ms = (
+                await log_store.append_ms_at(
+                    connection, segment_id=row.segment_id, ledger_id=row.ledger_id, entry_id=0
+                )
+                or last.append_ms
+            )
+    return LedgerInfo(
+        ledger_id=row.ledger_id,
+        entries=entries,
+        entries_before=row.entries_before,
+        messages_before=row.messages_before,
+        bytes_before=row.bytes_before,
+        messages=messages,
+        size_bytes=size_bytes,
+        sealed=row.sealed or not is_last,
+        opened_ms=row.opened_ms,
+        first_append_ms=first_append_ms,
+        last_append_ms=last_append_ms,
+    )

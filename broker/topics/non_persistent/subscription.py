@@ -1,0 +1,251 @@
+"""A subscription of a non-persistent topic: the dispatchers of stored ones, without a cursor behind them.
+
+What is sent counts as acked at once, so that nothing is pending, redelivered or blocked; what nobody takes is dropped
+and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from broker.core.dispatchers.base import DispatchConsumer
+from broker.core.errors import ConsumerBusy, MetadataInvalid, NotAllowed
+from broker.core.position import EARLIEST, Position
+from broker.core.subscription.types import SubscriptionType
+from broker.subscription.attaching import new_dispatcher
+from broker.subscription.consumer import Consumer
+from broker.subscription.dispatch.rates import DispatchLimit, RatePair
+from broker.subscription.dispatch.read_entries import whole_entries
+from broker.subscription.failover import tell_active
+from broker.subscription.values import Delivery, LastMessage
+
+if TYPE_CHECKING:
+    from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
+    from broker.core.entry import StoredEntry
+    from broker.subscription.values import (
+        AckRequest,
+        ClientIdentity,
+        ConsumerSink,
+        DurableCallback,
+        SubscribeRequest,
+    )
+    from broker.topics.non_persistent.topic import NonPersistentTopic
+
+__all__ = ["NonPersistentSubscription"]
+
+_BATCHES_REMEMBERED = 1000
+
+
+class NonPersistentSubscription:
+    """Exists while it has consumers. Touched by the event loop only."""
+
+    def __init__(
+        self, topic: NonPersistentTopic, name: str, type_: SubscriptionType, key_shared: KeySharedPolicy
+    ) -> None:
+        self.topic = topic
+        self.name = name
+        self.type = type_
+        self.consumers: dict[int, Consumer] = {}
+        self.messages_out = 0
+        self.messages_dropped = 0
+        self.dispatch_limit: DispatchLimit | None = None
+        self._dispatcher = new_dispatcher(topic, type_, key_shared, is_durable=False, failover_delay_ms=0)
+        self._batches: dict[Position, int] = {}  # messages in the batches sent last
+        self.rates_changed()
+
+    # -- attach and detach ---------------------------------------------------------------------------------------
+
+    async def attach(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> Consumer:
+        """Add a consumer (semantics 3.1). Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed."""
+        if request.type is self.type is SubscriptionType.EXCLUSIVE:
+            for other in list(self.consumers.values()):
+                if not await other.sink.is_alive():
+                    other.closed_by_broker("its connection does not answer and another consumer came")
+                    self.remove_consumer(other)
+        limit = self.topic.policies.max_consumers_per_subscription
+        if limit and len(self.consumers) >= limit:
+            raise ConsumerBusy(
+                f"subscription {self.name} has {limit} consumers, its limit (max_consumers_per_subscription)"
+            )
+        dispatch = DispatchConsumer(
+            key=self.topic.services.next_key(),
+            name=request.consumer_name,
+            priority=request.priority,
+            writable=sink.is_writable(),
+            key_shared=request.key_shared,
+        )
+        self._dispatcher.attach(dispatch, request.type)
+        consumer = Consumer(
+            subscription=self,
+            request=request,
+            identity=identity,
+            sink=sink,
+            dispatch=dispatch,
+            now_ms=self.topic.services.clock.now_ms(),
+        )
+        self.consumers[consumer.key] = consumer
+        if self.type is SubscriptionType.FAILOVER:
+            # After the answer to SUBSCRIBE has been written. What comes before that is dropped, as before a Flow.
+            asyncio.get_running_loop().call_soon(self._switch, consumer)
+        return consumer
+
+    def _switch(self, joined: Consumer | None) -> None:
+        """Failover without a wait: nothing can come twice, so there is nothing to wait for (semantics 3.2)."""
+        told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
+        for consumer in list(told):
+            tell_active(consumer, self._dispatcher)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """A consumer is gone."""
+        if self.consumers.pop(consumer.key, None) is not None:
+            self._dispatcher.detach(consumer.dispatch)
+            self._switch(None)
+            if not self.consumers:
+                self._close_limit()
+                self.topic.forget_subscription(self)
+
+    def close_consumers(self, reason: str) -> None:
+        """Let every consumer go."""
+        for consumer in list(self.consumers.values()):
+            consumer.closed_by_broker(reason)
+            self.remove_consumer(consumer)
+
+    # -- dispatch ------------------------------------------------------------------------------------------------
+
+    def deliver(self, entries: Sequence[StoredEntry], now_ms: int) -> None:
+        """Send these to consumers that take them now; the rest is dropped."""
+        at = 0
+        while at < len(entries):
+            most = len(entries) if self.dispatch_limit is None else self.dispatch_limit.entries()
+            plan = self._dispatcher.next_read() if most else None
+            if plan is None:
+                break
+            some = entries[at : at + min(most, plan.max_entries)]
+            at += len(some)
+            wanted = whole_entries(some, self.type)
+            by_position = dict(zip((each.position for each in wanted), some, strict=True))
+            assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
+            for assignment in assignments:
+                # Nobody acks them: from here on they are no business of the dispatcher's.
+                for each in assignment.entries:
+                    self._dispatcher.acked(each.position, each.messages_remaining, True, assignment.consumer)
+                consumer = self.consumers.get(assignment.consumer.key)
+                if consumer is not None:
+                    self._send(consumer, [by_position[each.position] for each in assignment.entries], now_ms)
+            for each in unassigned:
+                self._dispatcher.discard(each.position)
+                self.messages_dropped += each.messages_remaining
+        self.messages_dropped += sum(each.messages for each in entries[at:])
+
+    def _send(self, consumer: Consumer, entries: list[StoredEntry], now_ms: int) -> None:
+        deliveries = [Delivery(entry, 0, None) for entry in entries]
+        if self.dispatch_limit is not None:
+            self.dispatch_limit.sent(deliveries)
+        for entry in entries:
+            self.messages_out += entry.messages
+            if entry.messages > 1:
+                self._batches[Position(entry.ledger_id, entry.entry_id)] = entry.messages
+                if len(self._batches) > _BATCHES_REMEMBERED:
+                    del self._batches[next(iter(self._batches))]
+        consumer.deliver(deliveries, now_ms)
+
+    def rates_changed(self) -> None:
+        """The topic's dispatch rates are others now; what comes beyond them is dropped."""
+        policies, clock = self.topic.policies, self.topic.services.clock
+        own = RatePair.of(
+            policies.subscription_dispatch_rate_messages,
+            policies.subscription_dispatch_rate_bytes,
+            clock.now_ms(),
+        )
+        self.dispatch_limit = DispatchLimit.of(
+            clock, (self.topic.dispatch_rate, own), pump=self.pump, replaces=self.dispatch_limit
+        )
+
+    def _close_limit(self) -> None:
+        if self.dispatch_limit is not None:
+            self.dispatch_limit.close()
+
+    # -- what consumers ask for ----------------------------------------------------------------------------------
+
+    def flow(self, consumer: Consumer, permits: int) -> None:
+        """Permits from a client, for messages to come."""
+        self._dispatcher.flow(consumer.dispatch, permits)
+        consumer.last_flow_ms = self.topic.services.clock.now_ms()
+
+    def pump(self) -> None:
+        """Nothing waits here."""
+
+    def ack(
+        self,
+        consumer: Consumer,
+        acks: Sequence[AckRequest],
+        *,
+        cumulative: bool,
+        on_durable: DurableCallback | None,
+        validation_error: str | None,
+        returns_permits: bool,
+    ) -> None:
+        """There is nothing to acknowledge; who asks for a receipt gets one.
+
+        `returns_permits`: a batch thrown away cost more than the one permit that the client gives back (S0.19).
+        """
+        if returns_permits:
+            for each in acks:
+                messages = self._batches.pop(each.position, 1)
+                if messages > 1:
+                    self._dispatcher.flow(consumer.dispatch, messages - 1)
+        if on_durable is not None:
+            on_durable(None)
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
+        """Nothing can come again."""
+
+    def redeliver_at(self, consumer: Consumer, positions: Sequence[Position], due_ms: int) -> None:
+        """Nothing can come again."""
+
+    def redelivery_count(self, position: Position) -> int:
+        """Always 0."""
+        return 0
+
+    def holds(self, consumer: Consumer, position: Position) -> bool:
+        """What was sent is acked already."""
+        return False
+
+    async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
+        """Raises NotAllowed."""
+        raise NotAllowed(f"{self.topic.name} keeps no messages")
+
+    def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
+        """There is nothing to ack."""
+        return lambda acks: None
+
+    async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
+        """Raises NotAllowed."""
+        raise self._nowhere_to_seek()
+
+    async def seek_time(self, consumer: Consumer, time_ms: int) -> None:
+        """Raises NotAllowed."""
+        raise self._nowhere_to_seek()
+
+    def _nowhere_to_seek(self) -> NotAllowed:
+        return NotAllowed(f"{self.topic.name} keeps no messages, so there is nowhere to seek to")
+
+    async def last_message(self) -> LastMessage:
+        """There is none."""
+        return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=EARLIEST)
+
+    async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
+        """Let the consumers go, and the subscription with them. Raises MetadataInvalid."""
+        if len(self.consumers) > 1 and not force:
+            raise MetadataInvalid(
+                f"{len(self.consumers) - 1} other consumers use subscription {self.name}; close them or use force"
+            )
+        for other in list(self.consumers.values()):
+            if other is not consumer:
+                other.closed_by_broker("the subscription is removed")
+                self.remove_consumer(other)
+        consumer.detach()

@@ -1,0 +1,236 @@
+"""A topic that stores nothing: messages go to who is connected with permits, and are dropped for everybody else.
+
+Sends are gathered for one turn of the loop, so that a burst is one write to each consumer; receipts come in the same
+turn. Acks mean nothing, and a message has no place to come back from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from broker.core.entry import StoredEntry
+from broker.core.errors import ConsumerBusy, ServiceNotReady
+from broker.producers.access import ProducerAccess
+from broker.producers.producer import Producer
+from broker.producers.publish_limit import PublishLimit
+from broker.subscription.dispatch.rates import RatePair
+from broker.subscription.values import Receipt
+from broker.topics.non_persistent.subscription import NonPersistentSubscription
+
+if TYPE_CHECKING:
+    from broker.core.errors import BrokerError
+    from broker.core.policies import Policies
+    from broker.core.topic_name import TopicName
+    from broker.process.services import Services
+    from broker.subscription.consumer import Consumer
+    from broker.subscription.values import (
+        ClientIdentity,
+        ConsumerSink,
+        ProducerRequest,
+        ProducerSink,
+        SendRequest,
+        SubscribeRequest,
+    )
+
+__all__ = ["NonPersistentTopic"]
+
+# Ids of its messages: no stored ledger comes this far, and each topic has its own, so that caches keep them apart.
+_FIRST_LEDGER: Final = 1 << 62
+
+
+class NonPersistentTopic:
+    """Lives while somebody is connected; `on_empty` is called when nobody is any more."""
+
+    def __init__(
+        self,
+        name: TopicName,
+        *,
+        policies: Policies,
+        services: Services,
+        on_empty: Callable[[NonPersistentTopic], None],
+    ) -> None:
+        self.name = name
+        self.policies = policies
+        self.services = services
+        self.is_open = True
+        self.subscriptions: dict[str, NonPersistentSubscription] = {}
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.publishes = services.publishes.account()
+        self.publish_limit: PublishLimit | None = None
+        self.dispatch_rate: RatePair | None = None
+        self.access = ProducerAccess(
+            name,
+            topic_epoch=None,
+            store_epoch=self._keep_epoch,
+            run=lambda work: services.keep(asyncio.create_task(work)),
+        )
+        self.producers = self.access.producers
+        self._on_empty = on_empty
+        self._attaching = 0  # clients on their way in
+        self._ledger_id = _FIRST_LEDGER + services.next_key()
+        self._next_entry_id = 0
+        self._queue: list[tuple[Producer, SendRequest]] = []
+        self.policies_changed()
+
+    async def _keep_epoch(self, epoch: int) -> None:
+        """The epoch lives as long as the topic: nobody can come back after it with an older one."""
+
+    # -- producers -----------------------------------------------------------------------------------------------
+
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> Producer:
+        """Attach a producer. Raises as `Topic.open_producer`; an initial subscription would hold nothing."""
+        producer = Producer(
+            key=self.services.next_key(),
+            topic=self,
+            name=request.name or f"vela-np-{secrets.token_hex(5)}",
+            request=request,
+            identity=identity,
+            sink=sink,
+            now_ms=self.services.clock.now_ms(),
+        )
+        self._attaching += 1
+        try:
+            producer.schema_version = await self.services.schemas.of_producer(
+                self.name.base, request.schema, self.policies
+            )
+            await self.access.admit(producer)
+            self._require_open()
+        except BaseException:
+            producer.detach()
+            raise
+        finally:
+            self._attaching -= 1
+            self._leave_if_empty()
+        return producer
+
+    def remove_producer(self, producer: Producer) -> None:
+        """A producer is gone."""
+        self.access.remove(producer)
+        self._leave_if_empty()
+
+    def append(self, producer: Producer, request: SendRequest) -> None:
+        """Pass an entry on in this turn of the loop."""
+        if self.publish_limit is not None:
+            self.publish_limit.sent(producer, request)
+        if not self._queue:
+            asyncio.get_running_loop().call_soon(self._pass_on)
+        self._queue.append((producer, request))
+
+    def _pass_on(self) -> None:
+        queue, self._queue = self._queue, []
+        now_ms = self.services.clock.now_ms()
+        by_producer: dict[Producer, list[Receipt]] = {}
+        entries: list[StoredEntry] = []
+        for producer, request in queue:
+            size_bytes = len(request.data)
+            entry_id = self._next_entry_id
+            self._next_entry_id = entry_id + 1
+            self.messages_in += request.messages
+            self.bytes_in += size_bytes
+            entries.append(
+                StoredEntry(
+                    self._ledger_id,
+                    entry_id,
+                    request.messages,
+                    request.flags,
+                    request.key_hash,
+                    0,
+                    now_ms,
+                    self.messages_in,
+                    self.bytes_in,
+                    request.data,
+                )
+            )
+            by_producer.setdefault(producer, []).append(
+                Receipt(
+                    request.sequence_id, request.highest_sequence_id, self._ledger_id, entry_id, size_bytes
+                )
+            )
+        if self.services.may_send():
+            for subscription in list(self.subscriptions.values()):
+                subscription.deliver(entries, now_ms)
+        for producer, receipts in by_producer.items():
+            messages = sum(request.messages for sender, request in queue if sender is producer)
+            producer.answered(receipts, messages, sum(each.size_bytes for each in receipts), now_ms)
+
+    # -- consumers -----------------------------------------------------------------------------------------------
+
+    async def subscribe(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> Consumer:
+        """Attach a consumer: it gets what comes from now on. Raises as `Topic.subscribe`."""
+        self._attaching += 1
+        try:
+            if request.schema is not None:
+                await self.services.schemas.of_consumer(
+                    self.name.base, request.schema, self.policies, is_idle=self._is_idle()
+                )
+            connected = sum(len(each.consumers) for each in self.subscriptions.values())
+            if self.policies.max_consumers and connected >= self.policies.max_consumers:
+                raise ConsumerBusy(f"{self.name} has {connected} consumers, its limit (max_consumers)")
+            subscription = self.subscriptions.get(request.subscription)
+            if subscription is None:
+                subscription = NonPersistentSubscription(
+                    self, request.subscription, request.type, request.key_shared
+                )
+            consumer = await subscription.attach(request, identity, sink)
+            self.subscriptions[request.subscription] = subscription
+            self._require_open()
+            return consumer
+        finally:
+            self._attaching -= 1
+            self._leave_if_empty()
+
+    def forget_subscription(self, subscription: NonPersistentSubscription) -> None:
+        """Its last consumer left: it holds nothing that could wait for another."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+        self._leave_if_empty()
+
+    # -- policies and the end ------------------------------------------------------------------------------------
+
+    def set_policies(self, policies: Policies) -> None:
+        """An operator changed the namespace's document."""
+        if policies != self.policies:
+            self.policies = policies
+            self.policies_changed()
+
+    def policies_changed(self) -> None:
+        """Bring what was derived from `self.policies` up to date."""
+        clock = self.services.clock
+        self.publish_limit = PublishLimit.of(
+            self.policies, clock, asyncio.get_running_loop().call_later, replaces=self.publish_limit
+        )
+        self.dispatch_rate = RatePair.of(
+            self.policies.dispatch_rate_messages, self.policies.dispatch_rate_bytes, clock.now_ms()
+        )
+        self.access.max_producers = self.policies.max_producers
+        for subscription in self.subscriptions.values():
+            subscription.rates_changed()
+
+    def close(self, error: BrokerError | None) -> None:
+        """The broker stops."""
+        self.is_open = False
+        if self.publish_limit is not None:
+            self.publish_limit.release()
+        self.access.close(error)
+        for subscription in list(self.subscriptions.values()):
+            subscription.close_consumers("the broker lets the topic go")
+
+    def _is_idle(self) -> bool:
+        return not self.producers and not self.subscriptions
+
+    def _leave_if_empty(self) -> None:
+        if self.is_open and not self._attaching and self._is_idle() and not self.access.has_waiting:
+            self.is_open = False
+            self._on_empty(self)
+
+    def _require_open(self) -> None:
+        if not self.is_open:
+            raise ServiceNotReady(f"{self.name} is being closed; connect again")

@@ -1,0 +1,89 @@
+"""The non-persistent topics of this broker, made when somebody connects and gone with the last who leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.core.errors import NotAllowed
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import policies as policy_store
+from broker.storage.topics import topics as store
+from broker.topics.auto_creation import topic_not_found
+from broker.topics.non_persistent.topic import NonPersistentTopic
+from broker.topics.policies_in_force import effective_policies
+
+if TYPE_CHECKING:
+    from broker.core.policies import Policies
+    from broker.core.topic_name import TopicName
+    from broker.process.services import Services
+
+__all__ = ["NonPersistentTopics"]
+
+
+class NonPersistentTopics:
+    """By full name."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._topics: dict[str, NonPersistentTopic] = {}
+
+    def all(self) -> list[NonPersistentTopic]:
+        """Those somebody uses now."""
+        return list(self._topics.values())
+
+    async def topic(self, name: TopicName, *, create: bool) -> NonPersistentTopic:
+        """The topic, made when it may be. Raises TopicNotFound, NotAllowed (a partitioned parent)."""
+        known = self._topics.get(name.full)
+        if known is not None:
+            return known
+        row = await repeat_until_done(
+            self._services.pool, lambda c: store.find_topic(c, name), what="finding a topic"
+        )
+        if row is not None and row.partitions:
+            raise NotAllowed(
+                f"topic {name} has {row.partitions} partitions; use {name}-partition-0 and so on"
+            )
+        policies = await self._policies(name, row)
+        if row is None and not (create and policies.auto_create_topics):
+            raise topic_not_found(name)
+        # Somebody else may have made it meanwhile.
+        return self._topics.setdefault(
+            name.full,
+            NonPersistentTopic(name, policies=policies, services=self._services, on_empty=self._forget),
+        )
+
+    async def reload_policies(self, covers: Callable[[TopicName], bool]) -> int:
+        """A document was changed: put it in force on the topics it covers; how many there are."""
+        topics = [each for each in self.all() if covers(each.name)]
+        for topic in topics:
+            name = topic.name
+            row = await repeat_until_done(
+                self._services.pool,
+                lambda c, name=name: store.find_topic(c, name),  # type: ignore[misc]
+                what="finding a topic",
+            )
+            topic.set_policies(await self._policies(name, row))
+        return len(topics)
+
+    async def _policies(self, name: TopicName, row: store.TopicRow | None) -> Policies:
+        if row is not None:
+            namespace, own = row.namespace_policies, row.topic_policies
+        else:
+            stored = await repeat_until_done(
+                self._services.pool,
+                lambda c: policy_store.of_namespace(c, name.tenant, name.namespace),
+                what="reading policies",
+            )
+            namespace, own = {} if stored is None else stored.document, {}
+        return effective_policies(self._services.settings, namespace, own, where=name.full)
+
+    def close(self) -> None:
+        """The broker stops."""
+        for topic in self.all():
+            topic.close(None)
+        self._topics.clear()
+
+    def _forget(self, topic: NonPersistentTopic) -> None:
+        if self._topics.get(topic.name.full) is topic:
+            del self._topics[topic.name.full]

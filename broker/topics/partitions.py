@@ -1,0 +1,56 @@
+"""Partitioned topics: growing one. They never shrink: a partition's messages would have no place in the routing."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from broker.core.errors import MetadataInvalid, NotAllowed, TopicNotFound
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import partitions as store
+from broker.storage.topics import topics as topic_store
+
+if TYPE_CHECKING:
+    from broker.core.topic_name import TopicName
+    from broker.storage.pool import ConnectionPool
+    from broker.storage.topics.partitions import Growth
+
+__all__ = ["MOST_PARTITIONS", "check_growth", "grow"]
+
+log = logging.getLogger(__name__)
+
+MOST_PARTITIONS = 10_000
+
+
+async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -> int:
+    """How many partitions there are now. Raises what `grow` raises, and changes nothing."""
+    if not 1 <= partitions <= MOST_PARTITIONS:
+        raise MetadataInvalid(f"partitions is {partitions}: it takes a number from 1 to {MOST_PARTITIONS}")
+    row = await repeat_until_done(pool, lambda c: topic_store.find_topic(c, name), what="finding a topic")
+    if row is None:
+        raise TopicNotFound(f"topic {name} does not exist")
+    if not row.partitions:
+        raise NotAllowed(f"{name} is not partitioned, and a topic that holds messages cannot become so")
+    if partitions < row.partitions:
+        raise NotAllowed(f"{name} has {row.partitions} partitions; a topic never gets fewer")
+    return row.partitions
+
+
+async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth:
+    """Give a topic more partitions, each with the subscriptions that the others have, at its beginning.
+
+    Clients see it at their next look (Apache's ask once a minute); whoever sees the new count finds the partitions and
+    subscriptions. The same count again does nothing. Raises MetadataInvalid for a count out of range, NotAllowed for a
+    smaller one, a topic that is not partitioned, or a name that is taken, TopicNotFound. Safe to repeat.
+    """
+    await check_growth(pool, name, partitions)
+    growth = await repeat_until_done(
+        pool, lambda c: store.grow(c, name, partitions), what="adding partitions"
+    )
+    if growth is None:
+        raise TopicNotFound(f"topic {name} does not exist any more")
+    if growth.taken:
+        raise NotAllowed(f"{growth.taken[0]} exists already and is no partition of {name}: delete it first")
+    if growth.after > growth.before:
+        log.info("%s has %s partitions now, it had %s", name, growth.after, growth.before)
+    return growth

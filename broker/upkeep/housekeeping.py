@@ -1,0 +1,101 @@
+"""What the broker looks after once a second: the sign of life, segments, and memory that is needed no more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from broker.core.position import LATEST
+from broker.producers import deduplication_keeper
+from broker.storage import ownership as store
+from broker.storage.pool import first_line
+
+if TYPE_CHECKING:
+    from broker.process.services import Services
+    from broker.topics.topic import Topic
+
+__all__ = ["Housekeeping"]
+
+log = logging.getLogger(__name__)
+
+_INTERVAL_S = 1.0
+INDEX_CHUNKS = 64  # of one topic; a full one is 512 KiB and holds the counts of 32,768 entries
+
+
+class Housekeeping:
+    """One task; an error of one round is logged and the next round comes."""
+
+    def __init__(
+        self,
+        services: Services,
+        topics: Callable[[], list[Topic]],
+        duties: Sequence[Callable[[], Awaitable[None]]],
+    ) -> None:
+        self._services = services
+        self._duties = (
+            self._show_life,
+            services.segments.turn,
+            self._tidy_memory,
+            self._forget_due_times,
+            self._deduplicate,
+            *duties,
+        )
+        self._topics = topics
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="housekeeping")
+
+    async def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_INTERVAL_S)
+            for duty in self._duties:
+                try:
+                    await duty()
+                except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                    log.info("housekeeping: the database is away (%s)", first_line(error))
+                except Exception:  # the other duties, and the next round, must be done all the same
+                    log.exception("housekeeping")
+
+    async def _show_life(self) -> None:
+        if self._services.may_send():
+            async with self._services.pool.use() as connection:
+                await store.seen(connection)
+
+    async def _forget_due_times(self) -> None:
+        for topic in self._topics():
+            if topic.delayed.needs_pruning and self._services.may_send():
+                await topic.delayed.prune()
+
+    async def _tidy_memory(self) -> None:
+        """Counts nobody needs soon can be read again; acks need not be recorded for an undo that came too late."""
+        now_ms = self._services.clock.now_ms()
+        for topic in self._topics():
+            subscriptions = list(topic.subscriptions.values())
+            needed = [each.cursor.mark_delete for each in subscriptions]
+            if (cached := topic.log.oldest_cached()) is not None:
+                needed.append(cached)  # it is delivered from memory, and its acks must not wait for a read
+            topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
+            for each in subscriptions:
+                if each.undo_until_ms and each.undo_until_ms <= now_ms:
+                    each.undo_until_ms = 0
+                    each.cursor.stop_undo_overlay()
+
+    async def _deduplicate(self) -> None:
+        topics = self._topics()
+        expiry_ms = self._services.settings.deduplication_expiry_ms
+        for topic in topics:
+            if topic.deduplication is not None:
+                deduplication_keeper.tidy(topic, expiry_ms)
+        await deduplication_keeper.flush(self._services, topics)

@@ -1,0 +1,44 @@
+"""Topics that nobody uses leave memory; the next one who asks for such a topic loads it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
+    from broker.topics.topic import Topic
+
+__all__ = ["may_leave"]
+
+
+def may_leave(topic: Topic, now_ms: int) -> bool:
+    """Whether nothing of a topic would be lost or missed if it left memory now.
+
+    A topic with a backlog stays: its time to live goes on, and /metrics, which reads memory alone, is watched for it.
+    Else what is looked for is whatever memory alone knows: clients, sends, acks not yet stored, deadlines, a move under
+    way, the acks recorded for an undo, delayed messages.
+    """
+    if topic.producers or any(each.consumers or not each.is_durable for each in topic.subscriptions.values()):
+        topic.asked_ms = now_ms
+        return False
+    if now_ms - max(topic.asked_ms, topic.last_append_ms) < topic.services.settings.topic_idle_ms:
+        return False
+    log = topic.log
+    return (
+        topic.is_open
+        and not (log.queue or log.in_flight or log.trimmed_through or topic.is_queued or topic.is_taken)
+        and not topic.creating.locked()
+        and not len(topic.delayed)  # the tick would ask for its due messages every second
+        and all(_is_at_rest(each) for each in topic.subscriptions.values())
+    )
+
+
+def _is_at_rest(subscription: Subscription) -> bool:
+    topic = subscription.topic
+    return (
+        topic.services.flusher.is_settled(subscription)
+        and not subscription.undo_until_ms
+        and not subscription.moves.is_busy
+        and not len(subscription.deadlines)
+        and not subscription.cursor.backlog_messages
+    )

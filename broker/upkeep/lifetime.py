@@ -1,0 +1,165 @@
+"""What lets data go, and topics leave memory: the owner looks, at its own pace and when Celery says so (design 7).
+
+One task looks at the topics, a part of them each second, so that each is looked at once in `lifetime_check_ms`; another
+drops segments and copies stragglers out of them. Both may run at any time and twice: they decide by what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from broker.core.errors import BrokerError
+from broker.log.sealing import seal_idle
+from broker.log.stragglers import Stragglers
+from broker.log.trimming import trim
+from broker.storage.log import lifetime as store
+from broker.storage.pool import first_line
+from broker.subscription.expiry import expire
+from broker.upkeep.idle_topics import may_leave
+
+if TYPE_CHECKING:
+    from broker.process.services import Services
+    from broker.topics.topic import Topic
+
+__all__ = ["Lifetime"]
+
+log = logging.getLogger(__name__)
+
+_INTERVAL_S = 1.0
+_VISITS = 20  # topics loaded a second, of those that are not in memory
+_VISIT_AGAIN_MS = 3_600_000  # a topic out of memory whose data may not go yet
+
+
+class Lifetime:
+    """Starts after the ownership is held."""
+
+    def __init__(
+        self,
+        services: Services,
+        topics: Callable[[], list[Topic]],
+        open_topic: Callable[[str], Awaitable[Topic]],
+    ) -> None:
+        self._services = services
+        self._topics = topics
+        self._open_topic = open_topic
+        self._stragglers = Stragglers(services.pool, services.segments, services.ownership, open_topic)
+        self._waiting: list[Topic] = []  # of this round, not looked at yet
+        self._due = 0.0  # topics to look at now, with the fraction left over
+        self._visit_at_ms: dict[int, int] = {}  # topics not in memory: not before this time
+        self._next_visits_ms = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._woken = asyncio.Event()
+        self.trimmed_bytes = 0
+        self.pin: store.OldestPin | None = None  # what keeps the oldest segment
+
+    @property
+    def stragglers(self) -> Stragglers:
+        """Segments and copies, for tests and metrics."""
+        return self._stragglers
+
+    def start(self) -> None:
+        """Begin."""
+        self._tasks = [
+            asyncio.create_task(self._run_topics(), name="lifetime of topics"),
+            asyncio.create_task(self._run_segments(), name="lifetime of segments"),
+        ]
+
+    async def stop(self) -> None:
+        """End; what is half done is taken up again at the next start."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def wake(self) -> None:
+        """Celery says that it is time: every topic is looked at, and the segments."""
+        if not self._waiting:  # a round under way is not begun anew: its last topics would never be reached
+            self._waiting = list(self._topics())
+        self._next_visits_ms = 0
+        self._woken.set()
+
+    async def look_at_topics(self, *, share: float = 1.0) -> None:
+        """Look at the next part of the topics in memory: `share` of all of them."""
+        if not self._waiting:
+            self._waiting = list(self._topics())
+        self._due = min(self._due + share * len(self._topics()), float(len(self._waiting)))
+        part = int(self._due)
+        self._due -= part
+        chosen, self._waiting = self._waiting[:part], self._waiting[part:]
+        for topic in chosen:
+            await self._guarded(self.look_at(topic), topic.name.full)
+
+    async def look_at(self, topic: Topic) -> None:
+        """Everything that time asks of one topic. Safe to repeat."""
+        if not topic.is_open:
+            return
+        policies = topic.policies
+        await seal_idle(topic)
+        if policies.message_ttl_ms:
+            for subscription in list(topic.subscriptions.values()):
+                if subscription.is_durable and subscription.cursor.backlog_messages:
+                    await expire(subscription, policies.message_ttl_ms)
+        self.trimmed_bytes += await trim(topic)
+        if may_leave(topic, self._services.clock.now_ms()):
+            topic.close()
+
+    async def visit_absent(self) -> None:
+        """Load topics that are not in memory and may have something to free, and look at them."""
+        now_ms = self._services.clock.now_ms()
+        if now_ms < self._next_visits_ms:
+            return
+        self._visit_at_ms = {key: at for key, at in self._visit_at_ms.items() if at > now_ms}
+        known = [topic.topic_id for topic in self._topics()] + list(self._visit_at_ms)
+        async with self._services.pool.use() as connection:
+            found = await store.topics_to_visit(connection, known=known, limit=_VISITS)
+        for topic_id, name in found:
+            self._visit_at_ms[topic_id] = now_ms + _VISIT_AGAIN_MS
+            await self._guarded(self._visit(name), name)
+        if len(found) < _VISITS:
+            self._next_visits_ms = now_ms + 6 * self._services.settings.lifetime_check_ms
+
+    async def _visit(self, name: str) -> None:
+        await self.look_at(await self._open_topic(name))
+
+    async def look_at_segments(self) -> None:
+        """Drop and copy as long as there is something to do, then see what keeps the oldest one."""
+        while await self._stragglers.turn():
+            pass
+        async with self._services.pool.use() as connection:
+            self.pin = await store.oldest_pin(connection)
+
+    async def _run_topics(self) -> None:
+        share = _INTERVAL_S * 1000 / self._services.settings.lifetime_check_ms
+        is_own_clock = self._services.settings.wheel_enabled
+        while True:
+            await asyncio.sleep(_INTERVAL_S)
+            if self._services.may_send() and (is_own_clock or self._waiting):
+                await self._guarded(self.look_at_topics(share=min(1.0, share)), "topics")
+                await self._guarded(self.visit_absent(), "topics out of memory")
+
+    async def _run_segments(self) -> None:
+        interval_s = self._services.settings.lifetime_check_ms / 1000
+        while True:
+            # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval_s if self._services.settings.wheel_enabled else None):
+                    await self._woken.wait()
+            self._woken.clear()
+            if self._services.may_send():
+                await self._guarded(self.look_at_segments(), "segments")
+
+    async def _guarded(self, work: Coroutine[object, object, None], what: str) -> None:
+        """One topic's fault is not the others'; the next round comes."""
+        try:
+            await work
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            log.info("lifetime of %s: the database is away (%s)", what, first_line(error))
+        except BrokerError as error:
+            log.info("lifetime of %s: %s", what, error)
+        except Exception:
+            log.exception("lifetime of %s", what)

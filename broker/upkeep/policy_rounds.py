@@ -1,0 +1,90 @@
+"""What policies ask for as time passes: quotas, expiry by disuse. Housekeeping and Celery's beat start the same."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from broker.core.errors import BrokerError
+from broker.storage.pool import first_line
+from broker.upkeep.disuse import delete_if_inactive, expire_subscriptions, visit_idle_topics
+
+if TYPE_CHECKING:
+    from broker.process.broker import Broker
+    from broker.topics.topic import Topic
+
+__all__ = ["PolicyRounds"]
+
+log = logging.getLogger(__name__)
+
+ROUND_MS = 5_000  # between two rounds of the owner's own
+_IDLE_EVERY_MS = 60_000  # between two looks at topics that are not in memory
+
+
+class PolicyRounds:
+    """One round at a time; one asked for during another is that one. Running one twice does no harm."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._running: asyncio.Task[None] | None = None
+        self._last_ms = 0
+        self._last_idle_ms = 0
+        self._idle_after = 0  # id of the last topic out of memory that was looked at
+
+    async def turn(self) -> None:
+        """The owner's own clock: a round when one is due. Does nothing while VELA_WHEEL is off: beat asks then."""
+        services = self._broker.services
+        now_ms = services.clock.now_ms()
+        if services.settings.wheel_enabled and now_ms - self._last_ms >= ROUND_MS:
+            self.ask()  # not waited for: housekeeping has other duties
+
+    def ask(self) -> None:
+        """It is time; returns at once."""
+        self._broker.services.keep(asyncio.create_task(self.run(), name="policy round"))
+
+    async def run(self) -> None:
+        """A round, or the end of the one under way."""
+        if self._running is None:
+            self._running = asyncio.create_task(self._round(), name="policy round")
+            self._running.add_done_callback(self._ended)
+        await asyncio.shield(self._running)
+
+    def stop(self) -> None:
+        """End the round under way."""
+        if self._running is not None:
+            self._running.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("policy round", exc_info=error)
+
+    async def _round(self) -> None:
+        broker = self._broker
+        if not broker.is_ready()[0]:
+            return
+        now_ms = self._last_ms = broker.services.clock.now_ms()
+        for topic in list(broker.topics.values()):
+            policies = topic.policies
+            if topic.quota.is_set or topic.quota.breach is not None:
+                await self._duty(topic.quota.check(), topic)
+            if policies.subscription_expiry_ms:
+                await self._duty(expire_subscriptions(topic), topic)
+            if policies.delete_inactive_topics and topic.is_open:
+                await self._duty(delete_if_inactive(broker, topic), topic)
+        if now_ms - self._last_idle_ms >= _IDLE_EVERY_MS:
+            self._last_idle_ms = now_ms
+            self._idle_after = await visit_idle_topics(broker, self._idle_after)
+
+    async def _duty(self, duty: Coroutine[Any, Any, object], topic: Topic) -> None:
+        """One topic's trouble is not the others'."""
+        try:
+            await duty
+        except (BrokerError, psycopg.Error) as error:
+            log.warning("%s: %s", topic.name, first_line(error))
+        except Exception:
+            log.exception("%s: policies", topic.name)

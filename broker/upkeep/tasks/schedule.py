@@ -1,0 +1,46 @@
+"""All of Celery beat's entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.conf import broker_settings
+
+__all__ = ["beat_schedule"]
+
+_SWEEP_S = 5.0
+_POLICIES_S = 5.0
+_ACTS_S = 60.0
+
+
+def beat_schedule() -> dict[str, dict[str, Any]]:
+    """One tick a VELA_TICK_MS, in a queue of its own; one that waited two periods is dropped, the next is due."""
+    period_s = broker_settings().tick_ms / 1000
+    lifetime_s = broker_settings().lifetime_check_ms / 1000
+    return {
+        "tick": {
+            "task": "broker.upkeep.tasks.tick",
+            "schedule": period_s,
+            "options": {"queue": "tick", "expires": 2 * period_s},
+        },
+        "policies": {
+            "task": "broker.upkeep.tasks.check_policies",
+            "schedule": _POLICIES_S,
+            "options": {"queue": "work", "expires": 2 * _POLICIES_S},
+        },
+        "lifetime of data": {
+            "task": "broker.upkeep.tasks.lifetime",
+            "schedule": lifetime_s,
+            "options": {"queue": "work", "expires": 2 * lifetime_s},
+        },
+        "sweep dead sessions": {
+            "task": "broker.upkeep.tasks.sweep_dead_sessions",
+            "schedule": _SWEEP_S,
+            "options": {"queue": "work", "expires": 2 * _SWEEP_S},
+        },
+        "sweep acts": {
+            "task": "broker.upkeep.tasks.sweep_acts",
+            "schedule": _ACTS_S,
+            "options": {"queue": "work", "expires": 2 * _ACTS_S},
+        },
+    }

@@ -1,0 +1,78 @@
+"""Acts asked for as console, commands and API do: what an apply allows, what a refusal names, what was undone."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from broker.acts import requests as acts
+from broker.storage.acts import requests as act_requests
+from tests.support.broker_harness import BrokerRun
+
+T = "persistent://public/default/t"
+
+
+@pytest.fixture(autouse=True)
+def _same_database(run: BrokerRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(act_requests, "conninfo", lambda: run.database_url)
+
+
+async def asked(call: Any, *given: Any, **named: Any) -> acts.ActView:
+    """Ask in a thread, as the asking side is synchronous."""
+    view: acts.ActView = await asyncio.to_thread(
+        partial(call, *given, who="op", origin="test", wait_s=8, **named)
+    )
+    return view
+
+
+async def a_plan(kind: str, **parameters: Any) -> acts.ActView:
+    return await asked(acts.plan, kind, topic=T, subscription="s", parameters=parameters)
+
+
+async def test_an_apply_says_how_much_more_may_come_again_and_the_act_keeps_it(run: BrokerRun) -> None:
+    consumer = await run.consumer(permits=10)
+    positions = await (await run.producer()).publish(10)
+    await consumer.has(10)
+    first = await a_plan("reset", to="earliest")
+    consumer.ack(*positions[:3])
+    refused = await asked(acts.apply, first.id, allowed_drift_messages=2)
+    assert (refused.state, refused.error_code, refused.is_retriable) == ("refused", "ActConflict", True)
+    assert refused.plan is not None
+    assert refused.plan["allowed_drift_messages"] == 2
+    assert refused.new_plan is not None
+    again = acts.get(refused.new_plan)
+    assert (again.state, again.who, again.parameters) == ("planned", "op", {"to": "earliest"})
+    consumer.ack(positions[3])
+    applied = await asked(acts.apply, again.id, allowed_drift_messages=1)
+    assert applied.state == "applied", applied.error
+    assert applied.result is not None
+    assert applied.result["replayed_messages"] == 4
+
+
+@pytest.mark.parametrize("allowed", [-1, 10**16])
+async def test_an_allowance_that_makes_no_sense_leaves_the_plan(run: BrokerRun, allowed: int) -> None:
+    await run.consumer()
+    planned = await a_plan("clear")
+    with pytest.raises(acts.ActRefused, match="allowed_drift_messages"):
+        await asked(acts.apply, planned.id, allowed_drift_messages=allowed)
+    assert acts.get(planned.id).state == "planned"
+
+
+async def test_an_act_that_was_undone_names_the_act_that_undid_it_and_cannot_be_undone_again(
+    run: BrokerRun,
+) -> None:
+    await run.consumer()
+    await (await run.producer()).publish(3)
+    skip = await asked(acts.apply, (await a_plan("skip", messages=2)).id)
+    assert (skip.undoable, skip.undone_by) == (True, None)
+    undo = await asked(acts.plan_undo, skip.id)
+    assert acts.get(skip.id).undone_by is None
+    undo = await asked(acts.apply, undo.id)
+    skip = acts.get(skip.id)
+    assert (skip.undoable, skip.undone_by) == (False, undo.id)
+    assert (undo.undoable, undo.undone_by) == (True, None)
+    with pytest.raises(acts.ActRefused, match=f"act {skip.id} was undone by act {undo.id}"):
+        await asked(acts.plan_undo, skip.id)

@@ -1,0 +1,163 @@
+"""The backlog quota with its three policies, by size and by age (semantics 2.6)."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from broker.core.errors import BrokerError, QuotaExceeded, QuotaHold
+from broker.core.subscription.types import SubscriptionType
+from broker.core.topic_name import TopicName
+from broker.topics.ending import unload
+from tests.support.broker_harness import BrokerRun, ManualClock, eventually, one_row, running
+from tests.support.policies import set_policies
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"), [("producer_request_hold", QuotaHold), ("producer_exception", QuotaExceeded)]
+)
+async def test_producers_are_stopped_and_come_back_when_it_drained(
+    run: BrokerRun, policy: str, error: type[BrokerError], caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(subscription="slow")
+    quick = await run.consumer(subscription="quick", permits=1000, acks=True)
+    positions = await producer.publish(3)
+    quota = run.subscription(subscription="slow").cursor.backlog_bytes
+    await set_policies(run, backlog_quota_bytes=quota, backlog_quota_policy=policy)
+    await run.broker.policy_rounds.run()
+    assert not producer.closed  # exactly the quota is within it
+    positions += await producer.publish(1)
+    is_now = run.subscription(subscription="slow").cursor.backlog_bytes
+    with caplog.at_level(logging.WARNING):
+        await run.broker.policy_rounds.run()
+    assert type(producer.closed[0]) is error
+    with pytest.raises(error, match=f"slow has a backlog of {is_now} bytes, the quota is {quota}"):
+        await run.producer()
+    assert "subscription slow has a backlog" in caplog.text
+    assert 'vela_backlog_quota_exceeded{cluster="vela"' in run.broker.metrics_text()
+    consumer.flow(10)
+    await consumer.has(4)
+    consumer.ack(positions[-1])
+    again = await run.producer()  # without waiting for a round
+    await again.publish(1)
+    assert len(quick.deliveries) == 5
+
+
+async def test_a_quota_by_age(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=10)
+        await set_policies(run, backlog_quota_ms=HOUR_MS)
+        positions = await producer.publish(1)
+        clock.advance(HOUR_MS // 2)
+        positions += await producer.publish(1)
+        clock.advance(HOUR_MS // 2)
+        await run.broker.policy_rounds.run()
+        assert not producer.closed
+        clock.advance(1)
+        await run.broker.policy_rounds.run()
+        assert type(producer.closed[0]) is QuotaHold
+        with pytest.raises(QuotaHold, match=f"has not acked is {HOUR_MS + 1} ms old, the quota is {HOUR_MS}"):
+            await run.producer()
+        await consumer.has(2)
+        consumer.ack(positions[0])
+        await run.producer()
+
+
+async def test_eviction_by_size_leaves_nine_tenths_and_is_in_the_act_log(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(subscription="slow", permits=4)
+    await run.consumer(subscription="quick", permits=1000, acks=True)
+    positions = await producer.publish(40)
+    await consumer.has(4)
+    consumer.ack(positions[20], positions[2])
+    cursor = run.subscription(subscription="slow").cursor
+    quota, waiting = cursor.backlog_bytes - 1, cursor.backlog_messages
+    await set_policies(run, backlog_quota_bytes=quota, backlog_quota_policy="consumer_backlog_eviction")
+    await run.broker.policy_rounds.run()
+    left = cursor.backlog_bytes
+    assert quota * 9 // 10 - 60 < left <= quota * 9 // 10  # an entry is smaller than that
+    assert not producer.closed
+    assert not consumer.closed
+    kind, state, who, skipped = one_row(
+        run.database_url, "SELECT kind, state, who, (result->>'skipped_messages')::int FROM vela_act"
+    )
+    assert (kind, state, who) == ("evict", "applied", "backlog quota")
+    assert skipped == waiting - cursor.backlog_messages
+    await run.broker.policy_rounds.run()
+    assert cursor.backlog_bytes == left
+    assert one_row(run.database_url, "SELECT count(*) FROM vela_act") == (1,)
+
+
+async def test_eviction_by_age_gives_up_what_is_older_than_nine_tenths(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock) as run:
+        producer = await run.producer()
+        await run.consumer()
+        await set_policies(run, backlog_quota_ms=1000, backlog_quota_policy="consumer_backlog_eviction")
+        positions = []
+        for _ in range(10):
+            positions += await producer.publish(1)
+            clock.advance(100)
+        await run.broker.policy_rounds.run()
+        assert run.subscription().cursor.backlog_messages == 10
+        clock.advance(1)
+        await run.broker.policy_rounds.run()
+        assert run.subscription().cursor.mark_delete == positions[1]  # 901 ms and older are gone, 801 stays
+
+
+async def test_a_topic_just_loaded_takes_no_producer_beyond_its_quota(run: BrokerRun) -> None:
+    await (await run.producer()).publish(2)
+    await run.consumer()
+    await set_policies(run, backlog_quota_bytes=1)
+    await unload(run.broker, [TopicName.parse("t")])
+    with pytest.raises(QuotaHold):
+        await run.producer()
+
+
+async def test_a_quota_taken_away_lets_producers_in(run: BrokerRun) -> None:
+    producer = await run.producer()
+    await run.consumer()
+    await set_policies(run, backlog_quota_bytes=0)
+    await producer.publish(1)
+    await run.broker.policy_rounds.run()
+    assert producer.closed
+    await set_policies(run, backlog_quota_bytes=-1)
+    await (await run.producer()).publish(1)
+
+
+async def test_readers_do_not_count(run: BrokerRun) -> None:
+    producer = await run.producer()
+    await run.consumer(subscription="r", type_=SubscriptionType.EXCLUSIVE, durable=False)
+    await set_policies(run, backlog_quota_bytes=0)
+    await producer.publish(2)
+    await run.broker.policy_rounds.run()
+    assert not producer.closed
+
+
+async def test_the_owner_checks_by_itself(broker_url: str) -> None:
+    async with running(broker_url) as run:
+        producer = await run.producer()
+        await run.consumer()
+        await set_policies(run, backlog_quota_bytes=0)
+        await producer.publish(1)
+        await eventually(lambda: producer.closed, "the owner's round", timeout_s=15)
+
+
+async def test_beat_alone_is_enough(broker_url: str) -> None:
+    async with running(broker_url, wheel_enabled=False) as run:
+        producer = await run.producer()
+        await run.consumer()
+        await set_policies(run, backlog_quota_bytes=0)
+        await producer.publish(1)
+        await run.broker.policy_rounds.turn()
+        assert not producer.closed
+        one_row(
+            broker_url, "SELECT pg_notify('vela_policies', '')"
+        )  # what broker.upkeep.tasks.check_policies sends
+        await eventually(lambda: producer.closed, "the round that beat asked for")

@@ -1,0 +1,79 @@
+"""The act create_topic: in a namespace that there is, never over what exists, safe to repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.acts import requests as acts
+from broker.core.topic_name import TopicName
+from broker.storage.connection import connect
+from broker.storage.topics import topics as topic_store
+from tests.integration.broker.test_topic_acts import _same_database, apply, done, plan  # noqa: F401
+from tests.support.broker_harness import BrokerRun, one_row, rows
+
+HERE = "public/default"
+
+
+async def test_a_topic_is_made_with_its_partitions(run: BrokerRun) -> None:
+    await run.producer()
+    planned = await plan("create_topic", HERE, name="orders", partitions=2)
+    assert planned.plan is not None
+    assert list(planned.plan["words"]) == ["persistent://public/default/orders is made, with 2 partitions"]
+    assert planned.plan["notes"] == ["delete_topic removes it again"]
+    assert rows(run.database_url, "SELECT 1 FROM vela_topic WHERE name LIKE '%%orders%%'") == []
+    applied = await apply(planned)
+    assert applied.state == "applied", applied.error
+    found = rows(
+        run.database_url, "SELECT name, partitions FROM vela_topic WHERE name LIKE '%%orders%%' ORDER BY 1"
+    )
+    full = "persistent://public/default/orders"
+    assert found == [(full, 2), (f"{full}-partition-0", 0), (f"{full}-partition-1", 0)]
+    await run.producer("orders-partition-1")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"name": "t"}, "exists already, not partitioned"),
+        ({"name": "t", "partitions": 3}, "exists already, not partitioned"),
+        ({"name": "x-partition-2"}, "name the topic without -partition-2"),
+        ({"name": "shop/x"}, "give what comes after public/default/"),
+        ({"name": "with blank"}, "without blanks"),
+        ({"name": ""}, "must be set"),
+    ],
+)
+async def test_what_makes_no_sense_changes_nothing(
+    parameters: dict[str, Any], says: str, run: BrokerRun
+) -> None:
+    await run.producer()
+    before = rows(run.database_url, "SELECT * FROM vela_topic")
+    refused = await plan("create_topic", HERE, **parameters)
+    assert (refused.state, says in refused.error) == ("refused", True), refused.error
+    assert rows(run.database_url, "SELECT * FROM vela_topic") == before
+
+
+async def test_a_namespace_that_is_not_there_is_named(run: BrokerRun) -> None:
+    with pytest.raises(acts.ActRefused, match="there is no namespace shop/eu"):
+        await plan("create_topic", "shop/eu", name="orders")
+
+
+@pytest.mark.parametrize(("partitions", "state"), [(1, "applied"), (2, "refused")])
+async def test_one_that_somebody_made_meanwhile_is_kept(partitions: int, state: str, run: BrokerRun) -> None:
+    await run.producer()
+    planned = await plan("create_topic", HERE, name="orders", partitions=1)
+    connection = await connect(run.database_url, name="test")
+    await topic_store.create_topic(connection, TopicName.parse("orders"), partitions=partitions, policies={})
+    await connection.close()
+    assert (await apply(planned)).state == state
+    assert one_row(
+        run.database_url,
+        "SELECT partitions FROM vela_topic WHERE name = 'persistent://public/default/orders'",
+    ) == (partitions,)
+
+
+async def test_it_can_be_deleted_again(run: BrokerRun) -> None:
+    await run.producer()
+    await done("create_topic", HERE, name="orders")
+    await done("delete_topic", "persistent://public/default/orders")

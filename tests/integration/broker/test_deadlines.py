@@ -1,0 +1,143 @@
+"""Deadlines the broker keeps: ack timeout and negative ack with delay, by its wheel or by a tick alone (design 7)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.position import Position
+from broker.core.subscription.types import SubscriptionType
+from tests.support.broker_harness import BrokerRun, ManualClock, eventually, rows, running
+
+EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
+
+
+def tick(run: BrokerRun) -> None:
+    """What Celery's tick sends."""
+    rows(run.database_url, "SELECT pg_notify('vela_tick', '1')")
+
+
+@pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
+async def test_a_tick_alone_redelivers_what_was_not_acked_in_time(
+    broker_url: str, type_: SubscriptionType
+) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, wheel_enabled=False) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(type_=type_, permits=100, ack_timeout_ms=1000)
+        positions = await producer.publish(4)
+        await consumer.has(4)
+        consumer.ack(positions[1])
+        clock.advance(999)
+        tick(run)
+        assert run.broker.services.deadlines.run_due() == 0
+        clock.advance(1)
+        tick(run)
+        await consumer.has(7)
+        assert consumer.positions[4:] == [positions[0], positions[2], positions[3]]
+        counts = [each.redelivery_count for each in consumer.deliveries[4:]]
+        assert counts == ([1, 1, 1] if type_ is SHARED else [0, 0, 0])
+        tick(run)
+        tick(run)
+        assert run.broker.services.deadlines.run_due() == 0
+        clock.advance(1000)
+        tick(run)
+        await consumer.has(10)
+
+
+@pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
+async def test_the_wheel_alone_redelivers(broker_url: str, type_: SubscriptionType) -> None:
+    async with running(broker_url) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(type_=type_, permits=100, ack_timeout_ms=60)
+        positions = await producer.publish(3)
+        await consumer.has(6)
+        assert sorted(consumer.positions[3:6]) == positions
+        consumer.ack(*positions)
+
+
+async def test_a_negative_ack_comes_back_when_it_is_due_and_not_before(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, wheel_enabled=False) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=100)
+        positions = await producer.publish(4)
+        await consumer.has(4)
+        assert consumer.consumer is not None
+        consumer.consumer.redeliver_at(positions[:2], clock.now_ms() + 500)
+        consumer.ack(positions[0])
+        clock.advance(499)
+        assert run.broker.services.deadlines.run_due() == 0
+        clock.advance(1)
+        assert run.broker.services.deadlines.run_due() == 1
+        await consumer.has(5)
+        assert consumer.positions[4] == positions[1]
+        consumer.consumer.redeliver_at([positions[2]], clock.now_ms())  # due already
+        await consumer.has(6)
+
+
+async def test_nobody_fills_the_wheel_with_positions_he_does_not_hold(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, wheel_enabled=False) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=2)
+        other = await run.consumer(name="other")
+        positions = await producer.publish(4)
+        await consumer.has(2)
+        invented = [Position(positions[0].ledger_id, number) for number in range(2, 5000)]
+        assert other.consumer is not None
+        other.consumer.redeliver_at(positions, clock.now_ms() + 500)
+        other.consumer.redeliver_at(invented, clock.now_ms() + 500)
+        assert len(run.subscription().deadlines) == 0
+
+
+async def test_deadlines_go_with_the_exclusive_consumer_that_had_them(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, wheel_enabled=False) as run:
+        producer = await run.producer()
+        first = await run.consumer(type_=EXCLUSIVE, permits=5, ack_timeout_ms=1000)
+        positions = await producer.publish(5)
+        await first.has(5)
+        assert first.consumer is not None
+        first.consumer.detach()
+        clock.advance(900)
+        second = await run.consumer(type_=EXCLUSIVE, permits=100, ack_timeout_ms=1000)
+        await second.has(5)
+        clock.advance(200)  # the first one's time is over, the second one's is not
+        assert run.broker.services.deadlines.run_due() == 0
+        assert second.positions == positions
+
+
+async def test_one_redelivery_of_all_on_exclusive_starts_every_clock_anew(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, wheel_enabled=False) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(type_=EXCLUSIVE, permits=4, ack_timeout_ms=1000)
+        await producer.publish(2)
+        await consumer.has(2)
+        clock.advance(500)
+        await producer.publish(2)
+        await consumer.has(4)
+        clock.advance(500)
+        assert run.broker.services.deadlines.run_due() == 2  # all come again; no permits are left for them
+        clock.advance(500)
+        assert run.broker.services.deadlines.run_due() == 0
+        consumer.flow(10)
+        await eventually(lambda: len(consumer.deliveries) == 8, "all four again, once")
+
+
+@pytest.mark.row("I22")
+async def test_asking_for_what_another_consumer_holds_does_not_stop_its_clock(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, wheel_enabled=False) as run:
+        producer = await run.producer()
+        holder = await run.consumer(permits=1, ack_timeout_ms=1000, name="holder")
+        (position,) = await producer.publish(1)
+        await holder.has(1)
+        other = await run.consumer(name="other")
+        assert other.consumer is not None
+        other.consumer.redeliver([position])
+        holder.flow(1)
+        clock.advance(1000)
+        tick(run)
+        await holder.has(2)
+        assert holder.positions == [position, position]

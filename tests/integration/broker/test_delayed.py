@@ -1,0 +1,432 @@
+"""Delayed delivery: who waits, who does not, and what survives (semantics S1.4, 3.8, I15)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker.core.errors import NotAllowed
+from broker.core.position import Position
+from broker.core.subscription.types import SubscriptionType
+from broker.log import delayed as delayed_messages
+from broker.storage.log import sweep
+from tests.support.broker_harness import (
+    BrokerRun,
+    ConsumerProbe,
+    ManualClock,
+    ProducerProbe,
+    eventually,
+    one_row,
+    rows,
+    running,
+)
+from tests.support.postgres_proxy import Moment
+
+EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
+BY_HAND: dict[str, Any] = {"wheel_enabled": False}
+
+
+async def delayed(producer: ProducerProbe, clock: ManualClock, *delays_ms: int) -> list[Position]:
+    """Send one message a delay (0 = none) and wait for the receipts."""
+    before = len(producer.receipts)
+    for delay_ms in delays_ms:
+        producer.send(deliver_at_ms=clock.now_ms() + delay_ms if delay_ms else 0)
+    await producer.has_receipts(before + len(delays_ms))
+    return [Position(each.ledger_id, each.entry_id) for each in producer.receipts[before:]]
+
+
+def run_due(run: BrokerRun) -> int:
+    return run.broker.services.deadlines.run_due()
+
+
+def needs_pruning(run: BrokerRun) -> bool:
+    return run.topic().delayed.needs_pruning
+
+
+@pytest.mark.row("S1.4")
+@pytest.mark.parametrize("type_", [SHARED, SubscriptionType.KEY_SHARED])
+async def test_delayed_message_is_held_on_shared_and_not_on_exclusive(
+    broker_url: str, type_: SubscriptionType
+) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        shared = await run.consumer(subscription="shared", type_=type_, permits=100)
+        exclusive = await run.consumer(subscription="exclusive", type_=EXCLUSIVE, permits=100)
+        positions = await delayed(producer, clock, 0, 1000, 0, 500)
+        await exclusive.has(4)
+        await shared.has(2)
+        assert exclusive.positions == positions
+        assert shared.positions == [positions[0], positions[2]]
+        subscription = run.subscription(subscription="shared")
+        assert shared.consumer is not None
+        assert shared.consumer.dispatch.permits.spent == 2
+        shared.ack(*shared.positions)
+        assert subscription.cursor.backlog_messages == 2  # held, not acked
+        clock.advance(499)
+        assert run_due(run) == 0
+        clock.advance(1)
+        assert run_due(run) == 1
+        await shared.has(3)
+        clock.advance(500)
+        assert run_due(run) == 1
+        await shared.has(4)
+        assert shared.positions[2:] == [positions[3], positions[1]]
+        assert [each.redelivery_count for each in shared.deliveries] == [0, 0, 0, 0]
+        shared.ack(*shared.positions)
+        assert subscription.cursor.backlog_messages == 0
+        assert len(exclusive.deliveries) == 4
+
+
+@pytest.mark.row("I15")
+async def test_the_wheel_delivers_in_time_and_never_early(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(permits=100)
+    clock = run.broker.services.clock
+    early: list[int] = []
+
+    class Watching(ConsumerProbe):
+        def deliver(self, deliveries):  # type: ignore[no-untyped-def]
+            early.extend(d.entry.deliver_at_ms - clock.now_ms() for d in deliveries)
+            super().deliver(deliveries)
+
+    watching = Watching()
+    await run.attach(watching, subscription="watching")
+    watching.flow(100)
+    for delay_ms in (150, 20, 80, 20):
+        producer.send(deliver_at_ms=clock.now_ms() + delay_ms)
+    await watching.has(4)
+    await consumer.has(4)
+    assert max(early) <= 0, "sent before it was due"
+    assert min(early) > -1000
+    assert sorted(watching.positions) == sorted(consumer.positions)
+
+
+@pytest.mark.row("I15")
+async def test_a_tick_alone_is_enough(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=10_000)
+        await delayed(producer, clock, *[1000] * 5000)
+        rows(broker_url, "SELECT pg_notify('vela_tick', '1')")
+        clock.advance(1000)
+        assert not consumer.deliveries
+        rows(broker_url, "SELECT pg_notify('vela_tick', '1')")
+        await consumer.has(5000)
+
+
+async def test_the_tick_finds_topics_with_due_rows(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    monkeypatch.setattr(sweep, "conninfo", lambda: broker_url)
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        for topic in ("a", "b", "c"):
+            producer = await run.producer(topic)
+            await delayed(producer, clock, *[1000 if topic != "c" else 5000] * 3)
+        assert sweep.tick(clock.now_ms() + 999) == 0
+        assert sweep.tick(clock.now_ms() + 1000) == 2
+        assert sweep.tick(clock.now_ms() + 5000) == 3
+
+
+@pytest.mark.row("I15")
+@pytest.mark.parametrize("crashes", [True, False])
+async def test_not_lost_on_restart_and_only_what_is_due_is_read(broker_url: str, crashes: bool) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=10)
+        positions = await delayed(producer, clock, *[60_000] * 1500, 0, 30_000, *[60_000] * 40_000, 0)
+        await consumer.has(2)
+        await consumer.ack_durably(*consumer.positions)
+        if not crashes:
+            await run.broker.stop()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        consumer = await run.consumer(permits=10)
+        await eventually(lambda: run.topic().delayed.near_entries, "due times to be read")
+        assert len(run.topic().delayed) == 41_501
+        assert run.topic().delayed.near_entries <= 2 * 8192
+        assert not consumer.deliveries
+        assert run.broker.services.cache.size_bytes == 0, "payloads of what waits were read"
+        clock.advance(30_000)
+        run_due(run)
+        await consumer.has(1)
+        assert consumer.positions == [positions[1501]]
+        assert run.subscription().cursor.backlog_messages == 41_501
+
+
+@pytest.mark.row("I15")
+async def test_due_while_no_broker_ran(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        await run.consumer()
+        positions = await delayed(producer, clock, 2000, 1000, 9000)
+    clock.advance(2000)
+    async with running(broker_url, clock=clock) as run:
+        consumer = await run.consumer(permits=10)
+        await consumer.has(2)
+        assert sorted(consumer.positions) == positions[:2]
+        topic = run.topic()
+        await eventually(lambda: topic.delayed.needs_pruning, "released entries to be noticed")
+        await topic.delayed.prune()
+        assert rows(broker_url, "SELECT entry_id FROM vela_delayed_entry") == [(2,)]
+
+
+async def test_rows_are_written_with_the_entries_and_deleted_when_due(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer, plain = await run.producer(), await run.producer("plain")
+        await plain.publish(3)
+        positions = await delayed(producer, clock, 0, 700, 0, 300)
+        await delayed(producer, clock, -5)  # in the past: at once
+        topic = run.topic()
+        assert rows(
+            broker_url,
+            "SELECT topic_id, deliver_at_ms, ledger_id, entry_id FROM vela_delayed_entry ORDER BY 2",
+        ) == [
+            (topic.topic_id, clock.now_ms() + 300, *positions[3]),
+            (topic.topic_id, clock.now_ms() + 700, *positions[1]),
+        ]
+        clock.advance(300)
+        assert run_due(run) == 1
+        assert needs_pruning(run)
+        await topic.delayed.prune()
+        assert one_row(broker_url, "SELECT entry_id FROM vela_delayed_entry") == (positions[1].entry_id,)
+        assert not needs_pruning(run)
+        clock.advance(400)
+        run_due(run)
+        await topic.delayed.prune()
+        assert rows(broker_url, "SELECT FROM vela_delayed_entry") == []
+
+
+async def test_a_late_consumer_passes_over_what_waits_and_gets_it_when_due(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, tail_cache_bytes=0, **BY_HAND) as run:
+        producer = await run.producer()
+        await run.consumer()
+        positions = await delayed(producer, clock, 500, 0, 500, 500, 0, 900)
+        late = await run.consumer(name="late", permits=100)
+        await late.has(2)
+        assert late.positions == [positions[1], positions[4]]
+        clock.advance(500)
+        run_due(run)
+        await late.has(5)
+        assert late.positions[2:] == [positions[0], positions[2], positions[3]]
+        assert late.consumer is not None
+        late.consumer.detach()
+        again = await run.consumer(name="again", permits=100)
+        await again.has(5)
+        assert again.positions == positions[:5]
+
+
+async def test_acks_by_other_means_leave_nothing_behind(broker_url: str) -> None:
+    """Skip, reset and clear concern the cursor alone; what waits asks the cursor when it is due."""
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=100)
+        positions = await delayed(producer, clock, 500, 500, 500, 500)
+        consumer.ack(positions[1])  # of what it never got
+        subscription = run.subscription()
+        async with subscription.moves.moving(closes_consumers=False):
+            subscription.cursor.move_mark_delete(positions[2])
+            subscription.after_move()
+        clock.advance(500)
+        run_due(run)
+        await consumer.has(1)
+        assert consumer.positions == [positions[3]]
+        consumer.ack(positions[3])
+        assert subscription.cursor.backlog_messages == 0
+
+
+async def test_a_reset_before_the_time_holds_them_back_again(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=100)
+        positions = await delayed(producer, clock, 500, 0, 500)
+        await consumer.has(1)
+        consumer.ack(*positions)
+        assert consumer.consumer is not None
+        await consumer.consumer.seek_position(positions[0], None)
+        again = await run.consumer(permits=100)
+        await again.has(1)
+        assert again.positions == [positions[1]]
+        clock.advance(500)
+        run_due(run)
+        await again.has(3)
+
+
+async def test_a_subscription_that_becomes_shared_delays_from_then_on(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        first = await run.consumer(type_=EXCLUSIVE, permits=1)
+        positions = await delayed(producer, clock, 500, 500)
+        await first.has(1)
+        assert first.consumer is not None
+        first.consumer.detach()
+        second = await run.consumer(type_=SHARED, permits=10)
+        assert not second.deliveries
+        clock.advance(500)
+        run_due(run)
+        await second.has(2)
+        assert second.positions == positions
+
+
+async def test_several_subscriptions_share_one_tracker(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        consumers = [await run.consumer(subscription=f"s{n}", permits=100) for n in range(3)]
+        positions = await delayed(producer, clock, 500, 500)
+        assert len(run.topic().delayed) == 2
+        clock.advance(500)
+        assert run_due(run) == 2
+        for each in consumers:
+            await each.has(2)
+            assert each.positions == positions
+
+
+async def test_many_due_at_once_wait_for_permits_in_the_replay_set(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, tail_cache_bytes=0) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=10)
+        positions = await delayed(producer, clock, *[500] * 9000)
+        clock.advance(500)
+        await eventually(lambda: not len(run.topic().delayed), "everything to be released")
+        await consumer.has(10)
+        assert run.subscription().dispatcher.replay_entries == 9000 - 10
+        consumer.flow(9000)
+        await consumer.has(9000)
+        assert sorted(consumer.positions) == positions
+
+
+@pytest.mark.row("I15")
+async def test_what_was_due_first_goes_first_when_the_broker_is_slow(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, tail_cache_bytes=0, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=10_000)
+        positions = await delayed(producer, clock, *[700] * 300, *[500] * 300)
+        read = run.proxy.trap("entry_id = ANY", Moment.HOLD_REQUEST)
+        clock.advance(500)
+        assert run_due(run) == 300
+        await read.caught.wait()
+        clock.advance(200)
+        assert run_due(run) == 0  # the others are still being read
+        read.release()
+        await consumer.has(600)
+        assert sorted(consumer.positions[:300]) == positions[300:]
+
+
+async def test_the_policy_switches_it_off_and_on(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=100)
+        topic = run.topic()
+        await delayed(producer, clock, *[60_000] * 3)
+        assert not consumer.deliveries
+        topic.set_policies(replace(topic.policies, delayed_delivery=False))
+        await consumer.has(3)
+        await delayed(producer, clock, 60_000)
+        await consumer.has(4)
+        topic.set_policies(replace(topic.policies, delayed_delivery=True))
+        await delayed(producer, clock, 500)
+        clock.advance(499)
+        run_due(run)
+        assert len(consumer.deliveries) == 4
+        clock.advance(1)
+        run_due(run)
+        await consumer.has(5)
+        consumer.ack(*consumer.positions)
+        assert run.subscription().cursor.backlog_messages == 0
+
+
+async def test_what_was_appended_while_it_was_off_is_held_back_once_it_is_on(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        await run.consumer()
+        topic = run.topic()
+        topic.set_policies(replace(topic.policies, delayed_delivery=False))
+        positions = await delayed(producer, clock, 500, 0)
+        assert run_due(run) == 1
+        topic.set_policies(replace(topic.policies, delayed_delivery=True))
+        late = await run.consumer(name="late", permits=10)
+        await late.has(1)
+        assert late.positions == [positions[1]]
+        clock.advance(500)
+        run_due(run)
+        await late.has(2)
+
+
+async def test_without_strict_a_message_may_come_a_tick_early_and_no_more(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, tick_ms=1000, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=100)
+        topic = run.topic()
+        topic.set_policies(replace(topic.policies, delayed_strict=False))
+        await delayed(producer, clock, 1500)
+        clock.advance(499)
+        run_due(run)
+        assert not consumer.deliveries
+        clock.advance(1)
+        run_due(run)
+        await consumer.has(1)
+
+
+async def test_a_delay_above_the_policy_is_refused_and_nothing_is_stored(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        topic = run.topic()
+        topic.set_policies(replace(topic.policies, max_delay_ms=1000))
+        producer.send(deliver_at_ms=clock.now_ms() + 1001)
+        await eventually(lambda: producer.failed, "a refusal")
+        assert isinstance(producer.failed[0][1], NotAllowed)
+        assert "max_delay_ms" in str(producer.failed[0][1])
+        await delayed(producer, clock, 1000)
+        assert one_row(broker_url, "SELECT count(*) FROM vela_entry") == (1,)
+
+
+async def test_a_clock_set_back_holds_back_what_it_meets(broker_url: str) -> None:
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=0)
+        await delayed(producer, clock, 500)
+        clock.advance(500)
+        run_due(run)
+        clock.advance(-400)
+        consumer.flow(10)
+        assert not consumer.deliveries
+        assert len(run.topic().delayed) == 1
+        clock.advance(400)
+        run_due(run)
+        await consumer.has(1)
+
+
+async def test_the_near_window_is_refilled_from_the_table(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delayed_messages, "WINDOW_ENTRIES", 8)
+    clock = ManualClock()
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        await run.consumer()
+        await delayed(producer, clock, *[100 * (1 + n * 7 % 100) for n in range(100)])
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        consumer = await run.consumer(permits=1000)
+        due = [clock.now_ms() + 100 * n for n in range(1, 101)]
+        for done in range(100):
+            await eventually(lambda: run.topic().delayed.near_entries, "due times to be read")
+            clock.advance(100)
+            run_due(run)
+            await consumer.has(done + 1)
+        assert [each.entry.deliver_at_ms for each in consumer.deliveries] == due

@@ -1,0 +1,180 @@
+"""A fault of the broker's own, at whichever call: no client hangs, no receipt is wrong, delivery goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from broker.core.position import LATEST, Position
+from broker.core.subscription.types import SubscriptionType
+from tests.support.broker_harness import BrokerRun, empty, eventually, one_row, rows, running
+from tests.support.lasting_clients import LastingConsumer, LastingProducer
+from tests.support.storage_faults import Fault, Moment, StorageFaults
+
+BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
+OLD = [b"old %d" % number for number in range(12)]  # three full ledgers
+NEW = [b"new %d" % number for number in range(10)]
+# Every call that the traffic below makes of the storage, once it flows.
+CALLS = {
+    "cursors.flush",
+    "log.append",
+    "log.read",
+    "log.read_counts",
+    "log.read_some",
+    "pool.flusher",
+    "pool.work",
+    "topics.roll_ledger",
+}
+# Made beside it by the broker's clock, or when a client attaches; broken too, and each may be there or not.
+ALSO = {
+    "acts.waiting",
+    "connections.connect",
+    "cursors.create_subscription",
+    "cursors.forget_pending",
+    "cursors.replace_pending",
+    "cursors.set_type",
+    "outbox.topics",
+    "pool.reporter",
+    "topics.segment_size_bytes",
+    "writer.connect",
+}
+
+
+@dataclass
+class Traffic:
+    """A producer, a consumer that reads, one that reads again, and one whose acks wait for counts."""
+
+    run: BrokerRun
+    faults: StorageFaults
+    producer: LastingProducer
+    reader: LastingConsumer
+    again: LastingConsumer
+    late: LastingConsumer
+    old: list[Position]
+
+    def flow(self) -> None:
+        """Begin: every path from here on passes the faults."""
+        for position in self.old:
+            self.late.acknowledge(position)
+        self.producer.publish_all(NEW)
+        self.reader.flow(1000)
+        self.again.flow(1000)
+
+    async def settle(self) -> None:
+        """What a client may rely on, once the fault is over."""
+        await eventually(lambda: self.producer.is_done, "every send to have its receipt")
+        wanted = {*OLD, *NEW}
+        for consumer in (self.reader, self.again):
+            await eventually(lambda c=consumer: c.all_payloads >= wanted, "everything to be delivered")  # type: ignore[misc]
+        clients = (self.reader, self.again, self.late)
+        await eventually(lambda: all(each.has_all_answers for each in clients), "every ack to be answered")
+        assert [each for client in (self.producer, *clients) for each in client.wrong] == []
+        # What was delivered to `late` again, because its acks were refused, is acked by now.
+        self.late.flow(1000)
+        await eventually(lambda: self.late.all_payloads >= set(NEW), "what came since to be delivered")
+        await eventually(lambda: self.stored_backlogs() == [0, 0, 0], "every ack to be stored")
+
+    def stored_backlogs(self) -> list[int]:
+        """Of each subscription, as PostgreSQL has them: what a crash now would bring again."""
+        query = "SELECT (SELECT sum(messages) FROM vela_entry)::bigint - c.acked_messages FROM vela_cursor c"
+        return [row[0] for row in rows(self.run.database_url, query)]
+
+
+@asynccontextmanager
+async def traffic(url: str) -> AsyncIterator[Traffic]:
+    """Messages from before, in ledgers whose entries and counts are not in memory, and clients that are attached."""
+    async with running(url, ledger_max_entries=4, tail_cache_bytes=0) as run:
+        faults = StorageFaults()
+        producer = LastingProducer(run)
+        for payload in OLD:  # each an append of its own, so that they fill ledgers
+            producer.publish_all([payload])
+            await eventually(lambda: producer.is_done, "the first messages")
+        old = [Position(each.ledger_id, each.entry_id) for each in producer.receipts]
+        reader = LastingConsumer(run, "reader", permits=0)
+        again = LastingConsumer(run, "again", permits=0)
+        late = LastingConsumer(run, "late", SubscriptionType.EXCLUSIVE, permits=0)
+        for each in (reader, again, late):
+            each.attach()
+            await each.attached()
+        # What a consumer that left had been sent is replayed to the next: chosen entries, not a range.
+        first = await run.consumer(subscription="again", permits=3, name="leaves")
+        await first.has(3)
+        assert first.consumer is not None
+        first.consumer.detach()
+        await run.flushed()
+        run.topic().log.index.evict(LATEST, 0)
+        with faults.installed():
+            yield Traffic(run, faults, producer, reader, again, late, old)
+
+
+async def test_the_list_of_calls_is_what_the_traffic_makes(broker_url: str) -> None:
+    async with traffic(broker_url) as found:
+        found.flow()
+        await found.settle()
+        made = {call for call, times in found.faults.calls.items() if times}
+        assert made >= CALLS
+        assert made <= CALLS | ALSO
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(
+    ("call", "moment"),
+    [
+        pytest.param(call, moment, id=f"{moment.value} {call}")
+        for call in sorted(CALLS)
+        for moment in Moment
+        if moment is BEFORE or not call.startswith("pool.")  # a connection is borrowed or not
+    ],
+)
+async def test_a_fault_at_a_call_leaves_nobody_without_an_answer(
+    broker_url: str, call: str, moment: Moment, times: int
+) -> None:
+    async with traffic(broker_url) as found:
+        found.faults.fail(call, moment, times=times)
+        found.flow()
+        await found.settle()
+        assert found.faults.hits[call]
+        stored = one_row(broker_url, "SELECT sum(messages)::bigint FROM vela_entry")
+        assert stored == (len(OLD) + len(NEW),), "nothing is stored twice"
+
+
+async def test_an_append_whose_outcome_cannot_be_found_out_gives_its_topic_up(broker_url: str) -> None:
+    """Its producers connect again and resend: like after a crash, what is stored may then be stored again."""
+    for unanswered in ("topics.advance_epochs", "log.last_entry"):
+        empty(broker_url)
+        async with traffic(broker_url) as found:
+            topic = found.run.topic()
+            found.faults.fail("log.append", AFTER)
+            found.faults.fail(unanswered)
+            found.flow()
+            await found.settle()
+            assert found.faults.hits[unanswered]
+            assert topic.is_fenced
+            assert found.run.topic() is not topic
+
+
+async def test_a_lack_of_memory_is_a_fault_like_any_other(broker_url: str) -> None:
+    async with traffic(broker_url) as found:
+        for call in CALLS:
+            found.faults.fail(call, times=2, error=MemoryError)
+        found.flow()
+        await found.settle()
+
+
+async def test_a_task_that_nobody_awaits_says_at_error_how_it_died(
+    run: BrokerRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def die() -> None:
+        raise Fault("gone")
+
+    task = asyncio.create_task(die(), name="of nobody")
+    run.broker.services.keep(task)
+    await eventually(task.done, "the task to end")
+    await eventually(lambda: [each for each in caplog.records if "of nobody" in each.getMessage()], "a line")
+    (line,) = [each for each in caplog.records if "of nobody" in each.getMessage()]
+    assert line.levelname == "ERROR"
+    assert line.exc_info is not None

@@ -1,0 +1,171 @@
+"""The broker's own producer: durable receipts, topics that move under it, refusals in words."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.core.entry import FLAG_BATCH
+from broker.core.errors import (
+    BrokerError,
+    NotAllowed,
+    PersistenceFailed,
+    ProducerBusy,
+    SendOutcomeUnknown,
+    TopicNotFound,
+)
+from broker.core.topic_name import TopicName
+from broker.producers.internal_producer import InternalProducer
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import topics
+from broker.subscription.values import Receipt
+from tests.support.broker_harness import BrokerRun, one_row, rows, running
+from tests.support.postgres_proxy import Moment
+from vela.wire.entry import OutgoingMessage, decode_messages, encode_single, parse_header
+
+NOW_MS = 1_700_000_000_000
+APPEND = 'INSERT INTO "vela_entry_1"'
+
+
+def entry(payload: bytes = b"x") -> bytes:
+    return encode_single(producer_name="p", sequence_id=0, publish_time_ms=NOW_MS, payload=payload)
+
+
+async def test_an_awaited_send_is_durable_and_keeps_every_fact(run: BrokerRun) -> None:
+    producer = await InternalProducer.open(run.broker, "t", name="own")
+    data = entry()
+    receipt = await producer.send(data, messages=3, flags=FLAG_BATCH, key_hash=77, deliver_at_ms=NOW_MS)
+    assert one_row(
+        run.database_url,
+        "SELECT ledger_id, entry_id, messages, flags, key_hash, deliver_at_ms, data FROM vela_entry",
+    ) == (receipt.ledger_id, receipt.entry_id, 3, FLAG_BATCH, 77, NOW_MS, data)
+    assert (await producer.send(data)).sequence_id == 3
+    await producer.close()
+    assert run.topic().producers == {}
+
+
+async def test_a_message_is_encoded_under_the_producers_own_name(run: BrokerRun) -> None:
+    producer = await InternalProducer.open(run.broker, "t", name="own")
+    consumer = await run.consumer(permits=10)
+    message = OutgoingMessage(
+        payload=b"hello", properties={"a": "b"}, key="k", event_time_ms=5, ordering_key=b"o"
+    )
+    await producer.publish(message, publish_time_ms=NOW_MS, key_hash=9)
+    await consumer.has(1)
+    stored = consumer.deliveries[0].entry
+    assert stored.key_hash == 9
+    header = parse_header(stored.data)
+    assert (header.producer_name, header.publish_time_ms, header.ordering_key) == ("own", NOW_MS, b"o")
+    (decoded,) = decode_messages(stored.data, max_message_bytes=100)
+    assert (decoded.payload, decoded.properties, decoded.key, decoded.event_time_ms) == (
+        b"hello",
+        {"a": "b"},
+        "k",
+        5,
+    )
+
+
+async def test_sends_keep_their_order_and_no_more_than_the_bound_are_under_way(run: BrokerRun) -> None:
+    producer = await InternalProducer.open(run.broker, "t", name="own", max_pending=7)
+    attached = run.topic().producers["own"]
+    most = 0
+    send = attached.send
+
+    def counting(request: object) -> None:
+        nonlocal most
+        send(request)  # type: ignore[arg-type]
+        most = max(most, attached._pending)
+
+    attached.send = counting  # type: ignore[method-assign]
+    receipts = await asyncio.gather(*(producer.send(entry(b"%d" % n)) for n in range(60)))
+    assert [each.entry_id for each in receipts] == list(range(60))
+    assert most == 7
+
+
+async def test_it_opens_again_after_the_topic_was_unloaded(run: BrokerRun) -> None:
+    producer = await InternalProducer.open(run.broker, "t", name="own")
+    first = await producer.send(entry())
+    run.topic().close()
+    sends = [asyncio.create_task(producer.send(entry(b"%d" % n))) for n in range(20)]
+    receipts: list[Receipt] = await asyncio.gather(*sends)
+    positions = [(each.ledger_id, each.entry_id) for each in (first, *receipts)]
+    assert positions == sorted(positions)
+    assert len(rows(run.database_url, "SELECT 1 FROM vela_entry")) == 21
+    assert list(run.topic().producers) == ["own"]
+
+
+async def test_what_had_no_receipt_when_the_topic_went_has_an_unknown_outcome(run: BrokerRun) -> None:
+    producer = await InternalProducer.open(run.broker, "t", name="own")
+    trap = run.proxy.trap(APPEND, Moment.HOLD_REQUEST)
+    sends = [asyncio.create_task(producer.send(entry())) for _ in range(3)]
+    await asyncio.wait_for(trap.caught.wait(), 8)
+    run.topic().close()
+    answers = await asyncio.gather(*sends, return_exceptions=True)
+    assert all(isinstance(each, SendOutcomeUnknown) for each in answers), answers
+    trap.release()
+    await producer.send(entry())
+
+
+async def test_a_refusal_is_the_senders_and_the_next_send_works(run: BrokerRun) -> None:
+    producer = await InternalProducer.open(run.broker, "t", name="own")
+    await producer.send(entry())
+    rows(run.database_url, "ALTER TABLE vela_entry_1 ADD CONSTRAINT test_small CHECK (length(data) < 500)")
+    with pytest.raises(BrokerError):
+        await producer.send(entry(b"x" * 1000))
+    assert (await producer.send(entry())).entry_id == 1
+
+
+async def test_opening_what_cannot_be_opened_says_why(run: BrokerRun) -> None:
+    with pytest.raises(TopicNotFound):
+        await InternalProducer.open(run.broker, "absent", name="own", create_topic=False)
+    with pytest.raises(NotAllowed):
+        await InternalProducer.open(run.broker, "t", name="no\0name")
+
+
+async def test_a_name_in_use_is_given_up_after_a_while(
+    run: BrokerRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.producers.internal_producer.REOPEN_S", 0.2)
+    first = await InternalProducer.open(run.broker, "t", name="own")
+    with pytest.raises(ProducerBusy):
+        await InternalProducer.open(run.broker, "t", name="own")
+    await first.close()
+    await InternalProducer.open(run.broker, "t", name="own")
+
+
+async def test_an_initial_subscription_is_made_with_the_topic(run: BrokerRun) -> None:
+    producer = await InternalProducer.open(run.broker, "dead", name="own", initial_subscription="look")
+    await producer.send(entry())
+    assert run.subscription("dead", "look").cursor.backlog_messages == 1
+
+
+async def test_partitions_take_turns_and_a_key_keeps_to_one(broker_url: str) -> None:
+    async with running(broker_url) as run:
+        await repeat_until_done(
+            run.broker.services.pool,
+            lambda connection: topics.create_topic(
+                connection, TopicName.parse("many"), partitions=3, policies={}
+            ),
+            what="creating a topic",
+        )
+        producer = await InternalProducer.open(run.broker, "many", name="own")
+        for _ in range(6):
+            await producer.send(entry())
+        counts = [run.topic(f"many-partition-{index}").log.ledgers.total_entries for index in range(3)]
+        assert counts == [2, 2, 2]
+        for _ in range(4):
+            await producer.send(entry(), key_hash=4)
+        counts = [run.topic(f"many-partition-{index}").log.ledgers.total_entries for index in range(3)]
+        assert counts == [2, 6, 2]
+
+
+async def test_a_closed_one_refuses(run: BrokerRun) -> None:
+    producer = await InternalProducer.open(run.broker, "t", name="own")
+    under_way = asyncio.create_task(producer.send(entry()))
+    await asyncio.sleep(0)
+    await producer.close()
+    await producer.close()
+    assert (await under_way).entry_id == 0
+    with pytest.raises(PersistenceFailed, match="closed"):
+        await producer.send(entry())

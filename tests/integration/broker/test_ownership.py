@@ -1,0 +1,131 @@
+"""The broker lock: lost and taken back, lost to another broker, held by a connection that is dead (design 6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.errors import ServiceNotReady
+from broker.process.ownership import BrokerAlreadyRuns
+from tests.support.broker_harness import BrokerRun, eventually, new_run, one_row, rows, running
+from tests.support.postgres_proxy import Moment
+
+TRY_LOCK = "pg_try_advisory_lock"
+
+
+async def lock_is_back(run: BrokerRun) -> None:
+    """The broker serves again."""
+    await eventually(lambda: run.broker.is_ready()[0], "the lock to be held again")
+
+
+async def test_memory_is_kept_when_only_the_locks_connection_was_lost(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(permits=10)
+    positions = await producer.publish(4)
+    await consumer.has(4)
+    consumer.ack(positions[1])
+    epoch = run.topic().owner_epoch
+    trap = run.proxy.trap(TRY_LOCK, Moment.HOLD_REQUEST)
+    run.proxy.cut("lock")
+    await trap.caught.wait()
+    assert not run.broker.is_ready()[0]
+    await producer.publish(2)  # still the owner by epoch: the log goes on
+    assert len(consumer.deliveries) == 4  # but nothing is sent without the lock
+    with pytest.raises(ServiceNotReady):
+        await run.producer("another")
+    trap.release()
+    await lock_is_back(run)
+    await consumer.has(6)
+    assert len(consumer.positions) == len(set(consumer.positions)) == 6
+    assert not consumer.closed
+    assert not producer.closed
+    assert run.topic().owner_epoch == epoch + 1
+    assert run.subscription().dispatcher.unacked_messages == 5
+    assert await consumer.ack_durably(positions[0]) is None
+    assert one_row(run.database_url, "SELECT acked_messages FROM vela_cursor") == (2,)
+
+
+async def test_what_was_delivered_is_reported_under_the_new_epoch(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(permits=10)
+    await producer.publish(3)
+    await consumer.has(3)
+    run.proxy.cut("lock")
+    await eventually(lambda: run.topic().owner_epoch == 2, "the epoch to advance")
+    await lock_is_back(run)
+    await eventually(
+        lambda: (
+            rows(run.database_url, "SELECT owner_epoch, first_entry, last_entry FROM vela_pending_ack")
+            == [(2, 0, 2)]
+        ),
+        "pending acks of the new epoch",
+    )
+
+
+async def test_a_lock_held_by_its_own_dead_connection_is_freed(run: BrokerRun) -> None:
+    producer = await run.producer()
+    run.proxy.orphan("lock")
+    await eventually(lambda: not run.broker.is_ready()[0], "the loss to be noticed")
+    await lock_is_back(run)
+    await producer.publish(1)
+    assert not producer.closed
+
+
+async def test_another_broker_took_over_meanwhile(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer(permits=10)
+    positions = await producer.publish(3)
+    await consumer.has(3)
+    trap = run.proxy.trap(TRY_LOCK, Moment.HOLD_REQUEST)
+    run.proxy.cut("lock")
+    await trap.caught.wait()
+    async with running(run.database_url) as other:
+        theirs = await other.consumer(permits=10)
+        await theirs.has(3)
+        assert theirs.positions == positions
+        producer.send(b"stale")
+        trap.release()
+        await eventually(lambda: producer.closed and consumer.closed, "the old broker's clients to be let go")
+        assert len(producer.receipts) == 3
+        assert run.broker.topics == {}
+        for refused in (run.producer(), run.consumer()):
+            with pytest.raises(ServiceNotReady):
+                await refused
+        assert one_row(run.database_url, "SELECT count(*) FROM vela_entry") == (3,)
+        assert await theirs.ack_durably(*positions) is None
+        assert len(theirs.deliveries) == 3
+    await lock_is_back(run)  # the other one died: this one may serve again, from what is stored
+    again = await run.consumer(permits=10)
+    await (await run.producer()).publish(1)
+    await again.has(1)
+    assert again.positions[0] not in positions
+
+
+async def test_topics_nobody_asked_the_other_broker_for_are_dropped_too(run: BrokerRun) -> None:
+    producer = await run.producer("quiet")
+    await producer.publish(1)
+    trap = run.proxy.trap(TRY_LOCK, Moment.HOLD_REQUEST)
+    run.proxy.cut("lock")
+    await trap.caught.wait()
+    async with running(run.database_url):
+        trap.release()
+        await eventually(lambda: producer.closed, "the producer to be let go")
+        assert run.broker.topics == {}
+
+
+async def test_a_second_broker_names_the_first_and_leaves(run: BrokerRun) -> None:
+    second = await new_run(run.database_url)
+    with pytest.raises(BrokerAlreadyRuns, match="pid"):
+        await second.start()
+    await second.crash()
+
+
+async def test_a_vanished_host_is_noticed_by_the_server_within_15_seconds(run: BrokerRun) -> None:
+    for name, value in (
+        ("tcp_keepalives_idle", "5"),
+        ("tcp_keepalives_interval", "3"),
+        ("tcp_keepalives_count", "3"),
+        ("tcp_user_timeout", "15s"),
+    ):
+        async with run.broker.services.pool.use() as connection:
+            row = await (await connection.execute(f"SHOW {name}".encode())).fetchone()
+        assert row == (value,) or (name == "tcp_user_timeout" and row == ("15000",))

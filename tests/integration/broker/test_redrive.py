@@ -1,0 +1,254 @@
+"""Redrive: dead letters go back to where they came from, never lost, at worst twice (semantics 3.9, I16)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.acts.kinds.subscriptions import redrive
+from broker.acts.kinds.subscriptions.redrive_scan import REDRIVES
+from tests.support.acting import answered, apply, ask, done, planned, refused
+from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, one_row, rows, running
+from tests.support.postgres_proxy import Moment
+from vela.wire.entry import Message, OutgoingMessage, decode_messages, encode_batch, encode_single
+
+DLQ = "orders-s-DLQ"
+HERE: dict[str, Any] = {"topic": DLQ, "subscription": "dead"}
+
+
+def letter(number: int, *, origin: str = "orders", key: str | None = None, **properties: str) -> bytes:
+    """An entry as a client's dead-letter producer makes it."""
+    return encode_single(
+        producer_name="p",
+        sequence_id=number,
+        publish_time_ms=1,
+        payload=b"%d" % number,
+        properties={"REAL_TOPIC": origin, "RECONSUMETIMES": "4", "number": str(number), **properties},
+        key=key,
+        event_time_ms=7,
+    )
+
+
+async def dead(run: BrokerRun, *entries: bytes) -> ConsumerProbe:
+    """Dead letters that wait, and a consumer of the topic that they go back to."""
+    holder = await run.consumer(DLQ, "dead")
+    back = await run.consumer("orders", "s", permits=1000)
+    producer = await run.producer(DLQ)
+    for entry in entries:
+        producer.send_entry(entry)
+    await producer.has_receipts(len(entries))
+    assert holder.consumer is not None
+    holder.consumer.detach()
+    return back
+
+
+def messages_of(consumer: ConsumerProbe) -> list[Message]:
+    return [
+        message
+        for each in consumer.deliveries
+        for message in decode_messages(each.entry.data, max_message_bytes=10**6)
+    ]
+
+
+def left(run: BrokerRun) -> int:
+    return run.subscription(DLQ, "dead").cursor.backlog_messages
+
+
+@pytest.mark.row("I16")
+async def test_dead_letters_go_back_whole_and_are_acknowledged_after(run: BrokerRun) -> None:
+    back = await dead(run, *(letter(n, key=f"k{n}") for n in range(250)))
+    act_id, plan = await planned(run, "redrive", **HERE)
+    assert plan["words"] == ["250 messages are published again and acknowledged here"]
+    assert plan["targets"] == {"persistent://public/default/orders": 250}
+    assert "cannot be undone" in plan["notes"][0]
+    assert not back.deliveries
+    state, result, error = await apply(run, act_id)
+    assert (state, result["redriven_messages"]) == ("applied", 250), error
+    await back.has(250)
+    messages = messages_of(back)
+    assert [each.payload for each in messages] == [b"%d" % n for n in range(250)]
+    assert messages[3].properties == {"REAL_TOPIC": "orders", "number": "3", REDRIVES: "1"}
+    assert (messages[3].key, messages[3].event_time_ms) == ("k3", 7)
+    assert left(run) == 0
+
+
+async def test_the_receipt_of_a_redrive_says_what_was_acked_since_its_plan_and_adds_up(
+    run: BrokerRun,
+) -> None:
+    back = await dead(run, *(letter(n) for n in range(6)))
+    act_id, plan = await planned(run, "redrive", **HERE)
+    assert plan["redriven_messages"] == 6
+    holder = await run.consumer(DLQ, "dead", permits=3)
+    await holder.has(3)
+    assert await holder.ack_durably(*holder.positions[:2]) is None
+    _, result, _ = await apply(run, act_id)
+    assert (result["redriven_messages"], result["acked_meanwhile_messages"]) == (3, 2)
+    assert result["in_flight_messages"] == 1
+    await back.has(3)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"key": "a"}, [0, 2]),
+        ({"property_name": "why"}, [1, 2]),
+        ({"property_name": "why", "property_value": "late"}, [2]),
+        ({"most": 1}, [0]),
+        ({"before_ms": 1}, []),
+        ({"after_ms": 1}, [0, 1, 2]),
+        ({"rate": 1000}, [0, 1, 2]),
+    ],
+)
+async def test_only_what_matches_goes(run: BrokerRun, given: dict[str, Any], expected: list[int]) -> None:
+    back = await dead(run, letter(0, key="a"), letter(1, why="bad"), letter(2, key="a", why="late"))
+    _, result = await done(run, "redrive", given, **HERE)
+    assert result["redriven_messages"] == len(expected)
+    await back.has(len(expected))
+    assert [int(each.payload) for each in messages_of(back)] == expected
+    assert left(run) == 3 - len(expected)
+
+
+async def test_what_cannot_go_stays_and_is_counted(run: BrokerRun) -> None:
+    back = await dead(
+        run,
+        letter(0, **{REDRIVES: "3"}),
+        letter(1, origin=DLQ),
+        letter(2, origin="bad//name"),
+        letter(3)[:-1] + b"x",
+        letter(4),
+    )
+    holder = await run.consumer(DLQ, "dead", permits=1)
+    await holder.has(1)  # and is of its consumer for now
+    _, plan = await planned(run, "redrive", {"to_topic": "orders"}, **HERE)
+    assert plan["words"][0].startswith("3 messages")
+    _, result = await done(run, "redrive", **HERE)
+    assert result["redriven_messages"] == 1
+    words = " ".join(result["words"])
+    for each in (
+        "1 message stays: at a consumer",
+        "from this topic itself",
+        "REAL_TOPIC",
+        "corrupt or encrypted",
+    ):
+        assert each in words
+    await back.has(1)
+    assert left(run) == 4
+    assert holder.consumer is not None
+    holder.consumer.detach()
+    _, plan = await planned(run, "redrive", **HERE)
+    assert "1 message stays: redriven too often already" in plan["words"]
+
+
+async def test_members_of_a_batch_go_one_by_one(run: BrokerRun) -> None:
+    batch = encode_batch(
+        [
+            OutgoingMessage(payload=b"%d" % n, properties={"REAL_TOPIC": "orders", "odd": str(n % 2)})
+            for n in range(4)
+        ],
+        producer_name="p",
+        sequence_id=0,
+        publish_time_ms=1,
+    )
+    holder = await run.consumer(DLQ, "dead")
+    back = await run.consumer("orders", "s", permits=100)
+    producer = await run.producer(DLQ)
+    producer.send_entry(batch)
+    await producer.has_receipts(1)
+    assert holder.consumer is not None
+    holder.consumer.detach()
+    await done(run, "redrive", {"property_name": "odd", "property_value": "1"}, **HERE)
+    await back.has(2)
+    assert [each.payload for each in messages_of(back)] == [b"1", b"3"]
+    cursor = run.subscription(DLQ, "dead").cursor
+    assert cursor.remaining_of(cursor.read_from()) == 0b0101
+
+
+async def test_a_topic_that_is_not_there_stops_it_and_says_how_far_it_was(run: BrokerRun) -> None:
+    await dead(run, *(letter(n) for n in range(150)), letter(150, origin="nowhere"))
+    act_id, _ = await planned(run, "redrive", **HERE)
+    state, _, error = await apply(run, act_id)
+    assert (state, "nowhere takes no messages" in error) == ("failed", True)
+    assert one_row(
+        run.database_url, "SELECT progress->>'redriven_messages' FROM vela_act WHERE id = %s", act_id
+    ) == ("100",)
+    assert left(run) == 51
+
+
+async def test_a_plan_says_of_which_topics_there_are_none(run: BrokerRun) -> None:
+    await dead(run, letter(0), letter(1, origin="nowhere"))
+    assert "nowhere does not exist" in await refused(run, "redrive", {"to_topic": "nowhere"}, **HERE)
+    _, plan = await planned(run, "redrive", **HERE)
+    assert [note for note in plan["notes"] if "does not exist" in note] == [
+        (
+            "persistent://public/default/nowhere does not exist, and a redrive makes no topic: it ends where it comes"
+            " to a message of there"
+        )
+    ]
+
+
+@pytest.mark.row("I16")
+async def test_a_broker_that_starts_goes_on_with_it(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after a piece was published and before it was acknowledged: that piece comes twice, the rest once."""
+    monkeypatch.setattr(redrive, "PIECE_MESSAGES", 10)
+    async with running(broker_url) as run:
+        await dead(run, *(letter(n) for n in range(50)))
+        act_id, _ = await planned(run, "redrive", **HERE)
+        trap = run.proxy.trap("UPDATE vela_cursor c SET mark_delete_ledger = u.", Moment.HOLD_REQUEST)
+        rows(broker_url, "UPDATE vela_act SET state = 'apply_requested' WHERE id = %s", act_id)
+        rows(broker_url, "SELECT pg_notify('vela_act', '')")
+        await trap.caught.wait()
+        assert one_row(broker_url, "SELECT state FROM vela_act WHERE id = %s", act_id) == ("applying",)
+    async with running(broker_url) as run:
+        back = await run.consumer("orders", "s", permits=1000)
+        state, _, _, error = await answered(run, act_id)
+        assert state == "applied", error
+        await eventually(lambda: left(run) == 0, "everything to be acknowledged")
+        await back.has(50)
+        numbers = [int(each.payload) for each in messages_of(back)]
+        assert set(numbers) == set(range(50))
+        assert len(numbers) <= 60
+
+
+async def test_a_receipt_after_a_restart_counts_by_topic_what_it_counts_in_all(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redrive, "PIECE_MESSAGES", 10)
+    async with running(broker_url) as run:
+        await run.consumer("returns", "s")
+        await dead(run, *(letter(n, origin="returns" if n < 5 else "orders") for n in range(50)))
+        act_id, _ = await planned(run, "redrive", **HERE)
+        trap = run.proxy.trap("UPDATE vela_act SET progress", Moment.HOLD_ANSWER)
+        rows(broker_url, "UPDATE vela_act SET state = 'apply_requested' WHERE id = %s", act_id)
+        rows(broker_url, "SELECT pg_notify('vela_act', '')")
+        await trap.caught.wait()
+    assert one_row(
+        broker_url, "SELECT progress->'redriven_messages' FROM vela_act WHERE id = %s", act_id
+    ) == (10,)
+    async with running(broker_url) as run:
+        state, _, result, error = await answered(run, act_id)
+        assert state == "applied", error
+    assert (result["redriven_messages"], result["targets"]) == (
+        50,
+        {"persistent://public/default/returns": 5, "persistent://public/default/orders": 45},
+    )
+
+
+async def test_other_acts_are_answered_meanwhile(run: BrokerRun) -> None:
+    await dead(run, *(letter(n) for n in range(30)))
+    slow, _ = await planned(run, "redrive", {"rate": 10}, **HERE)
+    rows(run.database_url, "UPDATE vela_act SET state = 'apply_requested' WHERE id = %s", slow)
+    _, plan = await planned(run, "clear", topic="orders", subscription="s")
+    assert plan["skipped_messages"] <= 30
+    assert one_row(run.database_url, "SELECT state FROM vela_act WHERE id = %s", slow)[0] in (
+        "applying",
+        "apply_requested",
+    )
+
+
+async def test_bad_parameters(run: BrokerRun) -> None:
+    await dead(run, letter(0))
+    for given in ({"property_value": "x"}, {"to_topic": "a//b"}, {"most": 0}, {"rate": -1}):
+        assert await refused(run, "redrive", given, **HERE)
+    assert await ask(run, "redrive", **HERE)
+    assert left(run) == 1

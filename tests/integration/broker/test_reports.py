@@ -1,0 +1,186 @@
+"""What the console is told once a second: of objects that are there, and whatever becomes of one row."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from broker.core.producer_access import AccessMode
+from broker.core.topic_name import TopicName
+from broker.process.reports import reporter
+from broker.process.reports.statistics import partitioned_statistics
+from broker.topics.ending import unload
+from tests.support.broker_harness import BrokerRun, one_row, rows, running
+from tests.support.postgres_proxy import Moment
+
+T = TopicName.parse("t")
+OF_SUBSCRIPTION = """
+    SELECT y.consumers, n.messages_in - y.acked_messages, y.message_rate_acked
+    FROM vela_subscription_summary y JOIN vela_subscription s ON s.id = y.subscription_id
+    JOIN vela_topic_summary n ON n.topic_id = s.topic_id WHERE s.name = 's'"""
+OF_TOPIC = """
+    SELECT y.messages_in, y.producers, y.message_rate_in
+    FROM vela_topic_summary y JOIN vela_topic t ON t.id = y.topic_id WHERE t.name = %s"""
+OTHER = "persistent://public/default/other"
+
+
+@pytest.fixture
+async def run(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BrokerRun]:
+    """A broker that reports when the test says so."""
+    monkeypatch.setattr(reporter, "INTERVAL_S", 3600.0)
+    async with running(broker_url) as started:
+        yield started
+
+
+async def report(run: BrokerRun) -> None:
+    """The next report."""
+    await run.broker.services.reporter._report()
+
+
+async def publish(run: BrokerRun, topic: str, count: int) -> None:
+    """So many messages, and no producer left behind."""
+    probe = await run.producer(topic)
+    await probe.publish(count)
+    assert probe.producer is not None
+    probe.producer.detach()
+
+
+async def test_a_topic_loaded_anew_between_two_reports_is_reported_as_it_is_now(run: BrokerRun) -> None:
+    consumer = await run.consumer(permits=10, acks=True)
+    await publish(run, "t", 3)
+    await consumer.has(3)
+    await report(run)
+    for _ in range(2):  # two old objects and the new one change within a second
+        await publish(run, "t", 1)
+        await unload(run.broker, [T])
+        consumer = await run.consumer(permits=10)
+    await publish(run, "t", 2)
+    await consumer.has(2)
+    await publish(run, "other", 4)
+    await report(run)
+    assert one_row(run.database_url, OF_SUBSCRIPTION)[:2] == (1, 3)
+    assert one_row(run.database_url, OF_TOPIC, T.full)[0] == 7
+    assert one_row(run.database_url, OF_TOPIC, OTHER)[0] == 4
+    await publish(run, "other", 1)
+    await report(run)
+    assert one_row(run.database_url, OF_TOPIC, OTHER)[0] == 5
+
+
+async def test_an_old_object_s_last_word_does_not_come_after_the_new_one_s(run: BrokerRun) -> None:
+    await run.consumer()
+    old = run.topic()
+    await unload(run.broker, [T])
+    await run.consumer()
+    await publish(run, "t", 2)
+    await report(run)
+    run.broker.services.reporter.changed(old.subscriptions["s"])
+    await report(run)
+    assert one_row(run.database_url, OF_SUBSCRIPTION)[:2] == (1, 2)
+    assert one_row(run.database_url, OF_TOPIC, T.full)[0] == 2
+
+
+async def test_a_report_that_failed_keeps_what_is_newest(run: BrokerRun) -> None:
+    await run.consumer()
+    trap = run.proxy.trap("INSERT INTO vela_subscription_summary", Moment.LOSE_REQUEST)
+    with pytest.raises(psycopg.OperationalError):
+        await report(run)
+    assert trap.caught.is_set()
+    await unload(run.broker, [T])
+    await run.consumer()
+    await publish(run, "t", 2)
+    await report(run)
+    assert one_row(run.database_url, OF_SUBSCRIPTION)[:2] == (1, 2)
+
+
+async def test_nobody_stays_connected_to_a_topic_that_was_let_go(run: BrokerRun) -> None:
+    producer = await run.producer()
+    await run.consumer(permits=10, acks=True)
+    await producer.publish(3)
+    await report(run)
+    await producer.publish(3)
+    await report(run)
+    assert one_row(run.database_url, OF_SUBSCRIPTION)[0] == 1
+    assert one_row(run.database_url, OF_TOPIC, T.full)[2] > 0
+    await unload(run.broker, [T])
+    await report(run)
+    assert one_row(run.database_url, OF_SUBSCRIPTION) == (0, 0, 0.0)
+    assert one_row(run.database_url, OF_TOPIC, T.full) == (6, 0, 0.0)
+    assert rows(run.database_url, "SELECT name FROM vela_producer_session") == []
+    assert rows(run.database_url, "SELECT name FROM vela_consumer_session") == []
+    assert not run.broker.services.reporter.rates.still_moving().topics
+
+
+async def test_a_row_that_the_server_refuses_is_missed_by_its_topic_alone(
+    run: BrokerRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    others = [f"t{number}" for number in range(5)]
+    for name in others:
+        await publish(run, name, 1)
+    guilty = await run.consumer("guilty", permits=1)
+    assert guilty.consumer is not None
+    guilty.consumer.messages_acked = 1 << 70
+    leaving = await run.consumer("leaving")
+    await report(run)
+    assert leaving.consumer is not None
+    leaving.consumer.detach()
+    for name in others:
+        await publish(run, name, 1)
+    guilty.flow(1)
+    await publish(run, "guilty", 1)
+    await guilty.has(1)
+    await report(run)
+    for name in others:
+        assert one_row(run.database_url, OF_TOPIC, f"persistent://public/default/{name}")[0] == 2
+    assert rows(run.database_url, "SELECT name FROM vela_consumer_session") == []
+    said = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert len(said) == 1, said
+    assert "refused the numbers of persistent://public/default/guilty" in said[0]
+    guilty.consumer.messages_acked = 0
+    guilty.flow(1)
+    await publish(run, "guilty", 1)
+    await guilty.has(2)
+    await report(run)
+    assert one_row(run.database_url, OF_TOPIC, "persistent://public/default/guilty")[0] == 2
+
+
+async def test_publishing_raises_every_backlog_and_writes_no_row_of_a_subscription(run: BrokerRun) -> None:
+    for name in ("a", "b"):
+        await run.consumer(subscription=name)
+    await report(run)
+    before = rows(
+        run.database_url, "SELECT xmin::text FROM vela_subscription_summary ORDER BY subscription_id"
+    )
+    await publish(run, "t", 3)
+    await report(run)
+    after = rows(
+        run.database_url, "SELECT xmin::text FROM vela_subscription_summary ORDER BY subscription_id"
+    )
+    assert after == before
+    found = (await partitioned_statistics(run.broker.services.pool, T)).total
+    size_bytes = run.subscription(subscription="a").cursor.backlog_bytes
+    assert [(each.backlog_messages, each.backlog_bytes) for each in found.subscriptions] == [
+        (3, size_bytes)
+    ] * 2
+
+
+OF_PRODUCERS = "SELECT name FROM vela_producer_session ORDER BY name"
+
+
+async def test_producers_that_others_pushed_out_are_not_listed_any_more(run: BrokerRun) -> None:
+    await run.producer(name="fenced", access_mode=AccessMode.EXCLUSIVE)
+    await run.producer(name="waiting", access_mode=AccessMode.WAIT_FOR_EXCLUSIVE)
+    await report(run)
+    owner = await run.producer(name="owner", access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
+    await report(run)
+    assert rows(run.database_url, OF_PRODUCERS) == [("owner",)]
+    owner.alive = False
+    again = await run.producer(name="owner", access_mode=AccessMode.EXCLUSIVE, topic_epoch=1)
+    await report(run)
+    assert rows(run.database_url, OF_PRODUCERS) == [("owner",)]
+    assert again.producer is not None
+    again.producer.detach()
+    await report(run)
+    assert rows(run.database_url, OF_PRODUCERS) == []
+    assert one_row(run.database_url, OF_TOPIC, T.full)[1] == 0

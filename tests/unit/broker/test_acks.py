@@ -1,0 +1,136 @@
+"""The broker's half of acknowledging (S4.4-S4.13)."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.errors import BrokerError
+from broker.core.subscription.types import SubscriptionType
+from broker.subscription.values import AckRequest
+from tests.support.broker_harness import ConsumerProbe
+from tests.support.memory_broker import memory_broker
+from tests.support.memory_storage import MemoryStorage
+from tests.unit.broker.test_receiving import settled
+
+EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
+
+
+@pytest.mark.row("S4.4")
+async def test_a_single_ack_takes_one_message_and_leaves_the_others() -> None:
+    for type_ in (SHARED, EXCLUSIVE):
+        async with memory_broker() as run:
+            consumer = await run.consumer(type_=type_, permits=10)
+            positions = await (await run.producer()).publish(5)
+            await consumer.has(5)
+            assert await consumer.ack_durably(positions[2]) is None
+            assert consumer.consumer is not None
+            consumer.consumer.detach()
+            again = await run.consumer(type_=type_, permits=10)
+            await again.has(4)
+            assert again.positions == [p for p in positions if p != positions[2]]
+
+
+@pytest.mark.row("S4.5")
+async def test_a_cumulative_ack_takes_all_before_it_on_one_topic_and_nothing_on_shared() -> None:
+    async with memory_broker() as run:
+        producer = await run.producer()
+        positions = await producer.publish(5)
+        exclusive = await run.consumer(subscription="e", type_=EXCLUSIVE, permits=10)
+        shared = await run.consumer(subscription="s", type_=SHARED, permits=10)
+        for consumer in (exclusive, shared):
+            await consumer.has(5)
+            assert await consumer.ack_durably(positions[3], cumulative=True) is None
+        assert run.subscription(subscription="e").cursor.mark_delete == positions[3]
+        assert run.subscription(subscription="e").cursor.backlog_messages == 1
+        assert run.subscription(subscription="s").cursor.backlog_messages == 5
+        assert run.subscription(subscription="s").ignored_acks == 1
+
+
+@pytest.mark.row("S4.6")
+async def test_part_of_a_batch_is_acked_and_the_rest_comes_again() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage) as run:
+        consumer = await run.consumer(permits=20)
+        [position] = await (await run.producer()).publish(1, messages=10)
+        await consumer.has(1)
+        for member in (0, 4, 9):
+            await consumer.ack_durably(position, remaining=(1 << 10) - 1 & ~(1 << member))
+        assert consumer.consumer is not None
+        consumer.consumer.detach()
+        again = await run.consumer(permits=7)
+        await again.has(1)
+        assert again.deliveries[0].remaining == 0b0111101110
+        assert again.consumer is not None
+        assert again.consumer.dispatch.permits.balance == 0
+    async with memory_broker(storage) as run:
+        after_restart = await run.consumer(permits=20)
+        await after_restart.has(1)
+        assert after_restart.deliveries[0].remaining == 0b0111101110
+
+
+@pytest.mark.row("S4.7")
+async def test_a_batch_of_which_nothing_was_sent_comes_again_whole() -> None:
+    """Without batch-index acks clients send nothing until the last member is acked; inside a batch a cumulative ack
+    names the entry before.
+    """
+    async with memory_broker() as run:
+        consumer = await run.consumer(type_=EXCLUSIVE, permits=40)
+        before, batch = await (await run.producer()).publish(2, messages=10)
+        await consumer.has(2)
+        await consumer.ack_durably(before, cumulative=True)
+        assert consumer.consumer is not None
+        consumer.consumer.redeliver(None)
+        await consumer.has(3)
+        assert consumer.positions == [before, batch, batch]
+        assert consumer.deliveries[2].remaining is None
+
+
+@pytest.mark.row("S4.12")
+async def test_an_ack_is_answered_when_it_is_stored_and_not_before() -> None:
+    async with memory_broker(flushes=False) as run:
+        consumer = await run.consumer(permits=10)
+        first, second = await (await run.producer()).publish(2)
+        await consumer.has(2)
+        answers: list[BrokerError | None] = []
+        assert consumer.consumer is not None
+        consumer.consumer.ack([AckRequest(first)], cumulative=False)
+        consumer.consumer.ack([AckRequest(second)], cumulative=False, on_durable=answers.append)
+        await settled(run)
+        assert run.subscription().cursor.backlog_messages == 0
+        assert answers == []
+        await run.flushed()
+        assert answers == [None]
+        assert run.storage.cursor_of("s").row.cursor.mark_delete == second
+
+
+@pytest.mark.row("S4.13", "I3")
+async def test_acks_that_were_not_stored_are_lost_in_a_crash_and_stored_ones_are_not() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage, flushes=False) as run:
+        consumer = await run.consumer(permits=10)
+        positions = await (await run.producer()).publish(4)
+        await consumer.has(4)
+        consumer.ack(positions[1])
+        await run.flushed()
+        consumer.ack(positions[0], positions[2])
+        assert run.subscription().cursor.backlog_messages == 1
+    async with memory_broker(storage) as run:
+        assert run.storage is storage
+        again: ConsumerProbe = await run.consumer(permits=10)
+        await again.has(3)
+        assert again.positions == [positions[0], positions[2], positions[3]]
+        assert run.subscription().cursor.backlog_messages == 3
+
+
+@pytest.mark.row("I1")
+async def test_what_has_a_receipt_arrives_at_every_subscription_that_was_there() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage) as run:
+        for name in ("a", "b"):
+            await run.consumer(subscription=name)
+        positions = await (await run.producer()).publish(20)
+    async with memory_broker(storage, tail_cache_bytes=0) as run:
+        for name in ("a", "b"):
+            consumer = await run.consumer(subscription=name, permits=100)
+            await consumer.has(20)
+            assert consumer.positions == positions

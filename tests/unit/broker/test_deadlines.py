@@ -1,0 +1,79 @@
+"""What a turn of the deadlines costs, and what a fault in one of them does to the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.subscription.deadlines import Deadlines
+from tests.support.broker_harness import ManualClock
+
+
+class Waiting:
+    """Counts how often it is looked at."""
+
+    def __init__(self, due_ms: int | None) -> None:
+        self.due_ms = due_ms
+        self.runs = self.looks = 0
+        self.fails = False
+
+    def run_due(self, now_ms: int) -> int:
+        """Is due once."""
+        self.runs += 1
+        if self.fails:
+            raise RuntimeError("a fault")
+        if self.due_ms is None or self.due_ms > now_ms:
+            return 0
+        self.due_ms = None
+        return 1
+
+    def next_due_ms(self) -> int | None:
+        """As set."""
+        self.looks += 1
+        return self.due_ms
+
+
+def watching(clock: ManualClock, *dues_ms: int) -> tuple[Deadlines, list[Waiting]]:
+    """Deadlines without a timer, as under the tick alone."""
+    deadlines = Deadlines(clock, wheel_enabled=False)
+    waiting = [Waiting(due_ms) for due_ms in dues_ms]
+    for each in waiting:
+        assert each.due_ms is not None
+        deadlines.watch(each, each.due_ms)
+    return deadlines, waiting
+
+
+@pytest.mark.parametrize("others", [1, 1000])
+def test_a_turn_looks_at_what_is_due_whatever_the_number_that_waits(others: int) -> None:
+    clock = ManualClock()
+    now_ms = clock.now_ms()
+    deadlines, (due, *later) = watching(clock, now_ms + 10, *[now_ms + 5000] * others)
+    clock.advance(10)
+    assert deadlines.run_due() == 1
+    assert (due.runs, due.looks) == (1, 1)
+    assert sum(each.runs + each.looks for each in later) == 0
+    assert deadlines.run_due() == 0
+    assert (due.runs, due.looks) == (1, 1)
+    clock.advance(4990)
+    assert deadlines.run_due() == others
+
+
+def test_a_fault_in_one_keeps_no_other_waiting_and_is_tried_again() -> None:
+    clock = ManualClock()
+    now_ms = clock.now_ms()
+    deadlines, (bad, good) = watching(clock, now_ms, now_ms)
+    bad.fails = True
+    assert deadlines.run_due() == 1
+    assert (bad.runs, good.runs) == (1, 1)
+    bad.fails = False
+    assert deadlines.run_due() == 0  # not at once: a fault that stays would fill the log
+    clock.advance(1000)
+    assert deadlines.run_due() == 1
+
+
+def test_one_that_was_forgotten_is_not_run() -> None:
+    clock = ManualClock()
+    deadlines, (one,) = watching(clock, clock.now_ms())
+    deadlines.forget(one)
+    deadlines.forget(one)
+    assert deadlines.run_due() == 0
+    assert one.runs == 0

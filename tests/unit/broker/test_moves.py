@@ -1,0 +1,95 @@
+"""Moves of a cursor under connected consumers."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import psycopg
+import pytest
+
+from broker.storage.acts import acts as act_store
+from tests.model.operator import Operator
+from tests.support.memory_broker import memory_broker
+from tests.support.memory_storage import MemoryStorage
+from tests.unit.broker.test_receiving import settled
+
+
+@pytest.mark.row("I8")
+async def test_a_skip_that_ends_inside_a_batch_takes_what_it_passed_off_the_unacked_count() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage, max_unacked_per_consumer=5) as run:
+        consumer = await run.consumer(permits=10)
+        whole, inside = await (await run.producer()).publish(2, messages=4)
+        await consumer.has(2)
+        operator = Operator("t", "s")
+        planned = await operator.plan(run, "skip", set, {"messages": 6})
+        assert await operator.apply(run, planned)
+        subscription = run.subscription()
+        assert subscription.cursor.mark_delete == whole
+        assert subscription.cursor.remaining_of(inside) == 0b1100
+        assert consumer.consumer is not None
+        assert (subscription.dispatcher.unacked_messages, consumer.consumer.dispatch.unacked_messages) == (
+            2,
+            2,
+        )
+        assert not consumer.consumer.dispatch.blocked
+
+
+@pytest.mark.row("I8")
+async def test_an_entry_skipped_while_it_is_held_is_held_no_more_and_does_not_come_again() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage) as run:
+        consumer = await run.consumer(permits=100)
+        first, poison, third = await (await run.producer()).publish(3, messages=4)
+        await consumer.has(3)
+        operator = Operator("t", "s")
+        planned = await operator.plan(run, "skip_one", set, {"id": str(poison)})
+        assert await operator.apply(run, planned)
+        dispatcher = run.subscription().dispatcher
+        assert dispatcher.unacked_messages == 8
+        assert consumer.consumer is not None
+        consumer.consumer.redeliver(None)
+        await consumer.has(5)
+        assert consumer.positions[3:] == [first, third]
+        for position in (first, poison, third):
+            await consumer.ack_durably(position)
+        assert (dispatcher.unacked_messages, len(consumer.consumer.dispatch.pending)) == (0, 0)
+
+
+@pytest.mark.row("I8")
+async def test_an_entry_skipped_while_it_waits_to_be_delivered_again_does_not_come() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage) as run:
+        consumer = await run.consumer(permits=2)
+        first, poison = await (await run.producer()).publish(2)
+        await consumer.has(2)
+        assert consumer.consumer is not None
+        consumer.consumer.redeliver(None)
+        operator = Operator("t", "s")
+        planned = await operator.plan(run, "skip_one", set, {"id": str(poison)})
+        assert await operator.apply(run, planned)
+        consumer.flow(10)
+        await consumer.has(3)
+        await settled(run)
+        assert consumer.positions[2:] == [first]
+        assert run.subscription().dispatcher.replay_entries == 0
+
+
+async def test_acks_after_an_undo_that_could_not_be_stored_count_for_the_next_one() -> None:
+    storage = MemoryStorage()
+    async with memory_broker(storage) as run:
+        consumer = await run.consumer(permits=10)
+        positions = await (await run.producer()).publish(4)
+        await consumer.has(4)
+        operator = Operator("t", "s")
+        skip = await operator.plan(run, "skip", set, {"messages": 4})
+        assert await operator.apply(run, skip)
+        undo = await operator.plan(run, "undo", set, {}, undo_of=skip.act_id)
+        with patch.object(act_store, "apply_to_cursor", side_effect=psycopg.DataError("no")):
+            await operator._ask(run, undo, is_apply=True)
+        assert storage.acts[undo.act_id].state == "refused"
+        assert await (await run.consumer(name="again")).ack_durably(positions[1]) is None
+        undo = await operator.plan(run, "undo", set, {}, undo_of=skip.act_id)
+        assert await operator.apply(run, undo)
+        assert run.subscription().cursor.backlog_messages == 3
+        assert run.subscription().cursor.is_acked(positions[1])

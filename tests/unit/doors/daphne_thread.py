@@ -1,0 +1,65 @@
+"""A real Daphne with a fake broker, in a thread of its own: Twisted's reactor runs once in a process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from daphne.server import twisted_loop
+from twisted.internet import reactor
+
+from broker.doors.http.asgi import application
+from broker.doors.http.daphne_server import DaphneServer
+from broker.doors.pull.answers import PullAnswers
+from tests.unit.doors.fake_broker import FakeBroker
+
+T = TypeVar("T")
+
+
+class DaphneThread:
+    """Started once; each server it makes has its own port and broker."""
+
+    def __init__(self) -> None:
+        self._reactor: Any = reactor
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(twisted_loop)
+        self._reactor.run(installSignalHandlers=False)
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine in the server's loop and wait for it."""
+        done: Future[T] = asyncio.run_coroutine_threadsafe(work(), twisted_loop)
+        return done.result(30)
+
+    def start(
+        self,
+        *,
+        max_message_bytes: int,
+        request_timeout_s: float = 30,
+        app: Callable[..., Awaitable[None]] | None = None,
+    ) -> tuple[FakeBroker, DaphneServer]:
+        """A server on a free port of 127.0.0.1."""
+
+        async def start() -> tuple[FakeBroker, DaphneServer]:
+            broker = FakeBroker(max_message_bytes=max_message_bytes)
+            pulls = PullAnswers(broker)
+            server = DaphneServer(
+                app or application(broker, pulls),
+                pulls,
+                max_message_bytes=max_message_bytes,
+                request_timeout_s=request_timeout_s,
+            )
+            server.listen("127.0.0.1", 0)
+            return broker, server
+
+        return self.call(start)
+
+    def end(self) -> None:
+        """Stop the reactor for good."""
+        twisted_loop.call_soon_threadsafe(self._reactor.stop)
+        self._thread.join(10)

@@ -1,0 +1,107 @@
+"""A WebSocket for handlers in tests: frames in by hand, frames out in a list."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from broker.doors.websocket.router import WebSocketRouter
+from broker.doors.websocket.socket import EXTENSION
+from tests.unit.doors.wire_client import settle
+
+
+class FakeSocket:
+    """A `Socket`."""
+
+    def __init__(self) -> None:
+        self.address = "test:1"
+        self.writes: list[list[bytes]] = []
+        self.unsent_bytes = 0
+        self.writable = True
+        self.closed: tuple[int, str] | None = None
+        self.alive = True
+        self._callbacks: list[Callable[[], None]] = []
+
+    def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
+        self.writes.append(list(payloads))
+
+    def is_writable(self) -> bool:
+        return self.writable
+
+    def on_writable(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)
+
+    async def is_alive(self, timeout_ms: int) -> bool:
+        return self.alive
+
+    def close(self, code: int, reason: str) -> None:
+        self.closed = self.closed or (int(code), reason)
+
+    def drain(self) -> None:
+        """The peer has read everything."""
+        self.writable = True
+        for callback in self._callbacks:
+            callback()
+
+
+class Peer:
+    """The client of one handler, which runs as a task."""
+
+    def __init__(self, router: WebSocketRouter, target: str) -> None:
+        self.socket = FakeSocket()
+        self.sent: list[Mapping[str, Any]] = []
+        self._events: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+        self._events.put_nowait({"type": "websocket.connect"})
+        self._seen = 0
+        path, _, query = target.partition("?")
+        scope: dict[str, Any] = {
+            "type": "websocket",
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "extensions": {EXTENSION: self.socket},
+        }
+        self.task = asyncio.ensure_future(router(scope, self._events.get, self._send))
+
+    async def _send(self, event: Mapping[str, Any]) -> None:
+        self.sent.append(event)
+
+    async def opened(self) -> Peer:
+        """Wait for the handshake and check that it was accepted."""
+        await settle()
+        assert [event["type"] for event in self.sent] == ["websocket.accept"], self.sent
+        return self
+
+    async def refused(self) -> tuple[int, str]:
+        """Status and reason of a refused handshake."""
+        await asyncio.wait_for(self.task, 5)
+        start, body = self.sent
+        assert body["type"] == "websocket.http.response.body"
+        return start["status"], json.loads(body["body"])["reason"]
+
+    async def tell(self, *frames: object) -> None:
+        """Frames as JSON, text or bytes; then let everything ready run."""
+        for frame in frames:
+            event: dict[str, Any] = {"type": "websocket.receive"}
+            if isinstance(frame, bytes):
+                event["bytes"] = frame
+            else:
+                event["text"] = frame if isinstance(frame, str) else json.dumps(frame)
+            self._events.put_nowait(event)
+        await settle()
+
+    def raw(self) -> list[bytes]:
+        """Frames written since the last call."""
+        frames = [frame for write in self.socket.writes[self._seen :] for frame in write]
+        self._seen = len(self.socket.writes)
+        return frames
+
+    def heard(self) -> list[Any]:
+        """The same, parsed."""
+        return [json.loads(frame) for frame in self.raw()]
+
+    async def leave(self) -> None:
+        """Close the connection and wait for the handler's end."""
+        self._events.put_nowait({"type": "websocket.disconnect", "code": 1000})
+        await asyncio.wait_for(self.task, 5)

@@ -1,0 +1,233 @@
+"""Daphne with flow control, with a plain WebSocket library at the other end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+import pytest
+import websockets
+
+from broker.doors.http.daphne_server import DaphneServer
+from broker.http_server import MAX_BODY_BYTES
+from tests.unit.doors.daphne_thread import DaphneThread
+from tests.unit.doors.fake_broker import FakeBroker
+from vela.wire.binary import commands
+
+MAX_MESSAGE_BYTES = 256 * 1024
+PRODUCER = "/ws/v2/producer/persistent/public/default/orders"
+CONSUMER = "/ws/v2/consumer/persistent/public/default/orders/s?subscriptionInitialPosition=Earliest"
+
+Running = tuple[FakeBroker, DaphneServer]
+
+
+@pytest.fixture
+def running(daphne: DaphneThread) -> Iterator[Running]:
+    broker, server = daphne.start(max_message_bytes=MAX_MESSAGE_BYTES)
+    yield broker, server
+    daphne.call(server.stop)
+
+
+def url(running: Running, path: str) -> str:
+    return f"ws://127.0.0.1:{running[1].port}{path}"
+
+
+async def get(
+    running: Running, path: str, method: str = "GET", data: bytes | None = None
+) -> tuple[int, bytes]:
+    def fetch() -> tuple[int, bytes]:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{running[1].port}{path}", method=method, data=data
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    return await asyncio.to_thread(fetch)
+
+
+def message(payload: bytes) -> str:
+    return json.dumps({"payload": base64.b64encode(payload).decode()})
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+async def test_pages(running: Running) -> None:
+    assert await get(running, "/healthz") == (200, b'{"status":"ok"}')
+    assert (await get(running, "/readyz"))[0] == 200
+    running[0].ready = (False, "no lock")
+    assert await get(running, "/readyz") == (503, b'{"reason": "no lock"}')
+    assert await get(running, "/metrics") == (200, b"vela_up 1\n")
+    status, body = await get(running, "/nothing")
+    assert (status, "reason" in json.loads(body)) == (404, True)
+    assert (await get(running, "/metrics", "DELETE"))[0] == 405
+    assert (await get(running, "/metrics", "HEAD")) == (200, b"")
+
+
+async def test_a_body_that_is_too_large_is_refused(running: Running) -> None:
+    try:
+        status, _ = await get(running, "/metrics", "POST", bytes(MAX_BODY_BYTES + 100_000))
+    except (urllib.error.URLError, ConnectionError):
+        status = 413  # the server had closed before all of it was written
+    assert status == 413
+
+
+async def test_a_message_goes_round(running: Running) -> None:
+    async with websockets.connect(url(running, PRODUCER)) as producer:
+        await producer.send(message(b"hello"))
+        assert json.loads(await producer.recv())["result"] == "ok"
+        async with websockets.connect(url(running, CONSUMER)) as consumer:
+            push = json.loads(await consumer.recv())
+            assert base64.b64decode(push["payload"]) == b"hello"
+
+
+async def test_the_largest_message_passes_and_a_frame_above_the_limit_is_closed_with_1009(
+    running: Running,
+) -> None:
+    async with websockets.connect(url(running, PRODUCER), max_size=None) as producer:
+        await producer.send(message(os.urandom(MAX_MESSAGE_BYTES)))
+        assert json.loads(await producer.recv())["result"] == "ok"
+        await producer.send(message(bytes(MAX_MESSAGE_BYTES * 2)))
+        with pytest.raises(websockets.ConnectionClosedError) as closed:
+            await producer.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+
+
+async def test_text_that_is_not_utf8_is_closed_with_1007(running: Running) -> None:
+    async with websockets.connect(url(running, PRODUCER)) as producer:
+        await producer.send(b"\xff\xfe", text=True)
+        with pytest.raises(websockets.ConnectionClosedError) as closed:
+            await producer.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1007
+
+
+async def test_a_refused_handshake_has_a_status_and_a_reason(running: Running) -> None:
+    with pytest.raises(websockets.InvalidStatus) as refused:
+        await websockets.connect(url(running, PRODUCER.replace("orders", "absent")))
+    assert refused.value.response.status_code == 404
+    assert "absent" in json.loads(refused.value.response.body)["reason"]
+
+
+@pytest.mark.row("S0.2")
+async def test_the_binary_protocol_inside_websocket_messages_however_cut(running: Running) -> None:
+    async with websockets.connect(url(running, "/ws/binary")) as client:
+        data = commands.connect(client_version="x", protocol_version=21)
+        for at in range(len(data)):
+            await client.send(data[at : at + 1])
+        answer = await client.recv()
+        assert isinstance(answer, bytes)
+        await client.send(commands.ping())
+        assert await client.recv() == commands.pong()
+        await client.send(b"\x7f\xff\xff\xff\x00\x00\x00\x00")
+        assert isinstance(await client.recv(), bytes)
+        with pytest.raises(websockets.ConnectionClosedError):
+            await client.recv()
+
+
+async def test_a_silent_peer_is_probed_with_a_ping(running: Running) -> None:
+    async with websockets.connect(url(running, CONSUMER)):
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            await websockets.connect(url(running, CONSUMER))
+        assert refused.value.response.status_code == 409
+
+
+async def test_leaving_detaches_and_keeps_what_was_sent_before(
+    running: Running, daphne: DaphneThread
+) -> None:
+    broker, _ = running
+    async with websockets.connect(url(running, PRODUCER)) as producer:
+        for number in range(50):
+            await producer.send(message(b"%d" % number))
+    for _ in range(1000):
+        topic = broker.topics["persistent://public/default/orders"]
+        if len(topic.entries) == 50 and not topic.producers:
+            break
+        await asyncio.to_thread(daphne.call, _turn)
+    assert len(topic.entries) == 50
+    assert topic.producers == {}
+
+
+async def test_a_consumer_that_does_not_read_costs_little_and_disturbs_nobody(running: Running) -> None:
+    running[0].deliveries_per_write = 8
+    payload = os.urandom(64 * 1024)
+    async with websockets.connect(url(running, PRODUCER), max_size=None) as producer:
+        for _ in range(1000):
+            await producer.send(message(payload))
+            await producer.recv()
+        before = resident_bytes()
+        slow = await websockets.connect(url(running, CONSUMER), max_size=None, max_queue=1)
+        other = CONSUMER.replace("/s?", "/other?")
+        async with websockets.connect(url(running, other), max_size=None) as consumer:
+            for _ in range(1000):
+                push = await asyncio.wait_for(consumer.recv(), 20)
+                await consumer.send(json.dumps({"messageId": json.loads(push)["messageId"]}))
+        assert (
+            resident_bytes() - before < 24 * 1024 * 1024
+        )  # of 87 MB; both ends and the fragments are in this process
+        slow.transport.abort()
+
+
+async def test_a_handler_that_does_not_take_frames_stops_the_socket(daphne: DaphneThread) -> None:
+    release = asyncio.Event()
+    taken = 0
+
+    async def handler(
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        nonlocal taken
+        await receive()
+        await send({"type": "websocket.accept"})
+        await release.wait()
+        while (await receive())["type"] == "websocket.receive":
+            taken += 1
+
+    _, server = daphne.start(max_message_bytes=MAX_MESSAGE_BYTES, app=handler)
+    sent = 0
+    client = await websockets.connect(f"ws://127.0.0.1:{server.port}{PRODUCER}", ping_interval=None)
+    try:
+        async with asyncio.timeout(3):
+            while sent < 2000:
+                await client.send(bytes(32 * 1024), text=True)
+                sent += 1
+    except TimeoutError:
+        pass
+    assert sent < 1000  # what lies in the kernel's buffers and the queue, not 64 MB
+    from daphne.server import twisted_loop
+
+    twisted_loop.call_soon_threadsafe(release.set)
+    await client.close()
+    for _ in range(1000):
+        if taken >= sent:
+            break
+        await asyncio.to_thread(daphne.call, _turn)
+    assert taken - sent in (0, 1)  # the send that the clock cut short may have gone out
+    daphne.call(server.stop)
+
+
+async def test_stopping_tells_every_socket(daphne: DaphneThread) -> None:
+    _, server = daphne.start(max_message_bytes=MAX_MESSAGE_BYTES)
+    async with websockets.connect(f"ws://127.0.0.1:{server.port}{PRODUCER}") as producer:
+        await asyncio.to_thread(daphne.call, server.stop)
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await producer.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1001
+
+
+async def _turn() -> None:
+    await asyncio.sleep(0)

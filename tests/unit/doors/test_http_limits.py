@@ -1,0 +1,156 @@
+"""What a peer may send over HTTP and how long it may take, on a really listening server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import websockets
+
+from broker import http_server
+from broker.doors.http.daphne_server import DaphneServer
+from broker.http_server import MAX_BODY_BYTES
+from tests.support.waiting import wait_until
+from tests.unit.doors.daphne_thread import DaphneThread
+
+TIMEOUT_S = 0.3
+HEAD = b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n"
+UNFINISHED = {
+    "half a request line": b"GET /met",
+    "half a head": HEAD,
+    "half a pull": b"GET /pull/v1/persistent/public/default/orders?queue=0 HTTP/1.1\r\nHost: loc",
+    "half a body": HEAD + b"Content-Length: 100\r\n\r\nabc",
+    "half a chunk": HEAD + b"Transfer-Encoding: chunked\r\n\r\n64\r\nabc",
+}
+
+
+@pytest.fixture
+def server(daphne: DaphneThread) -> Iterator[DaphneServer]:
+    """A server that waits for a request no longer than a moment."""
+    _, server = daphne.start(max_message_bytes=1024, request_timeout_s=TIMEOUT_S)
+    yield server
+    daphne.call(server.stop)
+
+
+def connected(server: DaphneServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+def answer(peer: socket.socket) -> tuple[int, str]:
+    """Status and reason of the one answer that comes before the connection ends."""
+    data = b""
+    while piece := peer.recv(65536):
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["reason"]
+
+
+@pytest.mark.parametrize("what", UNFINISHED)
+def test_a_request_that_does_not_arrive_is_refused_and_its_connection_closed(
+    what: str, server: DaphneServer
+) -> None:
+    with connected(server) as peer:
+        peer.sendall(UNFINISHED[what])
+        status, reason = answer(peer)
+    assert (status, "0.3 s" in reason) == (408, True)
+
+
+def test_a_request_that_drips_is_refused_all_the_same(server: DaphneServer) -> None:
+    with connected(server) as peer:
+        peer.settimeout(0.05)
+        data = b""
+        peer.sendall(HEAD)
+        for number in range(200):
+            with suppress(TimeoutError):
+                data += peer.recv(65536)
+            if data:
+                break
+            peer.sendall(b"X-%d: drip\r\n" % number)
+    assert data.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize("field", [b"", b"Expect: 100-continue\r\n"])
+def test_a_large_body_is_refused_before_it_is_sent(field: bytes, server: DaphneServer) -> None:
+    with connected(server) as peer:
+        peer.sendall(HEAD + field + b"Content-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1))
+        status, reason = answer(peer)
+    assert (status, str(MAX_BODY_BYTES) in reason) == (413, True)
+
+
+def test_a_large_body_in_chunks_is_refused(server: DaphneServer) -> None:
+    chunk = b"10000\r\n" + bytes(0x10000) + b"\r\n"
+    with connected(server) as peer:
+        peer.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        for _ in range(MAX_BODY_BYTES // 0x10000 + 1):
+            peer.sendall(chunk)
+        assert answer(peer)[0] == 413
+
+
+def test_a_body_of_the_largest_size_passes(server: DaphneServer) -> None:
+    with connected(server) as peer:
+        peer.sendall(HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % MAX_BODY_BYTES)
+        peer.sendall(bytes(MAX_BODY_BYTES))
+        assert answer(peer)[0] == 405  # /metrics takes GET
+
+
+def test_too_many_unfinished_requests_cost_the_oldest(
+    server: DaphneServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "MAX_UNFINISHED_REQUESTS", 1)
+    with connected(server) as oldest, connected(server) as newest:
+        oldest.sendall(HEAD)
+        newest.sendall(HEAD)
+        assert {answer(oldest)[0], answer(newest)[0]} == {503, 408}
+
+
+async def test_what_has_arrived_may_be_answered_later(daphne: DaphneThread) -> None:
+    async def slow(
+        scope: MutableMapping[str, Any],
+        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        await asyncio.sleep(3 * TIMEOUT_S)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{", "more_body": True})
+        await asyncio.sleep(3 * TIMEOUT_S)
+        await send({"type": "http.response.body", "body": b'"reason": "late"}'})
+
+    _, server = daphne.start(max_message_bytes=1024, request_timeout_s=TIMEOUT_S, app=slow)
+    with connected(server) as peer:
+        peer.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+        peer.sendall(b"Connection: close\r\n\r\n")
+        # The answer is chunked: a size, a line, …
+        data = await asyncio.to_thread(lambda: b"".join(iter(lambda: peer.recv(65536), b"")))
+    assert b"late" in data
+    daphne.call(server.stop)
+
+
+async def test_a_websocket_outlives_the_time_for_a_request(server: DaphneServer) -> None:
+    address = f"ws://127.0.0.1:{server.port}/ws/v2/producer/persistent/public/default/orders"
+    async with websockets.connect(address) as producer:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(producer.recv(), 3 * TIMEOUT_S)
+        await producer.send(json.dumps({"payload": "aGVsbG8="}))
+        assert json.loads(await producer.recv())["result"] == "ok"
+
+
+def test_a_pull_in_two_pieces_stops_the_clock(server: DaphneServer) -> None:
+    pull = (
+        b"GET /pull/v1/persistent/public/default/orders?queue=0&offset=0 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    )
+    with connected(server) as peer:
+        for _ in range(2):
+            peer.sendall(pull[:30])
+            wait_until(lambda: server.http_factory.unfinished, "the first piece")
+            peer.sendall(pull[30:])
+            assert peer.recv(65536).startswith(b"HTTP/1.1 ")
+            assert not server.http_factory.unfinished
+            peer.settimeout(3 * TIMEOUT_S)
+            with pytest.raises(TimeoutError):
+                peer.recv(1)
+            peer.settimeout(10)

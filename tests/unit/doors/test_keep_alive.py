@@ -1,0 +1,50 @@
+"""Keep-alive of a binary connection, on a clock moved by hand (protocol 3.2)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.unit.doors.fake_broker import FakeBroker
+from tests.unit.doors.wire_client import WireClient
+from vela.wire.binary import commands
+
+
+async def test_a_peer_that_never_connects_is_dropped() -> None:
+    client = WireClient(FakeBroker(), connect=False)
+    client.timers.advance(30.1)
+    assert client.is_closed()
+
+
+async def test_a_silent_peer_is_pinged_then_dropped() -> None:
+    client = WireClient(FakeBroker())
+    client.timers.advance(30.1)
+    assert client.names() == ["PING"]
+    assert not client.is_closed()
+    client.timers.advance(30.1)
+    assert client.is_closed()
+
+
+async def test_any_bytes_count_as_an_answer() -> None:
+    client = WireClient(FakeBroker())
+    for _ in range(5):
+        client.timers.advance(30.1)
+        client.tell(commands.lookup("orders", request_id=1))
+    assert client.names().count("PING") == 5
+    assert not client.is_closed()
+
+
+async def test_a_peer_that_is_not_being_read_from_is_not_judged() -> None:
+    client = WireClient(FakeBroker())
+    client.connection.gate.output_stuck(stuck=True)
+    client.timers.advance(300)
+    assert not client.is_closed()
+    assert await client.connection.is_alive()
+
+
+async def test_a_probe_of_a_lost_connection_says_dead() -> None:
+    client = WireClient(FakeBroker())
+    probe = asyncio.ensure_future(client.connection.is_alive())
+    await client.settle()
+    client.connection.lost()
+    assert not await probe
+    assert not await client.connection.is_alive()

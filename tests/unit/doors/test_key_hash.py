@@ -1,0 +1,60 @@
+"""Hashes against published vectors."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.hash_slots import slot_of_key
+from broker.core.murmur3 import murmur3_32
+from broker.doors.key_hash import entry_slot, java_string_hash
+from broker.doors.websocket.partition_choice import PartitionChoice
+from vela.wire.entry import encode_single, parse_header
+from vela.wire.json.options import HashingScheme, RoutingMode
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", 0),
+        (b"a", 0x3C2569B2),
+        (b"hello", 0x248BFA47),
+        (b"hello, world", 0x149BBB7F),
+        (b"The quick brown fox jumps over the lazy dog", 0x2E4FF723),
+    ],
+)
+def test_murmur3(data: bytes, expected: int) -> None:
+    assert murmur3_32(data) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("", 0), ("a", 97), ("hello", 99162322), ("polygenelubricants", 0)]
+)
+def test_java_string_hash(text: str, expected: int) -> None:
+    assert java_string_hash(text) == expected
+
+
+def test_java_hashes_utf16_units() -> None:
+    assert java_string_hash("\U0001f600") == (31 * 0xD83D + 0xDE00) & 0x7FFFFFFF
+
+
+def test_slot_zero_does_not_exist() -> None:
+    assert slot_of_key(b"") == 1
+    assert slot_of_key(b"hello") == 0x248BFA47 % 65536
+
+
+def test_an_entry_without_key_has_no_slot() -> None:
+    plain = encode_single(producer_name="p", sequence_id=0, publish_time_ms=1, payload=b"")
+    keyed = encode_single(producer_name="p", sequence_id=0, publish_time_ms=1, payload=b"", key="hello")
+    assert entry_slot(parse_header(plain)) is None
+    assert entry_slot(parse_header(keyed)) == slot_of_key(b"hello")
+
+
+def test_keys_choose_their_partition_and_others_stay_or_take_turns() -> None:
+    single = PartitionChoice(4, routing=RoutingMode.SINGLE, hashing=HashingScheme.MURMUR3_32, first=2)
+    turns = PartitionChoice(
+        3, routing=RoutingMode.ROUND_ROBIN, hashing=HashingScheme.JAVA_STRING_HASH, first=2
+    )
+    assert [single.of(None) for _ in range(3)] == [2, 2, 2]
+    assert [turns.of(None) for _ in range(4)] == [2, 0, 1, 2]
+    assert single.of("hello") == (0x248BFA47 & 0x7FFFFFFF) % 4
+    assert turns.of("hello") == 99162322 % 3

@@ -1,0 +1,272 @@
+"""The channel that answers pulls below Daphne: what it takes, what it leaves to Twisted, and in which order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.protocol import connectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.web.http import Request
+
+from broker.conf import BrokerSettings
+from broker.doors.pull.answers import Respond
+from broker.doors.pull.channel import PullChannel
+from broker.doors.web_gate import WebGate
+
+HOST = b"Host: vela\r\n"
+GATE = WebGate(BrokerSettings.from_environment({"VELA_ALLOWED_HOSTS": "vela"}))
+LARGE = 100_000  # of an answer: more than the transport takes before it says that it is full
+
+
+@dataclass
+class Held:
+    """A pull in progress."""
+
+    respond: Respond
+    has_left: bool = False
+
+    def leave(self) -> None:
+        self.has_left = True
+
+
+@dataclass
+class ScriptedPulls:
+    """`?held` is held, `?large` is answered with much, anything else with its own path and query."""
+
+    asked: list[str] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    gate: WebGate = field(default_factory=lambda: GATE)
+
+    def begin(self, path: str, query: str, respond: Respond) -> Held | None:
+        self.asked.append(f"{path}?{query}")
+        if query == "held":
+            self.held.append(Held(respond))
+            return self.held[-1]
+        respond(*self.answer(path, query))
+        return None
+
+    def answer(self, path: str, query: str) -> tuple[int, bytes]:
+        if query == "large":
+            return 200, bytes(LARGE)
+        return (400 if query == "bad" else 200), f"{path}?{query}".encode()
+
+
+class ByTwisted(Request):
+    """What is not taken ends here; answered alike, so that the two can be compared."""
+
+    seen: list[bytes] = []  # noqa: RUF012 - of all requests, cleared by each test
+
+    def process(self) -> None:
+        self.seen.append(self.method + b" " + self.uri)
+        path, _, query = self.uri.decode("latin-1").partition("?")
+        status, body = ScriptedPulls().answer(path, query)
+        self.setResponseCode(status)
+        self.responseHeaders.setRawHeaders("content-length", [str(len(body))])
+        self.write(body)
+        self.finish()
+
+
+class Peer:
+    """One connection without a network."""
+
+    def __init__(self) -> None:
+        ByTwisted.seen.clear()
+        self.pulls = ScriptedPulls()
+        self.clock = Clock()
+        self.channel = cast(Any, PullChannel())  # its clock and log are replaced
+        self.channel.factory = SimpleNamespace(
+            server=SimpleNamespace(pulls=self.pulls),
+            log=lambda _: None,
+            request_timeout_s=30,
+            unfinished={},
+        )
+        self.channel.requestFactory = ByTwisted
+        self.channel.callLater = self.clock.callLater
+        self.channel.timeOut = 60
+        self.transport: Any = StringTransport()
+        self.channel.makeConnection(self.transport)
+
+    def send(self, data: bytes) -> None:
+        self.channel.dataReceived(data)
+
+    def answers(self) -> list[tuple[int, bytes]]:
+        """(status, body) of everything written since the last time."""
+        data = self.transport.value()
+        self.transport.clear()
+        found = []
+        while data:
+            head, _, rest = data.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            size = int(length[1]) if length is not None else 0
+            found.append((int(head.split()[1]), rest[:size]))
+            data = rest[size:]
+        return found
+
+    def is_reading(self) -> bool:
+        return bool(self.transport.producerState == "producing")
+
+
+def get(target: str, *fields: bytes, version: bytes = b"1.1", method: bytes = b"GET") -> bytes:
+    lines = b"".join(each + b"\r\n" for each in fields)
+    return method + b" " + target.encode() + b" HTTP/" + version + b"\r\n" + HOST + lines + b"\r\n"
+
+
+def pull(query: str, *fields: bytes) -> bytes:
+    return get(f"/pull/v1/a/b/c?{query}", *fields)
+
+
+def test_a_pull_is_answered_with_one_write_and_the_connection_stays() -> None:
+    peer = Peer()
+    for query in ("one", "two"):
+        peer.send(pull(query, b"Connection: keep-alive", b"User-Agent: x/1", b"Accept: */*"))
+        assert peer.transport.value().startswith(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
+        assert peer.answers() == [(200, f"/pull/v1/a/b/c?{query}".encode())]
+    peer.send(pull("bad"))
+    assert peer.answers() == [(400, b"/pull/v1/a/b/c?bad")]
+    assert ByTwisted.seen == []
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        get("/healthz"),
+        get("/pull/v1-offset/a/b/c?subscription=g"),
+        get("/pull/v1/a/b/c?x", method=b"HEAD"),
+        get("/pull/v1/a/b/c?x", method=b"POST"),
+        get("/pull/v1/a/b/c?x", version=b"1.0"),
+        pull("x", b"Connection: close"),
+        pull("x", b"connection: upgrade"),
+        pull("x", b"Connection: keep-alive, close"),
+        pull("x", b"Upgrade: websocket"),
+        pull("x", b"Content-Length: 3") + b"abc",
+        pull("x", b"transfer-encoding: chunked") + b"0\r\n\r\n",
+        pull("x", b"Expect: 100-continue"),
+        pull("x", b"A: 1", b" folded"),
+        pull("x", b"Origin: http://vela"),
+        pull("x", b"sec-fetch-site: none"),
+        pull("x", b"Host: vela"),
+        b"GET /pull/v1/a/b/c?x HTTP/1.1\r\nHost: other\r\n\r\n",
+        b"GET /pull/v1/a/b/c?x HTTP/1.1\r\nAccept: */*\r\n\r\n",
+        pull("x", *[b"X-%d: %s" % (number, b"y" * 90) for number in range(100)]),
+    ],
+)
+def test_what_needs_interpretation_is_left_to_twisted(request_bytes: bytes) -> None:
+    peer = Peer()
+    peer.send(request_bytes)
+    assert peer.pulls.asked == []
+    assert len(ByTwisted.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /pull/v1/a/b/c HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET /pull/v1/a/b/c HTTP/1.1\r\nHost : a\r\n\r\n",
+        b"GET /pull/v1/a/b/c HTTP/1.1\r\nHost: a\x00b\r\n\r\n",
+        b"GET /pull/v1/a b/c HTTP/1.1\r\n\r\n",
+        b"GET /pull/v1/" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_a_broken_head_is_refused_as_twisted_does(request_bytes: bytes) -> None:
+    peer = Peer()
+    peer.send(request_bytes)
+    assert peer.pulls.asked == []
+    assert {status for status, _ in peer.answers()} <= {400}  # a line without end is not answered at all
+    assert peer.transport.disconnecting
+
+
+PIECES = [
+    pull("one"),
+    pull("bad", b"Connection: keep-alive"),
+    get("/healthz"),
+    get("/pull/v1/a/b/c?x", b"Content-Length: 3", method=b"POST") + b"GET",
+    pull("chunks", b"Transfer-Encoding: chunked") + b"3\r\nGET\r\n0\r\n\r\n",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6), st.data())
+def test_any_sequence_cut_anywhere_is_answered_in_order(pieces: list[bytes], data: st.DataObject) -> None:
+    """Pipelined or byte by byte, by Twisted or below it: the same answers in the same order."""
+    whole = b"".join(pieces)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=12)))
+    peer = Peer()
+    for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        if start < end:
+            peer.send(whole[start:end])
+    alone = []
+    for piece in pieces:
+        single = Peer()
+        single.send(piece)
+        alone += single.answers()
+    assert peer.answers() == alone
+
+
+def test_what_comes_behind_a_held_pull_waits_for_it() -> None:
+    peer = Peer()
+    peer.send(pull("held") + pull("second"))
+    peer.send(pull("held") + get("/healthz"))
+    assert peer.answers() == []
+    peer.pulls.held[0].respond(200, b"woken")
+    assert peer.answers() == [(200, b"woken"), (200, b"/pull/v1/a/b/c?second")]
+    assert ByTwisted.seen == []
+    peer.pulls.held[1].respond(200, b"again")
+    assert peer.answers() == [(200, b"again"), (200, b"/healthz?")]
+
+
+def test_a_flood_behind_a_held_pull_is_not_read() -> None:
+    peer = Peer()
+    peer.send(pull("held"))
+    peer.send(pull("x" * 1000) * 16)
+    assert not peer.is_reading()
+    peer.pulls.held[0].respond(200, b"")
+    assert peer.is_reading()
+    assert len(peer.answers()) == 17
+
+
+def test_who_does_not_take_answers_is_not_answered_on() -> None:
+    """A transport says that it is full inside the write; what was asked behind it waits until it has room."""
+    peer = Peer()
+    original = peer.transport.write
+
+    def write(data: bytes) -> None:
+        original(data)
+        if len(data) > LARGE:
+            peer.channel.pauseProducing()
+
+    peer.transport.write = write
+    peer.send(pull("large") * 50)
+    for number in range(1, 50):
+        assert len(peer.pulls.asked) == number
+        peer.send(b"")
+        peer.channel.resumeProducing()
+    assert [len(body) for _, body in peer.answers()] == [LARGE] * 50
+
+
+@pytest.mark.row("S3.14")
+def test_a_peer_that_leaves_while_held_is_told_to_the_broker() -> None:
+    peer = Peer()
+    peer.send(pull("held") + pull("second"))
+    peer.channel.connectionLost(connectionDone)
+    assert peer.pulls.held[0].has_left
+    assert peer.pulls.asked == ["/pull/v1/a/b/c?held"]
+
+
+def test_a_held_connection_is_kept_and_an_idle_one_is_closed() -> None:
+    peer = Peer()
+    peer.send(pull("held"))
+    for _ in range(20):
+        peer.clock.advance(30)
+    assert not peer.transport.disconnecting
+    peer.pulls.held[0].respond(200, b"")
+    peer.clock.pump([1] * 59)
+    assert not peer.transport.disconnecting
+    peer.clock.pump([1] * 61)
+    assert peer.transport.disconnecting
+    assert len(peer.answers()) == 1

@@ -1,0 +1,51 @@
+"""The gate's arithmetic: closed above a limit, open at half, whatever the order of answers."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.doors.read_gate import MAX_PENDING_BYTES, MAX_PENDING_SENDS, ReadGate
+
+
+class Reading:
+    def __init__(self) -> None:
+        self.on = True
+
+    def pause(self) -> None:
+        assert self.on
+        self.on = False
+
+    def resume(self) -> None:
+        assert not self.on
+        self.on = True
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, MAX_PENDING_BYTES)), max_size=200))
+def test_reading_follows_what_is_owed(steps: list[tuple[bool, int]]) -> None:
+    reading = Reading()
+    gate = ReadGate(pause=reading.pause, resume=reading.resume)
+    pending: list[int] = []
+    for is_send, size in steps:
+        if is_send:
+            pending.append(size)
+            gate.send_queued(size)
+        elif pending:
+            gate.sends_answered(1, pending.pop(0))
+        assert reading.on is gate.is_open
+        if sum(pending) > MAX_PENDING_BYTES or len(pending) > MAX_PENDING_SENDS:
+            assert not reading.on
+        if sum(pending) <= MAX_PENDING_BYTES // 2 and len(pending) <= MAX_PENDING_SENDS // 2:
+            assert reading.on
+
+
+def test_a_stuck_output_keeps_it_closed_until_the_peer_reads() -> None:
+    reading = Reading()
+    gate = ReadGate(pause=reading.pause, resume=reading.resume)
+    gate.send_queued(MAX_PENDING_BYTES + 1)
+    gate.output_stuck(stuck=True)
+    gate.sends_answered(1, MAX_PENDING_BYTES + 1)
+    assert not reading.on
+    gate.output_stuck(stuck=False)
+    assert reading.on

@@ -1,0 +1,356 @@
+"""The JSON consumer and reader against a broker in memory (reference A7 … A10, semantics 1.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from broker.core.entry import FLAG_BATCH
+from broker.core.position import Position
+from broker.doors.websocket.router import WebSocketRouter
+from broker.subscription.values import SendRequest
+from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer, FakeTopic
+from tests.unit.doors.fake_socket import Peer
+from tests.unit.doors.wire_client import settle
+from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
+from vela.wire.message_id import EARLIEST, MessageId
+
+TARGET = "/ws/v2/consumer/persistent/public/default/orders/s"
+READER = "/ws/v2/reader/persistent/public/default/orders"
+EARLY = "?subscriptionInitialPosition=Earliest"
+
+
+@pytest.fixture
+async def broker() -> FakeBroker:
+    return FakeBroker()
+
+
+def connect(broker: FakeBroker, query: str = "", target: str = TARGET) -> Peer:
+    return Peer(WebSocketRouter(broker), target + EARLY + query.replace("?", "&"))
+
+
+def store(broker: FakeBroker, *payloads: bytes, topic: str = "orders") -> FakeTopic:
+    found = broker.topic(topic)
+    for number, payload in enumerate(payloads):
+        data = encode_single(
+            producer_name="p", sequence_id=number, publish_time_ms=1000, payload=payload, key="k"
+        )
+        found.append(SendRequest(number, 0, 1, 0, 0, None, data))
+    pump(found)
+    return found
+
+
+def store_batch(broker: FakeBroker, payloads: Sequence[bytes]) -> FakeTopic:
+    topic = broker.topic("orders")
+    data = encode_batch(
+        [OutgoingMessage(payload=payload) for payload in payloads],
+        producer_name="p",
+        sequence_id=0,
+        publish_time_ms=1000,
+    )
+    topic.append(SendRequest(0, 0, len(payloads), FLAG_BATCH, 0, None, data))
+    pump(topic)
+    return topic
+
+
+def pump(topic: FakeTopic) -> None:
+    for subscription in topic.subscriptions.values():
+        subscription.pump()
+
+
+def consumer_of(broker: FakeBroker, topic: str = "orders") -> FakeConsumer:
+    return broker.topic(topic).subscriptions["s"].consumers[0]
+
+
+def ack(push: dict[str, Any]) -> dict[str, str]:
+    return {"messageId": push["messageId"]}
+
+
+async def test_pushes_are_joined_and_acks_return_their_place(broker: FakeBroker) -> None:
+    topic = store(broker, b"a", b"b", b"c")
+    peer = await connect(broker, "?receiverQueueSize=2").opened()
+    assert len(peer.socket.writes) == 1
+    first, second = peer.heard()
+    assert first == {
+        "messageId": MessageId(1, 0).to_base64(),
+        "redeliveryCount": 0,
+        "payload": "YQ==",
+        "properties": {},
+        "publishTime": "1970-01-01T00:00:01Z",
+        "key": "k",
+    }
+    await peer.tell(ack(first))
+    (third,) = peer.heard()
+    assert third["payload"] == "Yw=="
+    await peer.tell([ack(second), ack(third)])
+    assert topic.subscriptions["s"].acked == {0, 1, 2}
+    assert consumer_of(broker).granted == 5
+
+
+async def test_batches_are_split_and_their_members_acked_one_by_one(broker: FakeBroker) -> None:
+    topic = store_batch(broker, [b"a", b"b", b"c"])
+    peer = await connect(broker).opened()
+    pushes = peer.heard()
+    assert [MessageId.from_base64(p["messageId"]).batch_index for p in pushes] == [0, 1, 2]
+    await peer.tell(ack(pushes[1]))
+    assert topic.subscriptions["s"].remaining[0] == 0b101
+    await peer.leave()
+    again = await connect(broker).opened()
+    assert [p["payload"] for p in again.heard()] == ["YQ==", "Yw=="]
+    await again.tell(ack(pushes[0]), ack(pushes[2]))
+    assert topic.subscriptions["s"].acked == {0}
+
+
+async def test_a_batch_larger_than_the_window_is_a_debt(broker: FakeBroker) -> None:
+    store_batch(broker, [b"%d" % i for i in range(5)])
+    store(broker, b"next")
+    peer = await connect(broker, "?receiverQueueSize=2").opened()
+    pushes = peer.heard()
+    assert len(pushes) == 5
+    for push in pushes[:3]:
+        await peer.tell(ack(push))
+        assert peer.heard() == []
+    await peer.tell(ack(pushes[3]))
+    assert len(peer.heard()) == 1
+
+
+async def test_a_cumulative_ack_takes_all_before_it(broker: FakeBroker) -> None:
+    topic = store(broker, b"a", b"b", b"c")
+    peer = await connect(broker).opened()
+    pushes = peer.heard()
+    await peer.tell({"type": "acknowledge", "ackType": "cumulative", "messageId": pushes[1]["messageId"]})
+    assert topic.subscriptions["s"].acked == {0, 1}
+
+
+async def test_a_negative_ack_is_the_brokers_timer(broker: FakeBroker) -> None:
+    store(broker, b"a")
+    peer = await connect(broker, "?negativeAckRedeliveryDelay=5000").opened()
+    (push,) = peer.heard()
+    await peer.tell({"type": "negativeAcknowledge", "messageId": push["messageId"]})
+    consumer = consumer_of(broker)
+    ((position, due_ms),) = consumer.negative
+    assert position == Position(1, 0)
+    assert due_ms > 5000
+    assert consumer.granted == 1001
+
+
+async def test_options_reach_the_broker(broker: FakeBroker) -> None:
+    query = (
+        "?subscriptionType=Shared&ackTimeoutMillis=2000&priorityLevel=3&consumerName=me&receiverQueueSize=7"
+    )
+    peer = await connect(broker, query).opened()
+    request = consumer_of(broker).request
+    assert (request.ack_timeout_ms, request.priority, request.consumer_name) == (2000, 3, "me")
+    assert (request.type.value, request.durable, request.receiver_queue) == ("Shared", True, 7)
+    assert peer.socket.closed is None
+
+
+async def test_pull_mode_pushes_what_was_permitted(broker: FakeBroker) -> None:
+    store(broker, b"a", b"b", b"c")
+    peer = await connect(broker, "?pullMode=true").opened()
+    assert peer.heard() == []
+    await peer.tell({"type": "permit", "permitMessages": 2})
+    pushes = peer.heard()
+    assert len(pushes) == 2
+    await peer.tell(ack(pushes[0]), ack(pushes[1]))
+    assert peer.heard() == []
+    await peer.tell({"type": "permit", "permitMessages": 0})
+    assert peer.socket.closed is not None
+    assert peer.socket.closed[0] == 1008
+    assert "permitMessages" in peer.socket.closed[1]
+
+
+@pytest.mark.parametrize(
+    ("frame", "code"),
+    [
+        ("nonsense", 1007),
+        ("[1]", 1007),
+        ('{"messageId": "***"}', 1008),
+        ('{"type": "acknowledge"}', 1008),
+        ('{"type": "permit"}', 1008),
+        ('{"messageId": "CAwQIiAFMAM="}', 1008),
+    ],
+)
+async def test_bad_commands_close_with_the_reason_and_give_everything_back(
+    broker: FakeBroker, frame: str, code: int
+) -> None:
+    topic = store(broker, b"a")
+    peer = await connect(broker).opened()
+    await peer.tell(frame, ack(peer.heard()[0]))
+    assert peer.socket.closed is not None
+    assert peer.socket.closed[0] == code
+    assert peer.socket.closed[1].startswith("3: ")
+    assert topic.subscriptions["s"].acked == set()
+    assert topic.subscriptions["s"].consumers == []
+
+
+async def test_acks_of_ids_never_delivered_change_nothing(broker: FakeBroker) -> None:
+    topic = store(broker, b"a")
+    peer = await connect(broker).opened()
+    await peer.tell({"messageId": MessageId(1, 77).to_base64()}, {"messageId": MessageId(5, 0).to_base64()})
+    assert peer.socket.closed is None
+    assert len(topic.subscriptions["s"].consumers) == 1
+
+
+async def test_a_corrupt_entry_is_acked_with_its_reason_and_its_permits_come_back(broker: FakeBroker) -> None:
+    topic = broker.topic("orders")
+    good = encode_batch(
+        [OutgoingMessage(payload=b"x")] * 3, producer_name="p", sequence_id=0, publish_time_ms=1
+    )
+    topic.append(SendRequest(0, 2, 3, FLAG_BATCH, 0, None, good[:-1] + b"\x00"))
+    store(broker, b"after")
+    peer = await connect(broker, "?receiverQueueSize=4").opened()
+    assert [push["payload"] for push in peer.heard()] == ["YWZ0ZXI="]
+    consumer = consumer_of(broker)
+    assert consumer.validation_errors == ["CHECKSUM_MISMATCH"]
+    assert consumer.permits == 3
+    assert topic.subscriptions["s"].acked == {0}
+
+
+async def test_what_this_face_cannot_read_is_left_unacked(broker: FakeBroker) -> None:
+    from vela.wire.checksum import with_checksum
+    from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
+
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
+    metadata.encryption_keys.add(key="k", value=b"secret")
+    head = metadata.SerializeToString()
+    topic = broker.topic("orders")
+    topic.append(SendRequest(0, 0, 1, 0, 0, None, with_checksum(len(head).to_bytes(4, "big") + head + b"?")))
+    store(broker, b"after")
+    peer = await connect(broker, "?receiverQueueSize=1").opened()
+    assert [push["payload"] for push in peer.heard()] == ["YWZ0ZXI="]
+    assert topic.subscriptions["s"].acked == set()
+
+
+async def test_nothing_is_delivered_to_a_socket_that_does_not_read(broker: FakeBroker) -> None:
+    peer = await connect(broker).opened()
+    peer.socket.writable = False
+    store(broker, b"a")
+    assert peer.heard() == []
+    peer.socket.drain()
+    await settle()
+    assert len(peer.heard()) == 1
+
+
+async def test_a_consumer_the_broker_closes_is_told_to_connect_again(broker: FakeBroker) -> None:
+    store(broker, b"a")
+    peer = await connect(broker).opened()
+    await consumer_of(broker).seek_position(Position(1, 0), None)
+    assert peer.socket.closed == (1012, "seek")
+
+
+async def test_unsubscribe_leaves_the_socket_open_and_fails_with_a_close(broker: FakeBroker) -> None:
+    peer = await connect(broker, "?subscriptionType=Shared").opened()
+    other = await connect(broker, "?subscriptionType=Shared").opened()
+    await peer.tell({"type": "unsubscribe"})
+    assert peer.socket.closed is not None
+    assert peer.socket.closed[0] == 1008
+    await other.tell({"type": "unsubscribe"})
+    assert other.socket.closed is None
+    assert broker.topic("orders").subscriptions == {}
+
+
+async def test_end_of_topic_is_a_boolean(broker: FakeBroker) -> None:
+    peer = await connect(broker).opened()
+    await peer.tell({"type": "isEndOfTopic"})
+    assert peer.heard() == [{"endOfTopic": False}]
+
+
+@pytest.mark.parametrize("target", [TARGET, READER], ids=["consumer", "reader"])
+async def test_end_of_topic_is_told_when_every_partition_has_ended(broker: FakeBroker, target: str) -> None:
+    broker.partitions["persistent://public/default/orders"] = 2
+    peer = await connect(broker, target=target).opened()
+    for partition, ended in ((1, False), (0, True)):
+        for subscription in broker.topic(f"orders-partition-{partition}").subscriptions.values():
+            for consumer in subscription.consumers:
+                consumer.sink.on_end_of_topic()
+        assert peer.heard() == []  # nothing is pushed
+        await peer.tell({"type": "isEndOfTopic"})
+        assert peer.heard() == [{"endOfTopic": ended}]
+
+
+async def test_partitions_share_the_window_and_ids_name_them(broker: FakeBroker) -> None:
+    broker.partitions["persistent://public/default/orders"] = 2
+    for partition in range(2):
+        store(broker, *[b"%d" % i for i in range(10)], topic=f"orders-partition-{partition}")
+    peer = await connect(broker, "?receiverQueueSize=4").opened()
+    pushes = peer.heard()
+    assert len(pushes) == 4
+    seen = list(pushes)
+    while pushes:
+        await peer.tell(*map(ack, pushes))
+        pushes = peer.heard()
+        seen += pushes
+    assert len({push["messageId"] for push in seen}) == 20
+    assert {MessageId.from_base64(push["messageId"]).partition for push in seen} == {0, 1}
+    for partition in range(2):
+        assert len(broker.topic(f"orders-partition-{partition}").subscriptions["s"].acked) == 10
+
+
+async def test_several_topics_in_pull_mode(broker: FakeBroker) -> None:
+    store(broker, b"a", b"b", topic="one")
+    store(broker, b"c", b"d", topic="two")
+    target = "/ws/v3/consumer/s?topics=one,two&pullMode=true&subscriptionInitialPosition=Earliest"
+    peer = await Peer(WebSocketRouter(broker), target).opened()
+    assert peer.heard() == []
+    await peer.tell({"type": "permit", "permitMessages": 3})
+    assert len(peer.heard()) == 3
+    await peer.tell({"type": "permit", "permitMessages": 3})
+    assert len(peer.heard()) == 1
+
+
+async def test_an_exclusive_consumer_is_a_conflict(broker: FakeBroker) -> None:
+    first = connect(broker)  # nobody else keeps its task
+    await first.opened()
+    status, reason = await connect(broker).refused()
+    assert status == 409
+    assert reason.startswith("Failed to create consumer")
+
+
+# -- reader ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_reader_begins_behind_the_message_it_names(broker: FakeBroker) -> None:
+    store(broker, b"0", b"1")
+    store_batch(broker, [b"2", b"3", b"4"])
+    store(broker, b"5")
+
+    async def read(message_id: MessageId | str) -> list[str]:
+        text = message_id if isinstance(message_id, str) else message_id.to_base64()
+        for plain, escaped in (("+", "%2B"), ("/", "%2F"), ("=", "%3D")):
+            text = text.replace(plain, escaped)
+        peer = await Peer(WebSocketRouter(broker), f"{READER}?messageId={text}").opened()
+        return [push["payload"] for push in peer.heard()]
+
+    everything = ["MA==", "MQ==", "Mg==", "Mw==", "NA==", "NQ=="]
+    assert await read("earliest") == everything
+    assert await read(EARLIEST) == everything
+    assert await read("latest") == []
+    assert await read(MessageId(1, 0)) == everything[1:]
+    assert await read(MessageId(1, 2, -1, 0, 3)) == everything[3:]
+    assert await read(MessageId(1, 2, -1, 2, 3)) == everything[5:]
+
+
+async def test_a_readers_frames_move_the_window(broker: FakeBroker) -> None:
+    topic = store(broker, *[b"%d" % i for i in range(5)])
+    peer = await Peer(WebSocketRouter(broker), f"{READER}?messageId=earliest&receiverQueueSize=2").opened()
+    assert len(peer.heard()) == 2
+    await peer.tell({}, '{"messageId": "anything"}')
+    assert len(peer.heard()) == 2
+    (subscription,) = topic.subscriptions.values()
+    assert subscription.acked == {0, 1, 2, 3}
+    assert not subscription.consumers[0].request.durable
+    await peer.tell("nonsense")
+    assert peer.socket.closed is not None
+    assert peer.socket.closed[0] == 1007
+
+
+async def test_a_readers_refusal_is_always_500(broker: FakeBroker) -> None:
+    for query in ("messageId=%%%", "messageId=!!!", "receiverQueueSize=-1"):
+        status, reason = await Peer(WebSocketRouter(broker), f"{READER}?{query}").refused()
+        assert status in (400, 500)
+        assert reason
+    status, reason = await Peer(WebSocketRouter(broker), READER.replace("orders", "absent")).refused()
+    assert (status, reason[:23]) == (500, "Failed to create reader")

@@ -1,0 +1,117 @@
+"""The client's end of a binary connection in tests: builds commands, reads what the broker wrote."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from broker.doors.binary.connection import BinaryConnection
+from tests.unit.doors.fake_broker import FakeBroker
+from tests.unit.doors.timers import FakeTimers
+from vela.wire.binary import commands
+from vela.wire.binary.enums import InitialPosition, SubType
+from vela.wire.binary.frames import FrameDecoder
+from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
+
+TOPIC = "persistent://public/default/orders"
+
+
+class FakeChannel:
+    """A `ByteChannel` that keeps what was written."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+        self.unsent_bytes = 0
+        self.writable = True
+        self.reading = True
+        self.is_closed = False
+        self.pauses = 0
+
+    def write(self, buffers: Sequence[bytes]) -> None:
+        self.writes.append(b"".join(buffers))
+
+    def is_writable(self) -> bool:
+        return self.writable
+
+    def pause_reading(self) -> None:
+        self.reading = False
+        self.pauses += 1
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = True
+
+
+class WireClient:
+    """Speaks to a BinaryConnection without a network."""
+
+    def __init__(self, broker: FakeBroker, *, connect: bool = True) -> None:
+        self.broker = broker
+        self.channel = FakeChannel()
+        self.timers = FakeTimers()
+        self.connection = BinaryConnection(
+            broker, self.channel, address="test:1", face="binary", call_later=self.timers.call_later
+        )
+        self._decoder = FrameDecoder(64 * 1024 * 1024)
+        self._seen = 0
+        if connect:
+            self.tell(commands.connect(client_version="test", protocol_version=21))
+            assert self.names() == ["CONNECTED"]
+
+    def is_read_from(self) -> bool:
+        """Whether the broker takes bytes of this peer."""
+        return self.channel.reading
+
+    def is_closed(self) -> bool:
+        """Whether the broker closed the connection."""
+        return self.channel.is_closed
+
+    def tell(self, *frames: bytes) -> None:
+        """Bytes to the broker, in one piece."""
+        self.connection.receive(b"".join(frames))
+
+    def heard(self) -> list[BaseCommand]:
+        """Commands written since the last call."""
+        data = b"".join(self.channel.writes[self._seen :])
+        self._seen = len(self.channel.writes)
+        return [BaseCommand.FromString(frame.command) for frame in self._decoder.feed(data)]
+
+    def names(self) -> list[str]:
+        """Their names."""
+        return [BaseCommand.Type.Name(command.type) for command in self.heard()]
+
+    async def open_producer(self, producer_id: int = 1, *, name: str | None = "p") -> None:
+        self.tell(commands.producer(TOPIC, producer_id=producer_id, request_id=7, name=name))
+        await self.settle()
+        assert self.names() == ["PRODUCER_SUCCESS"]
+
+    async def subscribe(
+        self, consumer_id: int = 1, *, type_: SubType = SubType.EXCLUSIVE, subscription: str = "s"
+    ) -> None:
+        self.tell(
+            commands.subscribe(
+                TOPIC,
+                subscription,
+                type=type_,
+                consumer_id=consumer_id,
+                request_id=8,
+                initial_position=InitialPosition.EARLIEST,
+            )
+        )
+        await self.settle()
+        assert self.names() == ["SUCCESS"]
+
+    async def settle(self) -> None:
+        """Let every callback and task that is ready run."""
+        await settle()
+
+
+async def settle() -> None:
+    """Let every callback and task that is ready run."""
+    for _ in range(20):
+        await asyncio.sleep(0)

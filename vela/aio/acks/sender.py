@@ -1,0 +1,323 @@
+"""Acks on their way to the broker: gathered, sent together, answered when receipts are on (S4.4 … S4.15).
+
+Everything runs on the client's event loop. The ack of a message is a plain call without a task or a future, unless
+receipts are on: the rest of the work is done once for each group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from vela.core.acks.grouping import AckGrouping, NoAckGrouping, PendingAcks
+from vela.core.argument_checks import require_numbers
+from vela.errors import (
+    AlreadyClosed,
+    CumulativeAcknowledgementNotAllowedError,
+    InvalidConfiguration,
+    NotConnected,
+    OperationNotSupported,
+)
+from vela.message import Message, MessageId
+from vela.wire.binary import commands
+
+if TYPE_CHECKING:
+    from vela.aio.acks.ports import AckLink, AckOwner
+    from vela.aio.timers import Timer, Timers
+    from vela.core.acks.batch_acks import Position
+    from vela.core.acks.grouping import EntryAck
+    from vela.core.acks.options import AckOptions
+    from vela.wire.binary.enums import ValidationError
+
+__all__ = ["DONE", "AckSender", "acked_id", "id_of", "no_message"]
+
+_CHUNK: Final = (
+    1000  # ids of one command: after a time without a link there may be many, each with an ack set
+)
+
+
+_AFTER_ALL: Final = MessageId.latest.ledger_id()
+
+
+class _Done:
+    """What an ack without a receipt returns: awaiting it costs nothing."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return cast("Generator[Any, None, None]", iter(()))
+
+
+DONE: Final = _Done()
+
+
+class _Receipt:
+    """The broker's answer for one group. Awaited by many: one that is cancelled leaves it to the others."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, answer: asyncio.Future[None]) -> None:
+        self._answer = answer
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return asyncio.shield(self._answer).__await__()
+
+
+class AckSender:
+    """Gathers and sends the acks of one consumer of one topic; `settled` tells what is wholly acked."""
+
+    def __init__(self, owner: AckOwner, options: AckOptions, timers: Timers) -> None:
+        """Raises InvalidConfiguration for options that cannot work."""
+        self.acks_sent = 0
+        """Messages acknowledged, a cumulative ack counting as one."""
+        self._owner = owner
+        self._options = options
+        self._timers = timers
+        self._receipts = options.receipts
+        try:
+            grouping = AckGrouping if options.is_persistent else NoAckGrouping
+            self._acks = grouping(
+                group_ms=options.group_ms,
+                max_ids=options.group_size,
+                batch_index_acks=options.batch_index_acks,
+            )
+        except ValueError as error:
+            raise InvalidConfiguration(str(error)) from None
+        self._flush_timer: Timer | None = None
+        self._answer: asyncio.Future[None] | None = None  # of the group being gathered, when someone wants it
+        self._sending: set[asyncio.Future[None]] = set()  # receipts awaited from the broker
+        self._is_closed = False
+
+    def _settled(self, position: Position) -> None:
+        """An entry is wholly acked."""
+
+    def _settled_through(self, position: Position) -> None:
+        """So is every entry up to this one."""
+
+    # -- acks ------------------------------------------------------------------------------------------------------
+
+    def acknowledge(
+        self,
+        message: Message | MessageId | Sequence[Message | MessageId],
+        properties: Mapping[str, int] | None = None,
+    ) -> Awaitable[None]:
+        """Ack one message, or each of a list. Returns at once; awaiting the result waits only when receipts are on.
+
+        Acks are gathered (S4.9); with `properties` they are sent by themselves and at once (S4.10). Acking twice is
+        harmless. With receipts the result raises what the broker refuses with, and a retriable error when the link
+        is lost before the answer: the message may come again then.
+
+        An empty list acks nothing. Raises OperationNotSupported for an id that no message has, such as
+        MessageId.earliest and MessageId.latest (of a list, those before it are acked), NotConnected for properties
+        while there is no link, and AlreadyClosed.
+        """
+        if properties:
+            return self._acknowledge_alone(message, properties)
+        if type(message) is Message and not message.entry.chunks:
+            entry = message.entry
+            self._add(entry.ledger_id, entry.entry_id, message.body.batch_index, entry.batch_size)
+        else:
+            self._add_all(message)
+        if self._flush_timer is not None and not self._acks.is_full and not self._receipts:
+            return DONE
+        return self._gathered()
+
+    def acknowledge_cumulative(
+        self, message: Message | MessageId, properties: Mapping[str, int] | None = None
+    ) -> Awaitable[None]:
+        """Ack everything up to and including one message; otherwise as `acknowledge`.
+
+        Raises CumulativeAcknowledgementNotAllowedError on Shared and Key_Shared (S4.5).
+        """
+        if self._options.is_shared:
+            raise CumulativeAcknowledgementNotAllowedError(
+                "a cumulative ack would ack what other consumers of a Shared or Key_Shared subscription hold:"
+                " acknowledge one by one, or a list"
+            )
+        if properties:
+            self._before_properties(properties)
+        self._require_open()
+        found = acked_id(message)
+        try:
+            covered = self._acks.add_cumulative(
+                found.ledger_id(), found.entry_id(), found.batch_index(), found.batch_size()
+            )
+        except ValueError as error:
+            raise OperationNotSupported(str(error)) from None
+        if covered is not None:
+            self.acks_sent += 1
+            self._settled_through(covered)
+        return self._send_alone(properties) if properties else self._gathered()
+
+    def discard(self, ledger_id: int, entry_id: int, reason: ValidationError) -> None:
+        """Throw an entry away for good, saying why. Without a link nothing is said: it comes again, and is again."""
+        link = self._owner.connection()
+        if link is not None and self._options.is_persistent:
+            link.write(
+                commands.ack(self._owner.consumer_id, [(ledger_id, entry_id, None)], validation_error=reason)
+            )
+
+    def _add(self, ledger_id: int, entry_id: int, batch_index: int, batch_size: int) -> None:
+        if self._is_closed:
+            self._require_open()
+        try:
+            is_whole = self._acks.add(ledger_id, entry_id, batch_index, batch_size)
+        except ValueError as error:
+            raise OperationNotSupported(str(error)) from None
+        self.acks_sent += 1
+        if is_whole:
+            self._settled((ledger_id, entry_id))
+
+    def _add_all(self, message: Message | MessageId | Sequence[Message | MessageId]) -> None:
+        messages = [message] if isinstance(message, Message | MessageId) else message
+        if not isinstance(messages, Iterable):
+            raise no_message(messages)
+        for each in messages:
+            found = acked_id(each)
+            entry = found.received()
+            if entry is not None and entry.chunks:
+                for chunk in entry.chunks[:-1]:
+                    self._add(chunk.ledger_id(), chunk.entry_id(), -1, 0)
+            self._add(found.ledger_id(), found.entry_id(), found.batch_index(), found.batch_size())
+
+    def _acknowledge_alone(
+        self, message: Message | MessageId | Sequence[Message | MessageId], properties: Mapping[str, int]
+    ) -> Awaitable[None]:
+        self._before_properties(properties)
+        self._add_all(message)
+        return self._send_alone(properties)
+
+    def _before_properties(self, properties: Mapping[str, int]) -> None:
+        require_numbers("properties", properties)
+        if self._owner.connection() is None:
+            raise NotConnected("an ack with properties cannot wait for the connection: try again later")
+        self.flush()
+
+    def _send_alone(self, properties: Mapping[str, int]) -> Awaitable[None]:
+        receipt: Awaitable[None] = DONE
+        if self._receipts and len(self._acks):
+            self._answer = asyncio.get_running_loop().create_future()
+            receipt = _Receipt(self._answer)
+        self.flush(properties)
+        return receipt
+
+    def _gathered(self) -> Awaitable[None]:
+        """Something may have been added to the group: what its ack returns, and when the group is sent."""
+        receipt: Awaitable[None] = DONE
+        if self._receipts and len(self._acks):
+            if self._answer is None:
+                self._answer = asyncio.get_running_loop().create_future()
+            receipt = _Receipt(self._answer)
+        if self._acks.is_full:
+            self.flush()
+        elif self._flush_timer is None:
+            self._flush_timer = self._timers.call_later(self._options.group_ms, self._flush_is_due)
+        return receipt
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def flush(self, properties: Mapping[str, int] | None = None) -> None:
+        """Send what is gathered, now. Without a link it stays and is sent when there is one (S4.15)."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        link = self._owner.connection()
+        if link is None:
+            return
+        pending = self._acks.take()
+        answer, self._answer = self._answer, None
+        if pending is None:
+            if answer is not None:
+                _settle(answer)
+        elif answer is None:
+            link.write(*[build(None) for build in self._commands(pending, properties)])
+        else:
+            self._ask(link, self._commands(pending, properties), answer)
+
+    def _flush_is_due(self) -> None:
+        self._flush_timer = None
+        self.flush()
+
+    def _commands(
+        self, pending: PendingAcks, properties: Mapping[str, int] | None
+    ) -> list[Callable[[int | None], bytes]]:
+        """Builders of the commands, each of a request id; None = no answer is wanted."""
+        consumer_id, given = self._owner.consumer_id, properties or {}
+
+        def builder(ids: Sequence[EntryAck], cumulative: bool) -> Callable[[int | None], bytes]:
+            return lambda request_id: commands.ack(
+                consumer_id, ids, cumulative=cumulative, properties=given, request_id=request_id
+            )
+
+        found = [] if pending.cumulative is None else [builder([pending.cumulative], True)]
+        ids = pending.individual
+        found += [builder(ids[start : start + _CHUNK], False) for start in range(0, len(ids), _CHUNK)]
+        return found
+
+    def _ask(
+        self, link: AckLink, builders: Sequence[Callable[[int], bytes]], answer: asyncio.Future[None]
+    ) -> None:
+        timeout_s = self._options.receipt_timeout_s
+        asked = asyncio.gather(
+            *[link.ask(build, timeout_s=timeout_s) for build in builders], return_exceptions=True
+        )
+
+        def answered(outcomes: asyncio.Future[list[Any]]) -> None:
+            errors = [each for each in outcomes.result() if isinstance(each, BaseException)]
+            _settle(answer, errors[0] if errors else None)
+
+        asked.add_done_callback(answered)
+        self._sending.add(answer)
+        answer.add_done_callback(self._sending.discard)
+
+    async def close(self, within_s: float) -> None:
+        """Send what is gathered and wait for its receipts, for so many seconds at most (S4.14). Safe to repeat.
+
+        Acks that have no link to be sent over are lost: their messages come again, and receipts raise AlreadyClosed.
+        """
+        self._is_closed = True
+        self.flush()
+        if self._answer is not None:
+            _settle(self._answer, AlreadyClosed("the consumer was closed while it had no connection"))
+            self._answer = None
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=within_s)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise AlreadyClosed("the consumer is closed: its messages are delivered to others")
+
+
+def id_of(message: Message | MessageId) -> MessageId:
+    """Where a message lies. Raises InvalidConfiguration for anything else."""
+    if isinstance(message, MessageId):
+        return message
+    if isinstance(message, Message):
+        return message.message_id()
+    raise no_message(message)
+
+
+def acked_id(message: Message | MessageId) -> MessageId:
+    """As `id_of`, for what is acknowledged. Raises OperationNotSupported for an id that no message has."""
+    found = id_of(message)
+    if not 0 <= found.ledger_id() < _AFTER_ALL or found.entry_id() < 0:
+        raise OperationNotSupported(
+            f"{found!r} is the id of no message: acknowledge what was received; to move the subscription, seek"
+        )
+    return found
+
+
+def no_message(given: object) -> InvalidConfiguration:
+    """What is raised where something else than a message is to be acknowledged."""
+    return InvalidConfiguration(f"pass a message that was received or its MessageId, not {given!r}")
+
+
+def _settle(answer: asyncio.Future[None], error: BaseException | None = None) -> None:
+    if answer.done():
+        return
+    if error is None:
+        answer.set_result(None)
+    else:
+        answer.set_exception(error)
+        answer.exception()  # nobody may be waiting

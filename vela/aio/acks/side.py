@@ -1,0 +1,248 @@
+"""What a consumer tells the broker of the messages it took: acks, and what it wants again (S4).
+
+Everything runs on the client's event loop, and only `close` waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from vela.aio.acks.sender import DONE, AckSender, acked_id
+from vela.aio.consumers.warnings import warn_of_timeouts
+from vela.core.acks.negative_acks import NegativeAcks
+from vela.core.acks.unacked import unacked_tracker
+from vela.errors import InvalidConfiguration
+from vela.message import Message, MessageId
+from vela.wire.binary import commands
+
+if TYPE_CHECKING:
+    from vela.aio.acks.ports import AckOwner, RedeliveryFilter
+    from vela.aio.timers import Timer, Timers
+    from vela.core.acks.batch_acks import Position
+    from vela.core.acks.options import AckOptions
+    from vela.message import ReceivedEntry
+
+__all__ = ["REDELIVERY_CHUNK", "AckSide"]
+
+REDELIVERY_CHUNK: Final = 1000  # ids of one redelivery request
+
+
+class AckSide(AckSender):
+    """The acks and negative acks of one consumer of one topic, and its ack timeout.
+
+    The consumer calls `delivered` for every entry before it shows its messages, `taken` for every message that the
+    application takes, `attached` when it is subscribed on a new connection and before it sends permits.
+    """
+
+    def __init__(self, owner: AckOwner, options: AckOptions, timers: Timers) -> None:
+        """Raises InvalidConfiguration for options that cannot work."""
+        super().__init__(owner, options, timers)
+        self.letters: RedeliveryFilter | None = None
+        """Decides what becomes a letter instead of being asked for again; None = nothing."""
+        try:
+            self._unacked = unacked_tracker(
+                options.ack_timeout_ms,
+                tick_ms=options.ack_timeout_tick_ms,
+                backoff=options.ack_timeout_backoff,
+            )
+            self._nacks = NegativeAcks(
+                delay_ms=options.negative_ack_delay_ms,
+                backoff=options.negative_ack_backoff,
+                timer=options.negative_ack_timer,
+            )
+        except ValueError as error:
+            raise InvalidConfiguration(str(error)) from None
+        self._earlier_chunks: dict[Position, list[Position]] = {}
+        """Of messages in chunks that a timer may bring back, by the last of them, which the timers know."""
+        self._nack_timer: Timer | None = None
+        self._nack_due_ms = 0  # of `_nack_timer`
+        self._unacked_timer: Timer | None = None
+        self._warns_of_timeouts = True
+
+    # -- redelivery ------------------------------------------------------------------------------------------------
+
+    def taken(self, message: Message) -> None:
+        """The application was given a message: its ack timeout begins (S0.38, S0.45)."""
+        unacked = self._unacked
+        if unacked is not None:
+            if unacked.next_tick_ms is None:
+                unacked.start(self._timers.now_ms())
+                self._arm_unacked()
+            entry = message.entry
+            if entry.chunks:
+                self._remember_chunks(entry)
+            unacked.add((entry.ledger_id, entry.entry_id), entry.redelivery_count)
+
+    def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
+        """Have the entry of a message delivered again after the delay (S4.16); its ack timeout ends (S4.19).
+
+        Nothing is sent now, and awaiting the result waits for nothing. Repeating it changes nothing.
+        Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
+        """
+        self._require_open()
+        self._warns_of_timeouts = False
+        found = acked_id(message)
+        entry = message.entry if isinstance(message, Message) else found.received()
+        position = (found.ledger_id(), found.entry_id())
+        if entry is not None and entry.chunks:
+            self._remember_chunks(entry)
+        if self._unacked is not None:
+            self._unacked.remove(position)
+        self._nacks.add(position, self._timers.now_ms(), 0 if entry is None else entry.redelivery_count)
+        self._arm_nacks()
+        return DONE
+
+    def _remember_chunks(self, entry: ReceivedEntry) -> None:
+        earlier = [(chunk.ledger_id(), chunk.entry_id()) for chunk in entry.chunks[:-1]]
+        self._earlier_chunks[entry.ledger_id, entry.entry_id] = earlier
+
+    def _with_earlier_chunks(self, positions: Sequence[Position]) -> list[Position]:
+        return [
+            each for position in positions for each in (*self._earlier_chunks.pop(position, ()), position)
+        ]
+
+    def redeliver(self, positions: Sequence[Position], *, is_timeout: bool = False) -> None:
+        """Ask for these entries again, now; on Exclusive and Failover for everything unacked (S4.24).
+
+        What becomes a letter is not asked for, and when nothing is left nothing is sent (S4.31).
+        """
+        for position in positions:  # whatever becomes of them: what is taken of them later has its own time
+            if self._unacked is not None:
+                self._unacked.remove(position)
+            self._nacks.remove(position)
+        if self.letters is not None:
+            positions = self.letters.still_due(positions, is_timeout=is_timeout)
+        if not positions:
+            return
+        if not self._options.is_shared:
+            self.redeliver_all()
+            return
+        self.flush()  # the broker is not to send again what is acked
+        link = self._owner.connection()
+        if link is None:
+            return  # they come again when there is one
+        if self._earlier_chunks:
+            positions = self._with_earlier_chunks(positions)
+        self._owner.redelivered_locally(positions)
+        for start in range(0, len(positions), REDELIVERY_CHUNK):
+            link.write(
+                commands.redeliver(self._owner.consumer_id, positions[start : start + REDELIVERY_CHUNK])
+            )
+
+    def redeliver_all(self) -> None:
+        """Ask for everything unacked; what was negatively acked comes with it."""
+        self.flush()
+        self._forget_deliveries()
+        self._owner.redeliver_everything()
+
+    def _forget_deliveries(self) -> None:
+        if self._unacked is not None:
+            self._unacked.clear()
+        self._nacks.clear()
+        self._earlier_chunks.clear()
+        if self.letters is not None:
+            self.letters.forget()
+
+    def _arm_nacks(self) -> None:
+        due_ms = self._nacks.next_due_ms()
+        if self._nack_timer is not None:
+            if due_ms == self._nack_due_ms:
+                return
+            self._nack_timer.cancel()
+            self._nack_timer = None
+        if due_ms is not None:
+            self._nack_due_ms = due_ms
+            delay_ms = max(1, due_ms - self._timers.now_ms())
+            self._nack_timer = self._timers.call_later(delay_ms, self._nacks_are_due)
+
+    def _nacks_are_due(self) -> None:
+        self._nack_timer = None
+        due = self._nacks.pop_due(self._timers.now_ms())
+        self._arm_nacks()
+        self.redeliver(due)
+
+    def _arm_unacked(self) -> None:
+        assert self._unacked is not None
+        due_ms = self._unacked.next_tick_ms
+        if due_ms is not None:
+            delay_ms = max(1, due_ms - self._timers.now_ms())
+            self._unacked_timer = self._timers.call_later(delay_ms, self._tick)
+
+    def _tick(self) -> None:
+        assert self._unacked is not None
+        expired = self._unacked.pop_expired(self._timers.now_ms())
+        self._arm_unacked()
+        if expired and self._warns_of_timeouts and self.letters is None:
+            self._warns_of_timeouts = False
+            warn_of_timeouts(len(expired), self._options.ack_timeout_ms)
+        self.redeliver(expired, is_timeout=True)
+
+    # -- deliveries and links --------------------------------------------------------------------------------------
+
+    def delivered(self, ledger_id: int, entry_id: int, batch_size: int, ack_set: int | None) -> int:
+        """An entry came: bits of its messages that are acked already, to be dropped with their permits given back.
+
+        `batch_size` 0 = not a batch; ALL_ACKED (-1) = the whole entry. What the broker said is acked, `ack_set`, is
+        not among the bits.
+        """
+        acks = self._acks
+        if batch_size:
+            acks.delivered(ledger_id, entry_id, batch_size, ack_set)
+        return acks.acked_messages(ledger_id, entry_id)
+
+    def is_duplicate(self, ledger_id: int, entry_id: int, batch_index: int = -1) -> bool:
+        """Whether a message that comes is acked already, and the broker does not know yet (S4.14)."""
+        return bool(self._acks.acked_messages(ledger_id, entry_id) >> max(batch_index, 0) & 1)
+
+    def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
+        """Bits of the messages of an entry that are not acked."""
+        return self._acks.unacked_messages(ledger_id, entry_id, batch_size)
+
+    def attached(self) -> None:
+        """The consumer is on a new link, and everything unacked comes again.
+
+        To be called before permits are sent: acks gathered meanwhile then arrive before anything is delivered.
+        """
+        self._acks.attached()
+        self._forget_deliveries()
+        self.flush()
+
+    def sought(self) -> None:
+        """The subscription was moved by a seek: what was taken and acked before means nothing any more."""
+        self._acks.clear()
+        self._forget_deliveries()
+        self.flush()
+
+    async def close(self, within_s: float) -> None:
+        """Send what is gathered, wait for its receipts, drop the negative acks (S4.14, S4.18). Safe to repeat.
+
+        Acks that have no link to be sent over are lost: their messages come again, and receipts raise AlreadyClosed.
+        """
+        self._forget_deliveries()
+        for timer in (self._nack_timer, self._unacked_timer):
+            if timer is not None:
+                timer.cancel()
+        self._nack_timer = self._unacked_timer = None
+        await super().close(within_s)
+
+    def _settled(self, position: Position) -> None:
+        """An entry is wholly acked: no timer may bring it back (I22)."""
+        if self._unacked is not None:
+            self._unacked.remove(position)
+        if self._nack_timer is not None:  # it runs as long as one waits, and is cheaper to ask
+            self._nacks.remove(position)
+        if self._earlier_chunks:
+            self._earlier_chunks.pop(position, None)
+        if self.letters is not None:
+            self.letters.settled(position)
+
+    def _settled_through(self, position: Position) -> None:
+        if self._unacked is not None:
+            self._unacked.remove_through(position)
+        if self._nack_timer is not None:
+            self._nacks.remove_through(position)
+        for known in [known for known in self._earlier_chunks if known <= position]:
+            del self._earlier_chunks[known]
+        if self.letters is not None:
+            self.letters.settled_through(position)

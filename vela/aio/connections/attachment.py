@@ -1,0 +1,175 @@
+"""What keeps a consumer or a producer attached to whichever broker serves its topic."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from vela.aio.connections.connection import Connection
+from vela.aio.connections.lookup import retried
+from vela.core.backoff import Backoff
+from vela.errors import (
+    AlreadyClosed,
+    IncompatibleSchema,
+    InvalidConfiguration,
+    InvalidMessage,
+    OperationNotSupported,
+    ProducerFenced,
+    ReadError,
+    SubscriptionNotFound,
+    TopicNotFound,
+    TopicTerminated,
+    UnknownError,
+    UnsupportedVersionError,
+    VelaError,
+)
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+
+__all__ = ["Attachment"]
+
+log = logging.getLogger(__name__)
+
+_FATAL_LATER: Final = (
+    AlreadyClosed,
+    IncompatibleSchema,
+    InvalidConfiguration,
+    InvalidMessage,
+    OperationNotSupported,
+    ProducerFenced,
+    SubscriptionNotFound,
+    TopicNotFound,
+    TopicTerminated,
+    UnsupportedVersionError,
+)
+"""What ends an attachment that was once made. Everything else is tried again: ConsumerBusy and ProducerBusy may be
+this client's own former connection, of which the broker has not yet heard that it is dead; tokens are renewed."""
+
+
+class Attachment:
+    """One topic's.
+
+    `attach` makes the consumer or producer known on a connection: it registers a sink, sends SUBSCRIBE or
+    PRODUCER and awaits the answer. It runs again after each loss and may be cancelled. `on_failed` is told the
+    error that ends an attachment which had been made before; `open` raises the ones before that.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        attach: Callable[[Connection], Awaitable[None]],
+        *,
+        on_failed: Callable[[VelaError], None],
+    ) -> None:
+        self.connection: Connection | None = None
+        """The one attached to, None between two."""
+        self._client = client
+        self._topic = topic
+        self._attach = attach
+        self._on_failed = on_failed
+        self._attaching: Connection | None = None
+        self._lost_meanwhile: VelaError | None = None  # the connection being attached to
+        self._task: asyncio.Task[None] | None = None
+        self._deadline: asyncio.Timeout | None = None  # of `open`
+        self._is_closed = False
+
+    @property
+    def topic(self) -> str:
+        """Full name."""
+        return self._topic
+
+    async def open(self) -> None:
+        """Look up, connect, attach; tried again with back-off until the operation timeout.
+
+        Raises what another attempt would not mend at once, else Timeout. If it raises or is cancelled nothing
+        stays attached that `attach` itself does not leave behind. Not to be called twice.
+        """
+        settings = self._client.settings
+        self._deadline = asyncio.timeout(settings.operation_timeout_s)
+        task = asyncio.get_running_loop().create_task(
+            retried(self._attach_once, settings, self._client.pool.under_way, self._deadline)
+        )
+        self._task = task
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait((task,))
+            raise
+        finally:
+            if self._task is task:  # else it was attached and lost, and comes again already
+                self._task = None
+            self._deadline = None
+        if task.cancelled():
+            raise AlreadyClosed(f"closed while being attached to {self._topic}")
+        task.result()
+
+    def wait_without_limit(self) -> None:
+        """`attach` was told that its turn will come: `open` does not time out any more."""
+        if self._deadline is not None and not self._deadline.expired():
+            self._deadline.reschedule(None)
+
+    def lost(self, connection: Connection, error: VelaError | None = None) -> None:
+        """The sink was told that `connection` is lost or that the broker closed it there: come again.
+
+        May be called more than once, and for a connection that was given up long ago.
+        """
+        if connection is self._attaching:
+            self._lost_meanwhile = error or ReadError(f"the broker closed {self._topic} on {connection.name}")
+        elif connection is self.connection:
+            self.connection = None
+            if not self._is_closed:
+                self._task = asyncio.get_running_loop().create_task(self._come_again())
+
+    async def _come_again(self) -> None:
+        settings = self._client.settings
+        backoff = Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
+        while True:
+            await asyncio.sleep(backoff.next_ms(random.random()) / 1000)  # noqa: S311 - no secret
+            try:
+                await self._attach_once()
+            except _FATAL_LATER as error:
+                self._fail(error)
+            except VelaError as error:
+                log.info("%s: not attached yet: %s", self._topic, error)
+                continue
+            except Exception as error:
+                log.exception("%s: attaching failed", self._topic)
+                self._fail(UnknownError(f"attaching to {self._topic} failed: {error!r}"))
+            return
+
+    def _fail(self, error: VelaError) -> None:
+        self._is_closed = True
+        self._on_failed(error)
+
+    async def _attach_once(self) -> None:
+        connection = await self._client.connection_for(self._topic)
+        self._attaching, self._lost_meanwhile = connection, None
+        try:
+            await self._attach(connection)
+        except BaseException:
+            self._client.release(connection)
+            raise
+        finally:
+            self._attaching = None
+        if self._lost_meanwhile is not None:
+            raise self._lost_meanwhile
+        if connection.is_lost:
+            raise ReadError(f"the connection to {connection.name} was lost while {self._topic} was attached")
+        self.connection = connection
+
+    async def close(self) -> None:
+        """Stays away. The caller detaches itself (CLOSE_CONSUMER, CLOSE_PRODUCER) before. May be called twice."""
+        self._is_closed = True
+        task, connection = self._task, self.connection
+        self.connection = None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+            await asyncio.wait((task,))
+        if connection is not None:
+            self._client.release(connection)

@@ -1,0 +1,201 @@
+"""Questions to any broker: who serves a topic, how many partitions it has, which topics and schemas there are."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from vela import errors
+from vela.aio.connections.connection import Connection
+from vela.aio.connections.pool import ConnectionPool, Target
+from vela.aio.connections.settings import ConnectionSettings
+from vela.core.backoff import Backoff
+from vela.core.service_url import ServiceUrl, parse_broker_url
+from vela.errors import (
+    ConnectError,
+    ReadError,
+    ServiceUnitNotReady,
+    Timeout,
+    TooManyLookupRequestException,
+    UnknownError,
+    VelaError,
+)
+from vela.wire.binary import commands, replies
+from vela.wire.binary.enums import TopicsMode
+from vela.wire.binary.events import Schema
+
+__all__ = ["LookupService"]
+
+_MAX_REDIRECTS: Final = 20
+A = TypeVar("A", bound=replies.Answer)
+T = TypeVar("T")
+
+
+class LookupService:
+    """One client's. `locate` asks once; the others are asked again until the operation timeout."""
+
+    def __init__(self, service_url: ServiceUrl, pool: ConnectionPool, settings: ConnectionSettings) -> None:
+        self._addresses = service_url.addresses
+        self._at = random.randrange(len(self._addresses))  # noqa: S311 - spreading load, no secret
+        self._pool = pool
+        self._settings = settings
+
+    async def locate(self, topic: str) -> Target:
+        """Who serves a topic (its full name), following redirections.
+
+        Raises LookupError, and as `ConnectionPool.get` and `Connection.request`.
+        """
+        target, connection = await self._service_connection()
+        service, authoritative = target, False
+        for _ in range(_MAX_REDIRECTS + 1):
+            try:
+                answer = await self._ask(
+                    connection, replies.Located, _lookup(topic, authoritative, self._settings)
+                )
+            except ServiceUnitNotReady:
+                self._ask_another_than(service)
+                raise
+            if not answer.redirect:
+                return self._target(answer, target)
+            target = self._target(answer, target)
+            authoritative = answer.authoritative
+            connection = await self._pool.get(target)
+        raise errors.LookupError(f"the brokers redirect look-ups of {topic} in a circle")
+
+    def _target(self, answer: replies.Located, asked: Target) -> Target:
+        address = asked.address
+        if address.websocket_path is not None:
+            # The answer names a TCP address. Over WebSocket the broker one talks to serves every topic.
+            if answer.redirect:
+                raise errors.LookupError(
+                    f"{address.url} redirects to {answer.url}, which is no WebSocket address"
+                )
+            return asked
+        url = answer.url_tls if address.tls else answer.url
+        if answer.proxy_through_service_url:
+            url = url or answer.url  # how the proxy reaches the broker is its own affair
+        found = None if url is None else parse_broker_url(url)
+        if found is None or (found.tls is not address.tls and not answer.proxy_through_service_url):
+            wanted = "an encrypted" if address.tls else "a plain"
+            raise errors.LookupError(
+                f"{address.url} does not name {wanted} address of the broker but {answer}"
+            )
+        if not answer.proxy_through_service_url:
+            return Target(found)
+        return Target(address, None if str(found) == str(address) else str(found))
+
+    async def partitions(self, topic: str, *, create: bool) -> int:
+        """How many partitions a topic (its full name) has, 0 = it is not partitioned.
+
+        `create` lets the broker make the topic. Raises TopicNotFound, InvalidTopicName, Timeout and others.
+        """
+        answer = await self._retried(
+            replies.Partitions,
+            lambda request_id: commands.partition_metadata(topic, request_id=request_id, create=create),
+        )
+        return answer.partitions
+
+    async def topics_of_namespace(
+        self, namespace: str, *, mode: TopicsMode, pattern: str | None, known_hash: str | None
+    ) -> replies.TopicsOfNamespace:
+        """The topics of "tenant/namespace", partitions one by one."""
+        return await self._retried(
+            replies.TopicsOfNamespace,
+            lambda request_id: commands.get_topics_of_namespace(
+                namespace, request_id=request_id, mode=mode, pattern=pattern, known_hash=known_hash
+            ),
+        )
+
+    async def schema(self, topic: str, *, version: bytes | None) -> replies.SchemaFound:
+        """A topic's schema, the latest or the one of a version. Raises TopicNotFound when it has none."""
+        return await self._retried(
+            replies.SchemaFound,
+            lambda request_id: commands.get_schema(topic, request_id=request_id, version=version),
+        )
+
+    async def schema_version(self, topic: str, schema: Schema) -> bytes:
+        """The version of a schema, which is stored when it is new. Raises IncompatibleSchema."""
+        answer = await self._retried(
+            replies.SchemaVersion,
+            lambda request_id: commands.get_or_create_schema(topic, request_id=request_id, schema=schema),
+        )
+        return answer.version
+
+    async def _retried(self, kind: type[A], build: Callable[[int], bytes]) -> A:
+        async def ask() -> A:
+            target, connection = await self._service_connection()
+            try:
+                return await self._ask(connection, kind, build)
+            except ServiceUnitNotReady:
+                self._ask_another_than(target)
+                raise
+
+        return await retried(ask, self._settings, self._pool.under_way)
+
+    async def _ask(self, connection: Connection, kind: type[A], build: Callable[[int], bytes]) -> A:
+        if connection.pending_lookups >= self._settings.concurrent_lookup_requests:
+            raise TooManyLookupRequestException(
+                f"{connection.pending_lookups} look-ups await their answer: raise concurrent_lookup_requests"
+            )
+        connection.pending_lookups += 1
+        try:
+            answer = await connection.request(build, timeout_s=self._settings.operation_timeout_s)
+        finally:
+            connection.pending_lookups -= 1
+            self._pool.release(connection)
+        if not isinstance(answer, kind):
+            raise UnknownError(f"{connection.name} answered {kind.__name__} with {answer}")
+        return answer
+
+    async def _service_connection(self) -> tuple[Target, Connection]:
+        """A connection to one of the service URL's hosts: the one that worked last, else the next."""
+        failure: VelaError | None = None
+        for _ in self._addresses:
+            target = Target(self._addresses[self._at])
+            try:
+                return target, await self._pool.get(target)
+            except (ConnectError, ReadError) as error:
+                failure = error
+                self._ask_another_than(target)
+        assert failure is not None  # there is an address at least
+        raise failure
+
+    def _ask_another_than(self, target: Target) -> None:
+        # Of those who failed with the same host at the same time one moves on for all.
+        if self._addresses[self._at] == target.address:
+            self._at = (self._at + 1) % len(self._addresses)
+
+
+def _lookup(topic: str, authoritative: bool, settings: ConnectionSettings) -> Callable[[int], bytes]:
+    return lambda request_id: commands.lookup(
+        topic, request_id=request_id, authoritative=authoritative, listener_name=settings.listener_name
+    )
+
+
+async def retried(
+    attempt: Callable[[], Awaitable[T]],
+    settings: ConnectionSettings,
+    under_way: Callable[[], str],
+    deadline: asyncio.Timeout | None = None,
+) -> T:
+    """Runs `attempt` until it succeeds, fails with what another attempt will not mend, or time is up (Timeout).
+
+    `deadline` None = the operation timeout. `under_way` says what the first attempt is at when time is up.
+    """
+    backoff = Backoff(initial_ms=settings.initial_backoff_ms, max_ms=settings.max_backoff_ms)
+    last: VelaError | None = None
+    try:
+        async with deadline or asyncio.timeout(settings.operation_timeout_s):
+            while True:
+                try:
+                    return await attempt()
+                except VelaError as error:
+                    if not error.retriable:
+                        raise
+                    last = error
+                await asyncio.sleep(backoff.next_ms(random.random()) / 1000)  # noqa: S311
+    except TimeoutError:
+        said = under_way() or "no answer came" if last is None else f"the last failure: {last}"
+        raise Timeout(f"given up after {settings.operation_timeout_s:g} s; {said}") from last

@@ -1,0 +1,171 @@
+"""Connections by broker: at most so many, attempts shared, failures forgotten (semantics S0.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from vela.aio.connections.connection import Connection
+from vela.aio.connections.opening import open_connection
+from vela.aio.connections.settings import ConnectionSettings
+from vela.core.service_url import BrokerAddress
+from vela.errors import AlreadyClosed
+
+__all__ = ["ConnectionPool", "Target"]
+
+_SWEEPS: Final = 4  # in the time after which an idle connection is closed
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which broker, and by which way."""
+
+    address: BrokerAddress  # where to connect to
+    broker: str | None = None  # host:port of the broker wanted when `address` is a proxy
+
+
+class ConnectionPool:
+    """One client's connections. Use from its event loop."""
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+        self._open: dict[tuple[Target, int], Connection] = {}
+        self._attempts: dict[tuple[Target, int], asyncio.Task[Connection]] = {}
+        self._opening: set[Connection] = set()
+        self._unpooled: set[Connection] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._right: set[BrokerAddress] = set()  # connected to at least once
+        self._sweep: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    @property
+    def connections(self) -> list[Connection]:
+        """All that are open."""
+        return [*self._open.values(), *self._unpooled]
+
+    def under_way(self) -> str:
+        """How far the connections came that are being opened, for people; "" when there are none."""
+        return "; ".join(sorted(connection.standing for connection in self._opening))
+
+    async def get(self, target: Target) -> Connection:
+        """A connection, opened if need be. Cancelling one caller does not disturb others who wait for it too.
+
+        Raises ConnectError, AuthenticationError, ErrorGettingAuthenticationData or what else the broker
+        refuses with; AlreadyClosed after `close`.
+        """
+        self._require_open()
+        slots = self._settings.connections_per_broker
+        if slots == 0:
+            connection = await self._connect(target)
+            self._unpooled.add(connection)
+            return connection
+        key = (target, random.randrange(slots) if slots > 1 else 0)  # noqa: S311 - spreading load, no secret
+        found = self._open.get(key)
+        if found is not None:
+            found.idle_since = None
+            return found
+        attempt = self._attempts.get(key)
+        if attempt is None:
+            attempt = asyncio.get_running_loop().create_task(self._attempt(key))
+            self._attempts[key] = attempt
+        try:
+            return await asyncio.shield(attempt)
+        except asyncio.CancelledError:
+            if attempt.cancelled():
+                self._require_open()
+            raise
+
+    async def _attempt(self, key: tuple[Target, int]) -> Connection:
+        try:
+            connection = await self._connect(key[0])
+            self._open[key] = connection
+        finally:
+            del self._attempts[key]
+        self._sweep_later()
+        return connection
+
+    async def _connect(self, target: Target) -> Connection:
+        settings, address = self._settings, target.address
+        connection = Connection(
+            address.url, client_version=settings.client_version, authentication=settings.authentication
+        )
+        self._opening.add(connection)
+        try:
+            await open_connection(
+                connection,
+                address,
+                settings,
+                proxy_to_broker_url=target.broker,
+                was_right=address in self._right,
+            )
+        finally:
+            self._opening.discard(connection)
+        self._right.add(address)
+        if self._is_closed:
+            connection.abort(AlreadyClosed("the client is closed"))
+            self._require_open()
+        connection.on_lost_callback = self._forget
+        return connection
+
+    def _forget(self, connection: Connection) -> None:
+        self._unpooled.discard(connection)
+        for key, each in self._open.items():
+            if each is connection:
+                del self._open[key]
+                return
+
+    def release(self, connection: Connection) -> None:
+        """The caller needs it no more. Closes it when it is nobody else's and connections are not pooled."""
+        if connection in self._unpooled and not connection.is_used:
+            self._close_later(connection)
+
+    def _close_later(self, connection: Connection) -> None:
+        self._forget(connection)
+        task = asyncio.get_running_loop().create_task(connection.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _sweep_later(self) -> None:
+        if self._sweep is None and not self._is_closed:
+            self._sweep = asyncio.get_running_loop().call_later(
+                self._settings.connection_max_idle_s / _SWEEPS, self._sweep_idle
+            )
+
+    def _sweep_idle(self) -> None:
+        self._sweep = None
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._open.values()):
+            if connection.is_used:
+                connection.idle_since = None
+            elif connection.idle_since is None:
+                connection.idle_since = now
+            elif now - connection.idle_since >= self._settings.connection_max_idle_s:
+                self._close_later(connection)
+        if self._open:
+            self._sweep_later()
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise AlreadyClosed("the client is closed")
+
+    def drop(self) -> None:
+        """Breaks all connections and gives up attempts, at once. `close` may follow."""
+        self._is_closed = True
+        for attempt in self._attempts.values():
+            attempt.cancel()
+        for connection in self.connections:
+            connection.abort(AlreadyClosed("the client is shut down"))
+
+    async def close(self) -> None:
+        """Closes all connections and gives up attempts. May be called twice."""
+        self._is_closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        attempts = list(self._attempts.values())
+        for attempt in attempts:
+            attempt.cancel()
+        for connection in self.connections:
+            self._close_later(connection)
+        await asyncio.gather(*attempts, *self._closing, return_exceptions=True)

@@ -1,0 +1,325 @@
+"""From a delivery of the broker to the messages that an application sees, or to the one ack that throws it away.
+
+`entry_opening` checks an entry; this module acts on the result. Whatever happens to the
+entry, the permits it had cost come back exactly once: one by one as its messages are taken, the rest at once (S0.19).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from vela.core.consuming.chunk_assembly import Chunk, ChunkAssembler, ChunkOutcome
+from vela.core.consuming.entry_opening import (
+    Damaged,
+    OpenedEntry,
+    Undecryptable,
+    entry_cost,
+    join_chunks,
+    open_entry,
+)
+from vela.encryption.context import EncryptionContext, context_of
+from vela.message import Message, MessageId, ReceivedEntry
+from vela.options import ConsumerCryptoFailureAction
+from vela.wire.binary.enums import ValidationError
+from vela.wire.entry.batches import Message as Body
+from vela.wire.entry.decoding import single_message
+from vela.wire.errors import MetadataCorrupt
+
+if TYPE_CHECKING:
+    from vela.aio.acks.side import AckSide
+    from vela.aio.connections.connection import Connection
+    from vela.aio.consumers.options import ConsumerOptions
+    from vela.aio.timers import Timer, Timers
+    from vela.core.consuming.counters import ConsumerCounters
+    from vela.core.consuming.entry_opening import Decrypt
+    from vela.core.consuming.start_position import StartPosition
+    from vela.wire.binary import replies
+
+__all__ = ["Intake", "IntakeOwner"]
+
+log = logging.getLogger(__name__)
+
+_SETTLES_DISCARDS: Final = "Vela"
+"""How the version begins of a broker that grants the rest of a discarded batch by itself: to make up for clients that
+give back one permit whatever the batch had cost."""
+_MAX_JOINED_BYTES: Final = 512 * 1024 * 1024  # of a message in chunks, decompressed
+
+
+class IntakeOwner(Protocol):
+    """The consumer, as far as its deliveries need it."""
+
+    consumer_id: int
+    acks: AckSide
+    counters: ConsumerCounters
+    start: StartPosition | None
+
+    def give_back(self, permits: int) -> None:
+        """Permits of messages that the application will not see."""
+
+    def show(self, messages: list[Message], is_batch: bool) -> None:
+        """Messages for the application, in order."""
+
+
+class Intake:
+    """Of one consumer. `receive` is called for every delivery over the connection that it is attached to."""
+
+    def __init__(
+        self,
+        owner: IntakeOwner,
+        topic: str,
+        options: ConsumerOptions,
+        timers: Timers,
+        decrypt: Decrypt | None,
+        *,
+        max_uncompressed_bytes: int,
+    ) -> None:
+        self.generation = 0
+        """Raised with every connection: what was delivered over another one is of the past."""
+        self._owner = owner
+        self._topic = topic
+        self._schema = options.schema
+        self._is_durable = options.durable
+        self._failure_action = options.crypto_failure_action
+        self._timers = timers
+        self._decrypt = decrypt
+        self._max_uncompressed_bytes = max_uncompressed_bytes
+        self._chunks: ChunkAssembler[MessageId] = ChunkAssembler(
+            max_pending=options.max_pending_chunked_message,
+            expiry_ms=options.expire_time_of_incomplete_chunked_message_ms,
+            auto_ack_oldest=options.auto_ack_oldest_chunked_message_on_queue_full,
+        )
+        self._expiry: Timer | None = None
+
+    def attached(self) -> None:
+        """A new connection: what is incomplete comes again."""
+        self.generation += 1
+        self.close()
+
+    def close(self) -> None:
+        """Forget the chunks that wait for others."""
+        self._chunks.clear()
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    def pass_over(self, reply: replies.Message) -> None:
+        """A delivery that is not wanted: it cost permits all the same."""
+        self._owner.counters.stale_entries += 1
+        self._owner.give_back(entry_cost(reply.entry_block, reply.ack_set))
+
+    def receive(self, connection: Connection, reply: replies.Message) -> None:
+        """One delivery."""
+        ledger_id, entry_id, ack_set = reply.ledger_id, reply.entry_id, reply.ack_set
+        try:
+            opened = open_entry(
+                reply.entry_block,
+                ack_set,
+                max_message_bytes=connection.max_message_bytes,
+                max_uncompressed_bytes=self._max_uncompressed_bytes,
+                decrypt=self._decrypt,
+            )
+        except Damaged as damage:
+            self._discard(connection, reply, damage)
+            return
+        except Undecryptable as error:
+            self._undecryptable(connection, reply, error)
+            return
+        if opened.piece is not None:
+            self._add_chunk(connection, reply, opened, opened.piece)
+            return
+        bodies = opened.messages
+        batch_size = opened.batch_size
+        owner = self._owner
+        start = owner.start
+        if start is not None and start.ledger_id == ledger_id and start.entry_id == entry_id:
+            bodies = self._from_start(start, reply, bodies)
+        if batch_size and len(bodies) != batch_size:
+            ack_set = _bits(bodies)  # the others are not to be waited for: the last of these acks the entry
+        acked = owner.acks.delivered(ledger_id, entry_id, batch_size, ack_set)
+        if acked:  # here, before the broker heard of it (S4.14)
+            bodies = [body for body in bodies if not acked >> max(body.batch_index, 0) & 1]
+        metadata = opened.metadata
+        context = context_of(metadata, failed=False) if len(metadata.encryption_keys) else None
+        self._show(reply, bodies, batch_size, opened.charged, context)
+
+    def _show(
+        self,
+        reply: replies.Message,
+        bodies: list[Body],
+        batch_size: int,
+        charged: int,
+        encryption: EncryptionContext | None = None,
+    ) -> None:
+        """Hands over what is left of an entry; permits of the rest come back at once."""
+        owner = self._owner
+        count = len(bodies)
+        if count != charged:
+            owner.give_back(charged - count)
+        if bodies:
+            owner.counters.messages_delivered += count
+            entry = self._entry(reply, batch_size)
+            entry.encryption = encryption
+            owner.show([Message(body, entry) for body in bodies], batch_size > 0)
+
+    def _entry(self, reply: replies.Message, batch_size: int) -> ReceivedEntry:
+        entry = ReceivedEntry(
+            self._topic,
+            reply.ledger_id,
+            reply.entry_id,
+            reply.partition,
+            reply.redelivery_count,
+            batch_size,
+            self._schema,
+            self._owner,
+        )
+        entry.generation = self.generation
+        return entry
+
+    def _from_start(self, start: StartPosition, reply: replies.Message, bodies: list[Body]) -> list[Body]:
+        """Without what lies before the start. On a durable subscription an entry of which nothing is left is acked:
+        a seek past it means that it was processed, and its backlog would never become 0."""
+        kept = [body for body in bodies if not start.skips(reply.ledger_id, reply.entry_id, body.batch_index)]
+        if bodies and not kept and self._is_durable:
+            self._owner.acks.acknowledge(MessageId(reply.partition, reply.ledger_id, reply.entry_id))
+        return kept
+
+    # --- what cannot be shown
+
+    def _discard(self, connection: Connection, reply: replies.Message, damage: Damaged) -> None:
+        """One ack with the reason, on the connection that delivered it, not waited for (S0.18)."""
+        owner = self._owner
+        owner.counters.discards[damage.reason] += 1
+        count = owner.counters.discards[damage.reason]
+        if _is_worth_a_line(count):
+            log.warning(
+                "%s: entry %s:%s is thrown away as %s: %s (%d so far)",
+                self._topic,
+                reply.ledger_id,
+                reply.entry_id,
+                damage.reason.name,
+                str(damage),  # a handler that keeps the error keeps the payload, by its traceback
+                count,
+            )
+        owner.counters.receives_failed += 1
+        owner.acks.discard(reply.ledger_id, reply.entry_id, damage.reason)
+        settled = damage.reason is not ValidationError.DECRYPTION_ERROR and _settles_discards(connection)
+        charged = 1 if settled else damage.charged
+        bodies = damage.messages
+        batch_size = (
+            bodies[-1].batch_index + 1 if bodies else 0
+        )  # so that the last of them ends what acks know of it
+        if bodies:
+            owner.acks.delivered(reply.ledger_id, reply.entry_id, batch_size, _bits(bodies))
+        self._show(reply, bodies, batch_size, charged)
+
+    def _undecryptable(self, connection: Connection, reply: replies.Message, error: Undecryptable) -> None:
+        """As the consumer's failure action says (S0.16)."""
+        self._owner.counters.undecryptable_entries += 1
+        action = self._failure_action
+        if action is ConsumerCryptoFailureAction.DISCARD:
+            self._discard(
+                connection, reply, Damaged(ValidationError.DECRYPTION_ERROR, error.charged, str(error))
+            )
+            return
+        entry = self._entry(reply, 0)
+        try:
+            body = single_message(error.metadata, error.payload)
+        except MetadataCorrupt as corrupt:
+            damage = Damaged(ValidationError.CHECKSUM_MISMATCH, error.charged, str(corrupt))
+            self._discard(connection, reply, damage)
+            return
+        message = Message(body, entry)
+        if action is ConsumerCryptoFailureAction.CONSUME:
+            entry.encryption = context_of(error.metadata, failed=True)
+            self._owner.give_back(error.charged - 1)
+            self._owner.counters.messages_delivered += 1
+            self._owner.show([message], False)
+            return
+        count = self._owner.counters.undecryptable_entries
+        if _is_worth_a_line(count):
+            log.warning(
+                "%s: entry %s:%s stays unacknowledged, it cannot be decrypted: %s (%d so far)",
+                self._topic,
+                reply.ledger_id,
+                reply.entry_id,
+                str(error),  # as above
+                count,
+            )
+        self._owner.acks.taken(message)  # so that the ack timeout, if there is one, asks for it again
+        self._owner.give_back(error.charged)
+
+    # --- messages in pieces
+
+    def _add_chunk(
+        self, connection: Connection, reply: replies.Message, opened: OpenedEntry, piece: bytes
+    ) -> None:
+        metadata = opened.metadata
+        chunk = Chunk(
+            metadata.uuid,
+            metadata.chunk_id,
+            metadata.num_chunks_from_msg,
+            metadata.total_chunk_msg_size,
+            int(time.time() * 1000) - metadata.publish_time,
+        )
+        message_id = MessageId(reply.partition, reply.ledger_id, reply.entry_id, topic=self._topic)
+        outcome = self._chunks.add(chunk, message_id, piece, self._timers.now_ms())
+        self._give_up(outcome)
+        self._watch_expiry()
+        if outcome.payload is None:
+            self._owner.give_back(1)
+            return
+        try:
+            body = join_chunks(metadata, outcome.payload, max_joined_bytes=_MAX_JOINED_BYTES)
+        except Damaged as damage:
+            for earlier in outcome.ids[:-1]:
+                self._owner.acks.discard(earlier.ledger_id(), earlier.entry_id(), damage.reason)
+            self._discard(connection, reply, damage)
+            return
+        start, first = self._owner.start, outcome.ids[0]
+        if start is not None and start.skips(first.ledger_id(), first.entry_id(), -1):
+            self._owner.give_back(1)
+            if self._is_durable:
+                self._owner.acks.acknowledge(outcome.ids)
+            return
+        entry = self._entry(reply, 0)
+        entry.chunks = outcome.ids
+        self._owner.counters.messages_delivered += 1
+        self._owner.show([Message(body, entry)], False)
+
+    def _give_up(self, outcome: ChunkOutcome[MessageId]) -> None:
+        if outcome.acknowledge:
+            self._owner.acks.acknowledge(outcome.acknowledge)
+        for message_id in outcome.redeliver:
+            self._owner.acks.negative_acknowledge(message_id)
+
+    def _watch_expiry(self) -> None:
+        due_ms = self._chunks.next_expiry_ms()
+        if self._expiry is None and due_ms is not None:
+            delay_ms = max(1, due_ms - self._timers.now_ms())
+            self._expiry = self._timers.call_later(delay_ms, self._expire_chunks)
+
+    def _expire_chunks(self) -> None:
+        self._expiry = None
+        expired = self._chunks.take_expired(self._timers.now_ms())
+        if expired:
+            log.warning("%s: %d chunks are acknowledged: the rest never came", self._topic, len(expired))
+            self._owner.acks.acknowledge(expired)
+        self._watch_expiry()
+
+
+def _settles_discards(connection: Connection) -> bool:
+    return connection.server_version.startswith(_SETTLES_DISCARDS)
+
+
+def _is_worth_a_line(count: int) -> bool:
+    """The 1st, 2nd, 4th, 8th … of a kind: a producer that went wrong must not fill the log of its consumers."""
+    return count & (count - 1) == 0
+
+
+def _bits(bodies: list[Body]) -> int:
+    bits = 0
+    for body in bodies:
+        bits |= 1 << body.batch_index
+    return bits

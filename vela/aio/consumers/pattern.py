@@ -1,0 +1,92 @@
+"""A consumer of all topics of a namespace whose name matches a pattern, those to come included."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from vela.aio.consumers.multi_topics import MultiTopicsConsumer
+from vela.errors import VelaError
+from vela.options import RegexSubscriptionMode
+from vela.wire.binary.enums import TopicsMode
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+    from vela.aio.consumers.options import ConsumerOptions
+    from vela.core.topic_pattern import TopicPattern
+
+__all__ = ["PatternConsumer"]
+
+log = logging.getLogger(__name__)
+
+_MODES = {
+    RegexSubscriptionMode.PersistentOnly: TopicsMode.PERSISTENT,
+    RegexSubscriptionMode.NonPersistentOnly: TopicsMode.NON_PERSISTENT,
+    RegexSubscriptionMode.AllTopics: TopicsMode.ALL,
+}
+
+
+class PatternConsumer(MultiTopicsConsumer):
+    """Looks at the namespace every `pattern_auto_discovery_period` seconds.
+
+    A topic that is new is consumed from its first message on; one that is gone is left. Mirrors upstream.
+    """
+
+    def __init__(self, client: Client, pattern: TopicPattern, options: ConsumerOptions) -> None:
+        """Raises as `MultiTopicsConsumer`."""
+        super().__init__(client, (), options)
+        self._pattern = pattern
+        self._known_hash: str | None = None
+        self._discovery: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """See `MultiTopicsConsumer.open`."""
+        self._topics = dict.fromkeys(self._pattern.matching(await self._listed() or ()), 0)
+        await super().open()
+        self._discovery = self._loop.create_task(self._discover())
+
+    async def look(self) -> None:
+        """Take up what is new and leave what is gone, now. Raises what the broker refuses with."""
+        topics = await self._listed()
+        if topics is None:
+            return
+        changes = self._pattern.changes(self._topics, topics)
+        for topic in changes.removed:
+            await self.remove(topic)
+        for topic in changes.added:
+            try:
+                await self.add(topic, is_new=True)
+            except VelaError as error:
+                self._known_hash = None  # so that the next look tries again
+                log.warning("%s: not subscribed to %s: %s", self, topic, error)
+
+    async def _listed(self) -> list[str] | None:
+        """The namespace's topics; None = as at the last look.
+
+        The pattern is kept here: brokers read regular expressions in another dialect.
+        """
+        answer = await self._client.get_topics_of_namespace(
+            self._pattern.namespace,
+            mode=_MODES[self._options.regex_subscription_mode],
+            known_hash=self._known_hash,
+        )
+        if not answer.changed:
+            return None
+        self._known_hash = answer.topics_hash
+        return list(answer.topics)
+
+    async def _discover(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.pattern_auto_discovery_period)
+            try:
+                await self.look()
+            except VelaError as error:
+                if self._state.is_over:
+                    return
+                log.warning("%s: the namespace's topics are not known: %s", self, error)
+
+    async def _close(self) -> None:
+        if self._discovery is not None:
+            self._discovery.cancel()
+        await super()._close()

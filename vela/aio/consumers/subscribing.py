@@ -1,0 +1,87 @@
+"""Which kind of consumer a subscription makes."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.consumers.multi_topics import MultiTopicsConsumer
+from vela.aio.consumers.pattern import PatternConsumer
+from vela.aio.consumers.topic_consumer import TopicConsumer
+from vela.aio.consumers.warnings import option_warnings
+from vela.aio.consumers.zero_queue import ZeroQueueConsumer
+from vela.aio.letters.letter_box import open_letter_box
+from vela.core.topic_name import full_name, partition_name
+from vela.core.topic_pattern import TopicPattern
+from vela.errors import InvalidConfiguration
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+    from vela.aio.consumers.options import ConsumerOptions
+
+__all__ = ["subscribe"]
+
+log = logging.getLogger(__name__)
+
+
+async def subscribe(
+    client: Client, topic: str | Sequence[str] | re.Pattern[str], options: ConsumerOptions
+) -> Consumer:
+    """A consumer that is subscribed. Raises what `Client.subscribe` says."""
+    for warning in option_warnings(options):
+        log.warning("%s, subscription %s: %s", topic, options.subscription_name, warning)
+    made: MultiTopicsConsumer | TopicConsumer
+    if isinstance(topic, re.Pattern):
+        made = await _of_a_pattern(client, topic, options)
+    else:
+        made = await _of_names(client, _whole([topic] if isinstance(topic, str) else topic), options)
+    await made.open()
+    return made
+
+
+async def _of_a_pattern(
+    client: Client, pattern: re.Pattern[str], options: ConsumerOptions
+) -> MultiTopicsConsumer:
+    if options.retry_enable:
+        raise InvalidConfiguration(
+            "retry_enable needs names of topics, not a pattern: the retry-letter topic is named after the first"
+        )
+    options = replace(options, letters=await open_letter_box(client, (), options))
+    return PatternConsumer(client, TopicPattern(pattern), options)
+
+
+async def _of_names(
+    client: Client, names: list[str], options: ConsumerOptions
+) -> MultiTopicsConsumer | TopicConsumer:
+    box = await open_letter_box(client, names, options)
+    options = replace(options, letters=box)
+    if box is not None and box.retry_topic is not None:
+        names = [
+            *names,
+            box.retry_topic,
+        ]  # what was put off comes back through the same consumer (semantics 3.9)
+    if len(names) > 1:
+        return MultiTopicsConsumer(client, names, options)
+    (name,) = names
+    partitions = await client.partitions(name, create=options.create_topic)
+    if options.queue_size == 0:
+        if partitions > 1:
+            raise InvalidConfiguration(
+                f"a consumer without a queue is not supported for partitioned topics: {name} has {partitions}"
+                f" partitions. Name one of them, such as {partition_name(name, 0)}"
+            )
+        return ZeroQueueConsumer(client, partition_name(name, 0) if partitions else name, options)
+    return MultiTopicsConsumer(client, names, options) if partitions else TopicConsumer(client, name, options)
+
+
+def _whole(topics: Sequence[str]) -> list[str]:
+    if not isinstance(topics, Iterable):
+        raise InvalidConfiguration(f"name a topic, a list of topics or a compiled pattern, not {topics!r}")
+    names = list(dict.fromkeys(full_name(topic) for topic in topics))
+    if not names:
+        raise InvalidConfiguration("name the topics to subscribe to: the list is empty")
+    return names

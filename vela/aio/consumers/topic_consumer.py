@@ -1,0 +1,864 @@
+"""A consumer of one topic, or of one partition: its life, its queue, what an application calls.
+
+The broker's deliveries come through `intake`, acks go through `ack_side`. Everything runs on the client's event loop;
+what is taken from the queue without waiting costs neither a future nor a task.
+"""
+
+# Over 400 lines: one state machine. Being attached, seeking, closing and what the broker says all change the same few
+# fields: the link, its generation, the queue, the permits.
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+from vela.aio.acks.side import AckSide
+from vela.aio.connections.attachment import Attachment
+from vela.aio.consumers.arrivals import Arrivals
+from vela.aio.consumers.consumer import Consumer
+from vela.aio.consumers.events import EventCaller
+from vela.aio.consumers.intake import Intake
+from vela.aio.consumers.listener import start_listener
+from vela.aio.consumers.listener_view import ListenerView
+from vela.aio.consumers.receive_queue import ReceiveQueue
+from vela.aio.consumers.subscription_commands import seek_command, subscribe_command
+from vela.aio.consumers.warnings import PrefetchWatch
+from vela.aio.deadline import Deadline
+from vela.aio.letters.letters import Letters
+from vela.aio.own_loop import require_loop
+from vela.aio.schema_gate import SchemaGate
+from vela.core.acks.options import AckOptions
+from vela.core.consuming.availability import has_more
+from vela.core.consuming.counters import ConsumerCounters
+from vela.core.consuming.receive_window import ReceiveWindow
+from vela.core.consuming.seek_target import seek_target
+from vela.core.consuming.start_position import StartPosition
+from vela.core.consuming.state import ConsumerState
+from vela.core.consuming.statistics import ConsumerStatistics
+from vela.core.producing.memory_limit import MemoryShare
+from vela.core.topic_name import full_name, partition_index
+from vela.errors import (
+    AlreadyClosed,
+    ConnectError,
+    InvalidConfiguration,
+    NotConnected,
+    ReadError,
+    Timeout,
+    VelaError,
+)
+from vela.message import Message, MessageId
+from vela.options import ConsumerType
+from vela.wire.binary import commands, replies
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+    from vela.aio.connections.connection import Connection
+    from vela.aio.consumers.listener import Listener
+    from vela.aio.consumers.options import ConsumerOptions
+    from vela.core.acks.batch_acks import Position
+    from vela.core.consuming.entry_opening import Decrypt
+    from vela.options import ConsumerBatchReceivePolicy
+
+__all__ = ["Inbox", "TopicConsumer"]
+
+log = logging.getLogger(__name__)
+
+_NAME_BYTES: Final = 3
+_NAME_CHARACTERS: Final = 5
+_FIRST_LOOK_S: Final = (
+    0.1  # of has_message_available, while something is on its way; then twice as long each time
+)
+_LAST_LOOK_S: Final = 1.0
+
+
+class Inbox(Protocol):
+    """Takes the messages of several consumers in place of their own queues: a consumer of several topics.
+
+    Whoever hands one of them to the application calls `taken` of the consumer it came from.
+    """
+
+    def put(self, consumer: TopicConsumer, messages: list[Message]) -> None:
+        """Messages have come, in order."""
+
+    def waiting(self, consumer: TopicConsumer, positions: Collection[Position]) -> list[Message]:
+        """The messages of these entries of this consumer that nobody took."""
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether any wait that nobody took, of whichever consumer."""
+
+    def drop(self, consumer: TopicConsumer, positions: Collection[Position] | None) -> list[Message]:
+        """Forget the messages of this consumer that nobody took, None = all; those they were."""
+
+    def failed(self, consumer: TopicConsumer, error: VelaError) -> None:
+        """This consumer cannot come back: its topic is gone, or the like."""
+
+
+class TopicConsumer(Consumer):
+    """Made by `Client.subscribe`.
+
+    Messages are taken with `receive`, `receive_async`, `batch_receive`, by `async for`, or by a listener. Each is
+    handed out once on a connection; after the connection was lost, what is not acknowledged comes again.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        options: ConsumerOptions,
+        *,
+        inbox: Inbox | None = None,
+    ) -> None:
+        """`topic` is one topic or one partition. Raises InvalidConfiguration, InvalidTopicName."""
+        self._client = client
+        self._topic = full_name(topic)
+        self._options = options
+        self._name = options.consumer_name or secrets.token_hex(_NAME_BYTES)[:_NAME_CHARACTERS]
+        self.consumer_id = client.new_consumer_id()
+        """Its number on its connection."""
+        self.counters = ConsumerCounters()
+        """What it counts."""
+        self.start: StartPosition | None = None
+        """Messages of one entry that lie before where it began, or was sought to, are passed over."""
+        self._loop = asyncio.get_running_loop()
+        timers = client.make_timers()
+        self.acks = AckSide(self, _ack_options(client, self._topic, options), timers)
+        """Its acknowledging side."""
+        self.letters = None if options.letters is None else Letters(self, options.letters, timers)
+        """What becomes of messages that failed too often, or are put off; None = nothing does."""
+        self.acks.letters = self.letters
+        self._track = self.acks.taken if options.unacked_messages_timeout_ms else None
+        schema = options.schema
+        self._schema_gate: SchemaGate | None = None
+        if schema is not None and schema.reads_versions:
+            self._schema_gate = SchemaGate(client, self._topic, schema, self.on_message)
+        self._intake = Intake(
+            self,
+            self._topic,
+            options,
+            timers,
+            _decrypt(options),
+            max_uncompressed_bytes=client.max_uncompressed_bytes,
+        )
+        self.queue = ReceiveQueue(self.taken, self.is_current)
+        """What was delivered and not taken."""
+        self._window = self._new_window()
+        self._grows = options.auto_scaled_receiver_queue_size_enabled
+        self._was_full = False  # of a growing queue: everything permitted had come
+        self._inbox = inbox
+        self._listener: Listener | None = None
+        self._timers = timers
+        self._prefetch: PrefetchWatch | None = None  # of Shared consumers that are open
+        self._events = EventCaller(options.consumer_event_listener, self._name)
+        self._link: Connection | None = None
+        self._attachment = Attachment(client, self._topic, self._attach, on_failed=self._fail)
+        self._attached = asyncio.Event()
+        self._state = ConsumerState.UNINITIALIZED
+        self._closing: asyncio.Task[None] | None = None
+        self._epoch = None if options.is_shared else 0
+        self._start_id = options.start_message_id
+        self._start_inclusive = options.start_message_id_inclusive
+        self._last_taken: Message | None = None
+        self._arrivals = Arrivals()
+        self._is_seeking = False
+        self._seek_ended = asyncio.Event()
+        self._seek_ended.set()
+        self._memory = MemoryShare(client.memory, self._send_flow) if client.memory.limit_bytes else None
+        self._held: list[Message] = []  # what came while a seek was under way
+        self._reached_end = False
+        self._is_active: bool | None = None
+
+    def _new_window(self) -> ReceiveWindow:
+        options = self._options
+        return ReceiveWindow(
+            max(1, options.queue_size),
+            growable=options.auto_scaled_receiver_queue_size_enabled,
+            paused=options.start_paused,
+        )
+
+    async def open(self) -> None:
+        """Subscribes. Raises what the broker refuses with, and Timeout; the consumer has failed then. Once only."""
+        self._state = ConsumerState.CONNECTING
+        try:
+            function = self._options.message_listener
+            if function is not None:
+                view = self._options.listener_view or ListenerView
+                self._listener = start_listener(
+                    function,
+                    self,
+                    self,
+                    name=self._name,
+                    view=view,
+                    thread=self._client.listener_threads.next(),
+                )
+            await self._attachment.open()
+            if self._options.consumer_type is ConsumerType.Shared and self._inbox is None:
+                self._prefetch = PrefetchWatch(self, self._timers)
+        except BaseException as error:
+            self._state = ConsumerState.FAILED
+            self.queue.end(NotConnected(f"the consumer could not subscribe: {error}"))
+            link = self._link
+            await self._stop(self._deadline())
+            if link is not None:  # cancelled as the broker's answer came
+                self._leave(link)
+            await self._attachment.close()
+            raise
+        self._client.keep(self)
+
+    # --- names and numbers
+
+    def topic(self) -> str:
+        """The full name of the topic it consumes."""
+        return self._topic
+
+    def subscription_name(self) -> str:
+        """The subscription."""
+        return self._options.subscription_name
+
+    def consumer_name(self) -> str:
+        """The name it was given, or five random hexadecimal digits; the same for its whole life (S0.35)."""
+        return self._name
+
+    def is_connected(self) -> bool:
+        """Whether it is subscribed over a connection now. If not, it is coming again by itself, or it is closed."""
+        return self._link is not None and self._state is ConsumerState.READY
+
+    def has_reached_end_of_topic(self) -> bool:
+        """Whether the topic is terminated and everything on it acknowledged: nothing will come any more."""
+        return self._reached_end
+
+    @property
+    def is_active(self) -> bool | None:
+        """On Failover: whether it is the one that receives; None while the broker has not said."""
+        return self._is_active
+
+    @property
+    def last_taken(self) -> Message | None:
+        """The message that the application took last."""
+        return self._last_taken
+
+    @property
+    def window_size(self) -> int:
+        """Messages that it asks for ahead."""
+        return self._window.size
+
+    @property
+    def available_permits(self) -> int:
+        """Messages that there is room for: 0 (or less) = the queue is full and nobody receives (S0.46)."""
+        return self._window.size - len(self.queue)
+
+    def statistics(self) -> ConsumerStatistics:
+        """See `Consumer.statistics`."""
+        counters = self.counters
+        return ConsumerStatistics(
+            messages_received=counters.messages_received,
+            bytes_received=counters.bytes_received,
+            messages_delivered=counters.messages_delivered,
+            messages_waiting=len(self.queue),
+            permits_available=self.available_permits,
+            receives_failed=counters.receives_failed,
+            entries_discarded={reason.name: count for reason, count in counters.discards.items()},
+            entries_stale=counters.stale_entries,
+        )
+
+    def feeds(self, inbox: object) -> bool:
+        """Whether this is what its messages go to."""
+        return self._inbox is inbox
+
+    def queued_and_taken(self) -> tuple[int, int]:
+        """Messages that wait for the application, and how many it took in all."""
+        return len(self.queue), self.counters.messages_received
+
+    # --- taking messages
+
+    def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
+        return self._options.batch_receive_policy, self._window.size
+
+    def _before_waiting(self) -> None:
+        if self._grows:
+            self._grow()
+
+    def _interrupted(self) -> None:
+        self.counters.receives_failed += 1
+
+    async def __anext__(self) -> Message:
+        """See `Consumer`; spelt out here because it runs for every message."""
+        messages = self.queue.messages
+        if messages and self._listener is None:
+            message = messages.popleft()
+            self._count(message)
+            return message
+        return await super().__anext__()
+
+    def taken(self, message: Message) -> None:
+        """The application was given this message. One of a past connection gives no permit (S0.44)."""
+        if self.is_current(message):
+            self._count(message)
+
+    def untaken(self, message: Message) -> None:
+        """It did not reach the application, and goes back into the queue: its permit is not the broker's after all."""
+        if self.is_current(message):
+            self._uncount(message)
+
+    def is_current(self, message: Message) -> bool:
+        """It came over the connection of now."""
+        return message.entry.generation == self._intake.generation
+
+    def _count(self, message: Message) -> None:
+        counters = self.counters
+        counters.messages_received += 1
+        counters.bytes_received += len(message.body.payload)
+        if self._memory is not None:
+            self._memory.remove(len(message.body.payload))
+        self._last_taken = message
+        if self._track is not None:
+            self._track(message)
+        if permits := self._window.give_back(1):
+            self._flow(permits)
+
+    def _uncount(self, message: Message) -> None:
+        self.counters.messages_received -= 1
+        self.counters.bytes_received -= len(message.body.payload)
+        if self._memory is not None:
+            self._memory.add(len(message.body.payload))
+        self._window.take_back(1)
+
+    def _grow(self) -> None:
+        if self._was_full:
+            self._was_full = False
+            if permits := self._window.grow():
+                self._flow(permits)
+
+    # --- acknowledging
+
+    def acknowledge(
+        self,
+        message: Message | MessageId | Sequence[Message | MessageId],
+        properties: Mapping[str, int] | None = None,
+    ) -> Awaitable[None]:
+        """Acknowledge one message, or each of a list: it is not delivered again. See `AckSide.acknowledge`."""
+        return self.acks.acknowledge(message, properties)
+
+    def acknowledge_cumulative(
+        self, message: Message | MessageId, properties: Mapping[str, int] | None = None
+    ) -> Awaitable[None]:
+        """Acknowledge everything up to this message, itself included. See `AckSide.acknowledge_cumulative`."""
+        return self.acks.acknowledge_cumulative(message, properties)
+
+    def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
+        """See `Consumer.negative_acknowledge`."""
+        return self.acks.negative_acknowledge(message)
+
+    async def reconsume_later(
+        self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """See `Consumer.reconsume_later`."""
+        if self.letters is None:
+            raise InvalidConfiguration("reconsume_later needs a consumer made with retry_enable=True")
+        await self.letters.reconsume_later(message, delay, properties)
+
+    def redeliver_unacknowledged_messages(self) -> None:
+        """See `Consumer.redeliver_unacknowledged_messages`."""
+        self.acks.redeliver_all()
+
+    # --- pausing
+
+    def pause(self) -> None:
+        """Ask the broker for no more messages; what is on its way still comes. Safe to repeat, over reconnects too."""
+        self._window.pause()
+
+    def resume(self) -> None:
+        """Ask for messages again, for those taken meanwhile too. Safe to repeat."""
+        if permits := self._window.resume():
+            self._flow(permits)
+
+    # --- asking the broker
+
+    async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
+        """See `Consumer.seek`."""
+        target = seek_target(messageid, self._topic)
+        if self._is_seeking:
+            raise InvalidConfiguration("a seek is under way: wait for it")
+        link = self._require_link()
+        generation = self._intake.generation
+        self.acks.flush()
+        self._is_seeking = True
+        self._seek_ended.clear()
+        self._held += self.queue.clear()
+        try:
+            await link.request(
+                lambda request_id: seek_command(self.consumer_id, target, request_id=request_id),
+                timeout_s=self._client.settings.operation_timeout_s,
+            )
+            self._sought(target, generation, link)
+        finally:
+            self._is_seeking = False
+            self._seek_ended.set()
+            held, self._held = self._held, []
+            if held := [message for message in held if self.is_current(message)]:
+                self._put(held)
+        await self._until_attached(self._deadline())
+
+    def _sought(self, target: MessageId | int, generation: int, link: Connection) -> None:
+        """The broker has moved the subscription."""
+        self._last_taken = None
+        self._arrivals.reset()
+        if isinstance(target, MessageId):
+            self._start_id = target
+            self.start = _start_position(target, inclusive=self._start_inclusive)
+        else:
+            self._start_id, self.start = None, None
+        dropped = len(self._held) + self._drop_queue()
+        self._forget(self._held)
+        self._held.clear()
+        if self._link is link and self._intake.generation == generation:
+            self._dropped(dropped)  # the broker did not close this consumer: on Failover, one that stands by
+        self.acks.sought()
+
+    async def _until_attached(self, deadline: Deadline) -> None:
+        try:
+            async with asyncio.timeout(deadline.left_s):
+                await self._attached.wait()
+        except TimeoutError:
+            raise Timeout(f"the consumer of {self._topic} is not subscribed again yet") from None
+        if self._state is not ConsumerState.READY:
+            self._check_receives()
+
+    async def unsubscribe(self, force: bool = False) -> None:
+        """See `Consumer.unsubscribe`."""
+        link = self._require_link()
+        await link.request(
+            lambda request_id: commands.unsubscribe(self.consumer_id, request_id=request_id, force=force),
+            timeout_s=self._client.settings.operation_timeout_s,
+        )
+        link.consumers.pop(self.consumer_id, None)
+        self._link = None
+        await self.close()
+
+    async def get_last_message_id(self) -> MessageId:
+        """See `Consumer.get_last_message_id`."""
+        last = (await self.last_message()).last
+        return MessageId(
+            max(last.partition, partition_index(self._topic)),
+            last.ledger_id,
+            last.entry_id,
+            last.batch_index,
+            topic=self._topic,
+        )
+
+    async def last_message(self) -> replies.LastMessageId:
+        """The newest message, and how far the subscription is acknowledged. Raises as `get_last_message_id`.
+
+        Asked again when the connection is lost before the answer: the question changes nothing.
+        """
+        deadline = self._deadline()
+        while True:
+            if self._link is None and not self._state.is_over:
+                await self._until_attached(deadline)
+            link = self._require_link()
+            try:
+                answer = await link.request(
+                    lambda request_id: commands.get_last_message_id(self.consumer_id, request_id=request_id),
+                    timeout_s=deadline.left_s,
+                )
+            except (ConnectError, ReadError):
+                if link is self._link:
+                    raise
+            else:
+                assert isinstance(answer, replies.LastMessageId)
+                return answer
+
+    async def has_message_available(self) -> bool:
+        """See `Consumer.has_message_available`."""
+        give_up_s = self._loop.time() + self._client.settings.operation_timeout_s
+        pause_s = _FIRST_LOOK_S
+        while not self._has_something():
+            last = await self.last_message()
+            if self._has_something():  # it came meanwhile
+                break
+            if not self._is_before(last):
+                return False
+            if not self._brings_by_itself() or self._loop.time() >= give_up_s:
+                break
+            # It is on its way, or it brings nothing: thrown away here, or never sent, as what an entry filter of the
+            # broker's rejects. Of that the broker's mark-delete tells, hence the looking again.
+            await self._arrivals.next(pause_s)
+            pause_s = min(2 * pause_s, _LAST_LOOK_S)
+        return True
+
+    def _has_something(self) -> bool:
+        return bool(self.queue.messages) if self._inbox is None else self._inbox.has_messages
+
+    def _is_before(self, last: replies.LastMessageId) -> bool:
+        """Whether the topic has messages behind what has come."""
+        newest = self._arrivals.newest
+        if newest is not None and newest >= (last.last.ledger_id, last.last.entry_id):
+            return False
+        taken = None if self._last_taken is None else self._last_taken.message_id()
+        return has_more(last=last.last, mark_delete=last.mark_delete, start=self.start, taken=taken)
+
+    def _brings_by_itself(self) -> bool:
+        """Whether what the topic has comes to this consumer, and waits for the application then."""
+        has_asked = self._options.queue_size > 0 and not self._window.is_paused and self._memory is None
+        return (
+            has_asked
+            and not self._options.is_shared
+            and self._is_active is not False
+            and self._listener is None
+        )
+
+    def _require_link(self) -> Connection:
+        if self._state.is_over:
+            raise AlreadyClosed(f"the consumer of {self._topic} is closed")
+        if self._link is None:
+            raise NotConnected(f"the consumer of {self._topic} has no connection now: try again later")
+        return self._link
+
+    # --- closing
+
+    async def close(self) -> None:
+        """See `Consumer.close`."""
+        if self._state is ConsumerState.FAILED:
+            self._state = ConsumerState.CLOSED
+        if self._closing is None and self._state is not ConsumerState.CLOSED:
+            require_loop(self._loop)
+            self._state = ConsumerState.CLOSING
+            error = AlreadyClosed(f"the consumer of {self._topic} is closed")
+            self.queue.end(error)
+            self._closing = self._loop.create_task(self._close(error))
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+
+    async def _close(self, error: VelaError) -> None:
+        """Leaves the subscription, then tells those who still wait why."""
+        deadline = self._deadline()
+        await self._stop(deadline)
+        link = self._link
+        if link is not None and deadline.left_s:
+            self._link = None
+            try:
+                await link.request(
+                    lambda request_id: commands.close_consumer(self.consumer_id, request_id=request_id),
+                    timeout_s=deadline.left_s,
+                )
+            except VelaError as failure:
+                log.debug("%s: the broker did not hear that %s closes: %s", self._topic, self._name, failure)
+            link.consumers.pop(self.consumer_id, None)
+        elif link is not None:  # it has kept this consumer waiting for as long as it may wait
+            self._leave(link)
+        await self._attachment.close()
+        self._state = ConsumerState.CLOSED
+        self._client.forget(self)
+        self.queue.end(error)
+
+    def _deadline(self) -> Deadline:
+        """Of one call, or of all that is done at its end."""
+        return Deadline(self._client.settings.operation_timeout_s)
+
+    async def _stop(self, deadline: Deadline) -> None:
+        """No listener is called any more; what acks are gathered are sent."""
+        if self._listener is not None:
+            self._listener.close()
+        self._events.close()
+        self._intake.close()
+        if self._memory is not None:
+            self._memory.reset()
+        if self._schema_gate is not None:
+            self._schema_gate.close()
+        self._attached.set()
+        self._arrivals.wake()
+        if self._prefetch is not None:
+            self._prefetch.close()
+        if self.letters is not None:
+            await self.letters.close(deadline.left_s)
+        await self.acks.close(deadline.left_s)
+
+    def _fail(self, error: VelaError) -> None:
+        """It cannot come back: the topic is gone, or the like."""
+        if self._state.is_over:
+            return
+        log.warning("%s: the consumer %s has failed: %s", self._topic, self._name, error)
+        self._state = ConsumerState.FAILED
+        self._client.forget(self)
+        self.queue.end(NotConnected(f"the consumer of {self._topic} has failed: {error}"))
+        self._closing = self._loop.create_task(self._stop(self._deadline()))
+        if self._inbox is not None:
+            self._inbox.failed(self, error)
+
+    # --- being attached to a connection
+
+    async def _attach(self, connection: Connection) -> None:
+        """Semantics 1.5: empty the queue, subscribe, forget the permits of before, send all of them."""
+        if self._state.is_over:
+            raise AlreadyClosed(f"the consumer of {self._topic} is closed")
+        self._link = None
+        self._attached.clear()
+        # A broker that moves the subscription closes this consumer before it says that it did. What came on the next
+        # subscription would be taken for messages from before the seek.
+        await self._seek_ended.wait()
+        start = self._resume_at()
+        self._drop_queue()
+        self._arrivals.reset()
+        self._intake.attached()
+        connection.consumers[self.consumer_id] = self
+        try:
+            await connection.request(
+                lambda request_id: subscribe_command(
+                    self._options,
+                    topic=self._topic,
+                    consumer_id=self.consumer_id,
+                    consumer_name=self._name,
+                    request_id=request_id,
+                    start=start,
+                    epoch=self._epoch,
+                ),
+                timeout_s=self._client.settings.operation_timeout_s,
+            )
+            if self._state.is_over:
+                raise AlreadyClosed(f"the consumer of {self._topic} was closed while it subscribed")
+            if connection.consumers.get(self.consumer_id) is not self:
+                raise ReadError(
+                    f"the broker closed the consumer of {self._topic} as soon as it was subscribed"
+                )
+            self._link = connection
+            self._state = ConsumerState.READY
+            self.acks.attached()
+            self._permit_anew()
+        except BaseException as error:
+            self._link = None
+            if self._state is ConsumerState.READY:
+                self._state = ConsumerState.CONNECTING
+            connection.consumers.pop(self.consumer_id, None)
+            if not isinstance(error, VelaError) or isinstance(
+                error, Timeout | AlreadyClosed
+            ):  # the broker has it, or will
+                self._leave(connection)
+            raise
+        self._attached.set()
+
+    def _leave(self, connection: Connection) -> None:
+        """The broker is told, and what it answers is not waited for."""
+        self._link = None
+        connection.consumers.pop(self.consumer_id, None)
+        connection.write(commands.close_consumer(self.consumer_id, request_id=connection.next_request_id()))
+
+    def _permit_anew(self) -> None:
+        """The broker has no permits of this consumer's."""
+        if self._memory is not None:
+            self._memory.reset()
+        if permits := self._window.attached():
+            self._flow(permits)
+
+    def _resume_at(self) -> MessageId | None:
+        """Where a subscription that is not durable begins: after what was taken last, else where it was told to."""
+        if self._options.durable:
+            return None
+        last = self._last_taken
+        if last is not None:
+            self._start_id, self._start_inclusive = last.message_id(), False
+        if self._start_id is not None:
+            self.start = _start_position(self._start_id, inclusive=self._start_inclusive)
+        return self._start_id
+
+    def _detach(self, connection: Connection, error: VelaError | None) -> None:
+        if connection is self._link:
+            self._link = None
+            self._attached.clear()
+            self._arrivals.wake()
+            if self._state is ConsumerState.READY:
+                self._state = ConsumerState.CONNECTING
+        if not self._state.is_over:
+            self._attachment.lost(connection, error)
+
+    # --- what the broker says (`ConsumerSink`)
+
+    def on_message(self, connection: Connection, reply: replies.Message) -> None:
+        """See `ConsumerSink`. What comes over another connection than the present one counts for nothing (S0.44)."""
+        if connection is not self._link:
+            self.counters.stale_entries += 1
+            return
+        epoch = reply.consumer_epoch
+        if epoch is not None and self._epoch is not None and epoch < self._epoch:
+            self._intake.pass_over(reply)
+            return
+        if self._schema_gate is not None and self._schema_gate.holds(connection, reply):
+            return
+        self._intake.receive(connection, reply)
+        self._arrivals.note((reply.ledger_id, reply.entry_id))
+
+    def on_closed_by_broker(self, connection: Connection) -> None:
+        """See `ConsumerSink`."""
+        self._detach(connection, None)
+
+    def on_connection_lost(self, connection: Connection, error: VelaError) -> None:
+        """See `ConsumerSink`."""
+        self._detach(connection, error)
+
+    def on_active_change(self, connection: Connection, active: bool) -> None:
+        """See `ConsumerSink`."""
+        if self._is_active != active:
+            self._is_active = active
+            self._events.tell(self, partition_index(self._topic), active)
+
+    def on_end_of_topic(self, connection: Connection) -> None:
+        """See `ConsumerSink`."""
+        self._reached_end = True
+
+    # --- for the intake, the listener and the acknowledging side
+
+    @property
+    def messages(self) -> deque[Message]:
+        """See `ListenerSource`."""
+        return self.queue.messages
+
+    @property
+    def taking(self) -> threading.Lock:
+        """See `ListenerSource`."""
+        return self.queue.taking
+
+    def listener_idle(self) -> None:
+        """See `ListenerSource`."""
+
+    def connection(self) -> Connection | None:
+        """See `AckOwner`."""
+        return self._link
+
+    def give_back(self, permits: int) -> None:
+        """Permits of messages that the application will not see; below 0 takes some back that were too many."""
+        if permits := self._window.give_back(permits):
+            self._flow(permits)
+
+    def show(self, messages: list[Message], is_batch: bool) -> None:
+        """See `IntakeOwner`."""
+        if self.letters is not None:
+            messages = self.letters.arrived(messages)
+        if self._memory is not None:
+            self._memory.add(_payload_bytes(messages))
+        if self._is_seeking:
+            self._held += messages
+        elif messages:
+            self._put(messages)
+
+    def _put(self, messages: list[Message]) -> None:
+        if self._inbox is not None:
+            self._inbox.put(self, messages)
+        else:
+            self.queue.put(messages)
+            if self._grows and len(self.queue) + self._window.owed >= self._window.size:
+                self._was_full = True
+            if self._listener is not None:
+                self._listener.wake()
+
+    def passed_over(self, messages: Sequence[Message]) -> None:
+        """See `LettersOwner`."""
+        if self.is_current(messages[0]):
+            self._dropped(len(messages))
+
+    def waiting(self, positions: Collection[Position]) -> list[Message]:
+        """See `LettersOwner`."""
+        wanted = set(positions)
+        held = [each for each in self._held if _position(each) in wanted]
+        if self._inbox is not None:
+            return held + self._inbox.waiting(self, wanted)
+        return held + self.queue.find(lambda message: _position(message) in wanted)
+
+    def redelivered_locally(self, positions: Sequence[Position]) -> None:
+        """See `AckOwner`."""
+        wanted = set(positions)
+        inbox = self._inbox
+        removed = self.queue.remove(wanted) if inbox is None else inbox.drop(self, wanted)
+        held, self._held = self._held, []
+        for message in held:
+            (removed if _position(message) in wanted else self._held).append(message)
+        if self._listener is not None:
+            self._listener.wake()
+        self._forget(removed)
+        if removed:
+            self._arrivals.reset()
+        self._dropped(len(removed))
+
+    def redeliver_everything(self) -> None:
+        """See `AckOwner`."""
+        dropped = self._drop_queue()
+        self._arrivals.reset()
+        if self._epoch is not None:
+            self._epoch += 1
+        if self._link is not None:
+            self._link.write(commands.redeliver(self.consumer_id, (), epoch=self._epoch))
+        self._dropped(dropped)
+
+    def _dropped(self, messages: int) -> None:
+        """So many messages left the queue untaken, on this connection."""
+        self.give_back(messages)
+
+    def _drop_queue(self) -> int:
+        self._was_full = False
+        dropped = self.queue.clear() if self._inbox is None else self._inbox.drop(self, None)
+        self._forget(dropped)
+        return len(dropped)
+
+    def _forget(self, messages: Sequence[Message]) -> None:
+        if self._memory is not None:
+            self._memory.remove(_payload_bytes(messages))
+
+    def _flow(self, permits: int) -> None:
+        if self._memory is None:
+            self._send_flow(permits)
+        else:
+            self._memory.grant(permits)
+
+    def _send_flow(self, permits: int) -> None:
+        if self._link is not None:
+            self._link.write(commands.flow(self.consumer_id, permits))
+
+
+def _position(message: Message) -> Position:
+    return message.entry.ledger_id, message.entry.entry_id
+
+
+def _payload_bytes(messages: Sequence[Message]) -> int:
+    return sum(len(message.body.payload) for message in messages)
+
+
+def _start_position(message_id: MessageId, *, inclusive: bool) -> StartPosition | None:
+    if message_id in (MessageId.earliest, MessageId.latest):
+        return None
+    first = message_id.first_chunk() or message_id
+    return StartPosition(
+        ledger_id=first.ledger_id(),
+        entry_id=first.entry_id(),
+        batch_index=first.batch_index(),
+        inclusive=inclusive,
+    )
+
+
+def _decrypt(options: ConsumerOptions) -> Decrypt | None:
+    if options.crypto_key_reader is None:
+        return None
+    from vela.encryption.decryptor import Decryptor  # needs the extra vela[encryption]
+
+    return Decryptor(options.crypto_key_reader).decrypt
+
+
+def _ack_options(client: Client, topic: str, options: ConsumerOptions) -> AckOptions:
+    return AckOptions(
+        is_shared=options.is_shared,
+        is_persistent=topic.startswith("persistent://"),
+        batch_index_acks=options.batch_index_ack_enabled,
+        group_ms=options.ack_group_time_ms,
+        group_size=options.ack_group_size,
+        receipts=options.ack_receipt_enabled,
+        receipt_timeout_s=client.settings.operation_timeout_s,
+        ack_timeout_ms=options.unacked_messages_timeout_ms or 0,
+        ack_timeout_tick_ms=options.unacked_messages_tick_ms,
+        ack_timeout_backoff=options.ack_timeout_redelivery_backoff,
+        negative_ack_delay_ms=options.negative_ack_redelivery_delay_ms,
+        negative_ack_backoff=options.negative_ack_redelivery_backoff,
+        negative_ack_timer=options.negative_ack_timer,
+    )

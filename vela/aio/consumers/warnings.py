@@ -1,0 +1,96 @@
+"""What a consumer's options seem to promise and cannot keep, and what goes wrong quietly: said once, in words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, Protocol
+
+from vela.core.consuming.prefetch import LOOK_MS, Prefetch
+from vela.options import ConsumerType
+
+if TYPE_CHECKING:
+    from vela.aio.consumers.options import ConsumerOptions
+    from vela.aio.timers import Timer, Timers
+
+__all__ = ["PrefetchWatch", "option_warnings", "warn_of_timeouts"]
+
+log = logging.getLogger(__name__)
+
+_COUNTED: Final = (ConsumerType.Shared, ConsumerType.KeyShared)
+
+
+def option_warnings(options: ConsumerOptions) -> Iterator[str]:
+    """None when everything asked for can happen."""
+    kind = options.consumer_type
+    if options.dead_letter_policy is not None and not options.retry_enable and kind not in _COUNTED:
+        yield (
+            f"dead_letter_policy has no effect on {kind.name}, where redeliveries are not counted:"
+            " use Shared or KeyShared"
+        )
+    if options.retry_enable and not options.unacked_messages_timeout_ms:
+        yield (
+            "retry_enable without unacked_messages_timeout_ms: a message that is neither acknowledged nor put off nor"
+            " negatively acknowledged comes again only when this consumer leaves"
+        )
+    if options.retry_enable and kind not in _COUNTED:
+        yield (
+            f"retry_enable on {kind.name}: retry letters are not delayed there, and redeliveries are not counted:"
+            " use Shared or KeyShared"
+        )
+    if options.retry_on_ack_timeout and not (options.retry_enable and options.unacked_messages_timeout_ms):
+        yield "retry_on_ack_timeout has no effect without retry_enable and unacked_messages_timeout_ms"
+
+
+def warn_of_timeouts(count: int, timeout_ms: int) -> None:
+    """An ack timeout has ended, there are no retry letters, and nothing was ever negatively acknowledged."""
+    log.warning(
+        "not acknowledged within %d ms and therefore delivered again: %d entries, and more may follow. If processing"
+        " failed, call negative_acknowledge at once instead of leaving messages to the timeout, or use retry_enable; if"
+        " it takes longer than that, raise unacked_messages_timeout_ms",
+        timeout_ms,
+        count,
+    )
+
+
+class Watched(Protocol):
+    """A consumer, as far as it is watched."""
+
+    def topic(self) -> str:
+        """What it consumes."""
+
+    def subscription_name(self) -> str:
+        """Its subscription."""
+
+    def queued_and_taken(self) -> tuple[int, int]:
+        """Messages that wait for the application, and how many it took in all."""
+
+
+class PrefetchWatch:
+    """Says once when a consumer of a Shared subscription keeps more than it works off (S4.26)."""
+
+    def __init__(self, consumer: Watched, timers: Timers) -> None:
+        self._consumer = consumer
+        self._timers = timers
+        self._prefetch = Prefetch()
+        self._timer: Timer | None = timers.call_later(LOOK_MS, self._look)
+
+    def _look(self) -> None:
+        queued, taken = self._consumer.queued_and_taken()
+        if not self._prefetch.hoards(queued=queued, taken=taken):
+            self._timer = self._timers.call_later(LOOK_MS, self._look)
+            return
+        self._timer = None
+        log.warning(
+            "%s, subscription %s: %d messages wait in this consumer for more than a minute, and other consumers cannot"
+            " have them. If there are others, give this one a smaller receiver_queue_size (0: none waits)",
+            self._consumer.topic(),
+            self._consumer.subscription_name(),
+            queued,
+        )
+
+    def close(self) -> None:
+        """Look no more. Safe to repeat."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,198 @@
+"""Where letters go: dead-letter and retry-letter topics of one subscription, and their producers (semantics 3.9)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from vela.aio.producers.opening import open_producer
+from vela.core.producing.options import ProducerOptions
+from vela.core.producing.outgoing import Outgoing
+from vela.core.topic_name import base_name, full_name, namespace_of
+from vela.errors import TopicNotFound, VelaError
+from vela.schema.primitive import BytesSchema
+from vela.wire.letters import (
+    DEFAULT_MAX_REDELIVERIES,
+    DeadLetterPolicy,
+    dead_letter_topic,
+    legacy_dead_letter_name,
+    legacy_retry_name,
+    retry_topic,
+)
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+    from vela.aio.consumers.options import ConsumerOptions
+    from vela.aio.producers.producer import Producer
+
+__all__ = ["AT_ONCE", "LetterBox", "open_letter_box"]
+
+V = TypeVar("V")
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 100  # letters of one subscription on their way; more would only be held in memory
+_RANDOM_BYTES: Final = 3
+_RANDOM_CHARACTERS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """One topic of letters."""
+
+    topic: str  # full name
+    suffix: str  # of the producer's name
+    initial_subscription: str | None  # made together with the topic
+
+
+async def open_letter_box(
+    client: Client, topics: Sequence[str], options: ConsumerOptions
+) -> LetterBox | None:
+    """For the consumers that subscribe to `topics`; None when they write no letters.
+
+    With retry letters there is one topic of each kind, named after the first topic, as in Pulsar. Raises
+    InvalidTopicName for a given name that cannot be one, and what the look-up of older names raises.
+    """
+    given = options.dead_letter_policy
+    if given is None and not options.retry_enable:
+        return None
+    policy = DeadLetterPolicy(max_redeliver_count=DEFAULT_MAX_REDELIVERIES)
+    if given is not None:
+        policy = DeadLetterPolicy(
+            max_redeliver_count=given.max_redeliver_count,
+            topic=None if given.dead_letter_topic is None else full_name(given.dead_letter_topic),
+            initial_subscription=given.initial_subscription_name,
+            rule=given.rule,
+        )
+    box = LetterBox(client, options, policy)
+    if options.retry_enable:
+        await box.resolve_retry(topics[0], None if given is None else given.retry_letter_topic)
+    return box
+
+
+class LetterBox:
+    """Shared by the consumers of one subscription that one call of `subscribe` made. Producers open when needed.
+
+    `open` and `close` are called once by each consumer; the last close ends the producers.
+    """
+
+    def __init__(self, client: Client, options: ConsumerOptions, policy: DeadLetterPolicy) -> None:
+        self.policy = policy
+        """When the redelivery count makes a dead letter."""
+        self.retry_topic: str | None = None
+        """Full name of where messages are put off to, to be consumed as well; None = retry letters are off."""
+        self.on_ack_timeout = options.retry_on_ack_timeout
+        """S4.32: what is not acked in time is put off instead of being delivered again."""
+        self.turns = asyncio.Semaphore(AT_ONCE)
+        self._client = client
+        self._options = options
+        self._subscription = options.subscription_name
+        self._named_after: str | None = (
+            None  # the topic that names both kinds; None = each its own dead letters
+        )
+        self._targets: dict[
+            str, asyncio.Future[_Target]
+        ] = {}  # of dead letters, by the topic they are named after
+        self._producers: dict[str, asyncio.Future[Producer]] = {}
+        self._users = 0
+
+    @property
+    def subscription(self) -> str:
+        """Whose messages these are."""
+        return self._subscription
+
+    async def resolve_retry(self, topic: str, given: str | None) -> None:
+        """Choose the topic of retry letters."""
+        self._named_after = base_name(topic)
+        if given is not None:
+            self.retry_topic = full_name(given)
+        else:
+            self.retry_topic = await self._choose(
+                self._named_after,
+                retry_topic(self._named_after, self._subscription),
+                legacy_retry_name(self._subscription),
+            )
+
+    async def send_retry(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
+        """Returns when it is stored. Raises what its producer raises."""
+        assert self.retry_topic is not None
+        target = _Target(topic=self.retry_topic, suffix="RETRY", initial_subscription=None)
+        await self._send(target, letter, topic, consumer_name)
+
+    async def send_dead(self, letter: Outgoing, *, topic: str, consumer_name: str) -> None:
+        """As `send_retry`, to the dead-letter topic of `topic`."""
+        named_after = self._named_after or base_name(topic)
+        target = await _once(self._targets, named_after, lambda: self._dead_letter_target(named_after))
+        await self._send(target, letter, topic, consumer_name)
+
+    async def _dead_letter_target(self, named_after: str) -> _Target:
+        topic = self.policy.topic or await self._choose(
+            named_after,
+            dead_letter_topic(named_after, self._subscription),
+            legacy_dead_letter_name(self._subscription),
+        )
+        return _Target(topic=topic, suffix="DLQ", initial_subscription=self.policy.initial_subscription)
+
+    async def _choose(self, named_after: str, name: str, legacy: str) -> str:
+        """The name, unless old clients made a topic of their name for it."""
+        domain = named_after.partition("://")[0]
+        known = f"{domain}://{namespace_of(named_after)}/{legacy}"
+        try:
+            await self._client.partitions(known, create=False)
+        except TopicNotFound:
+            return name
+        return known
+
+    async def _send(self, target: _Target, letter: Outgoing, topic: str, consumer_name: str) -> None:
+        producer = await _once(
+            self._producers, target.topic, lambda: self._open_producer(target, topic, consumer_name)
+        )
+        stored = asyncio.get_running_loop().create_future()
+        producer.send_outgoing(letter, stored)
+        await stored
+
+    async def _open_producer(self, target: _Target, topic: str, consumer_name: str) -> Producer:
+        chance = secrets.token_hex(_RANDOM_BYTES)[:_RANDOM_CHARACTERS]
+        options = ProducerOptions(
+            producer_name=f"{base_name(topic)}-{self._subscription}-{consumer_name}-{chance}-{target.suffix}",
+            schema=self._options.schema or BytesSchema(),  # the payload goes as it came
+            chunking_enabled=True,
+            initial_subscription_name=target.initial_subscription,
+        )
+        return await open_producer(self._client, target.topic, options)
+
+    def open(self) -> None:
+        """One more consumer uses it."""
+        self._users += 1
+
+    async def close(self, within_s: float) -> None:
+        """One less. Never raises; what takes longer than so many seconds goes on by itself."""
+        self._users -= 1
+        if self._users == 0 and self._producers:
+            producers, self._producers = self._producers, {}
+            closing = [asyncio.ensure_future(_close(opening)) for opening in producers.values()]
+            await asyncio.wait(closing, timeout=within_s)
+
+
+async def _close(opening: asyncio.Future[Producer]) -> None:
+    try:
+        await (await opening).close()
+    except VelaError as error:
+        log.debug("a producer of letters was not closed: %s", error)
+
+
+async def _once(known: dict[str, asyncio.Future[V]], key: str, make: Callable[[], Awaitable[V]]) -> V:
+    """What is known, or made now for all who ask meanwhile; a failure is not remembered."""
+    making = known.get(key)
+    if making is None:
+        making = known[key] = asyncio.ensure_future(make())
+    try:
+        return await asyncio.shield(making)
+    except Exception:
+        if known.get(key) is making:
+            del known[key]
+        raise

@@ -1,0 +1,366 @@
+"""Dead letters and retry letters of one consumer: what becomes one, and what then becomes of the original (I16).
+
+A letter is written, its receipt awaited, and only then is the original acked. What fails is delivered again: a message
+is acked by the application, or stored on the topic of its letter, or both, and never neither.
+
+Of a batch only what the application was given becomes letters; what waits for it stays where it is and is shown. The
+broker is not asked for the rest, as long as some of it waits: it would send all of it again, over the limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, Protocol
+
+from vela.aio.deadline import Deadline
+from vela.core.argument_checks import require_strings
+from vela.core.producing.outgoing import Outgoing
+from vela.errors import AlreadyClosed, InvalidConfiguration, VelaError
+from vela.message import Message
+from vela.wire import message_id as wire
+from vela.wire.letters import dead_letter_properties, retry_properties, times_reconsumed
+from vela.wire.redelivery_backoff import RedeliveryBackoff
+
+if TYPE_CHECKING:
+    from vela.aio.acks.side import AckSide
+    from vela.aio.letters.letter_box import LetterBox
+    from vela.aio.timers import Timers
+    from vela.core.acks.batch_acks import Position
+    from vela.message import ReceivedEntry
+
+__all__ = ["Letters", "LettersOwner"]
+
+log = logging.getLogger(__name__)
+
+_AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
+_TOGETHER: Final = 100  # messages of one batch
+_FINISH_S: Final = 5.0  # letters under way when the consumer is closed
+_NO_PROPERTIES: Final[Mapping[str, str]] = {}
+
+
+class LettersOwner(Protocol):
+    """The consumer, as far as its letters need it."""
+
+    acks: AckSide
+
+    def consumer_name(self) -> str:
+        """Its name."""
+
+    def waiting(self, positions: Collection[Position]) -> Iterable[Message]:
+        """Messages of these entries that came and that the application was not given."""
+
+    def passed_over(self, messages: Sequence[Message]) -> None:
+        """Messages that were delivered and will not be shown: their permits can be given back."""
+
+
+class _Busy:
+    """An entry of which letters are under way."""
+
+    __slots__ = ("is_over", "letters", "wanted_by_timeout")
+
+    def __init__(self) -> None:
+        self.letters = 0  # tasks
+        self.is_over = False  # wholly acked, or delivered anew, since the last of them was begun
+        self.wanted_by_timeout: bool | None = None  # False: by more than that; None: not wanted again
+
+
+class Letters:
+    """A `RedeliveryFilter`. The consumer passes what it receives through `arrived`."""
+
+    def __init__(self, owner: LettersOwner, box: LetterBox, timers: Timers) -> None:
+        self._owner = owner
+        self._box = box
+        self._timers = timers
+        self._kept: dict[Position, list[Message]] = {}  # entries that may become letters when they are due
+        self._busy: dict[Position, _Busy] = {}
+        self._failed: set[Position] = set()  # entries to be tried again, after a pause
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failures = 0  # in a row
+        self._is_closed = False
+        box.open()
+
+    # -- what becomes a letter -------------------------------------------------------------------------------------
+
+    def arrived(self, messages: list[Message]) -> list[Message]:
+        """Messages that came, in order; without those that are dead letters at once."""
+        if messages[0].entry is messages[-1].entry:
+            return messages if self._is_shown(messages[0].entry, messages) else []
+        shown: list[Message] = []
+        for entry, group in groupby(messages, key=lambda message: message.entry):
+            together = list(group)
+            if self._is_shown(entry, together):
+                shown += together
+        return shown
+
+    def _is_shown(self, entry: ReceivedEntry, messages: list[Message]) -> bool:
+        policy, count = self._box.policy, entry.redelivery_count
+        position = (entry.ledger_id, entry.entry_id)
+        if policy.bypasses(count):
+            if busy := self._busy.get(position):  # it came again before its letter was stored
+                busy.wanted_by_timeout = False
+                self._owner.passed_over(messages)
+            else:
+                self._start(messages, self._dead_letter, shown=False)
+            return False
+        if self._box.on_ack_timeout or policy.ends(count):
+            self._kept[position] = messages
+        return True
+
+    def still_due(self, positions: Sequence[Position], *, is_timeout: bool) -> Sequence[Position]:
+        """See `RedeliveryFilter`: what becomes a letter must not be asked for too (S4.31)."""
+        if not self._kept and not self._busy:
+            return positions
+        wanted: list[Position] = []
+        ending: list[Position] = []
+        for position in positions:
+            if busy := self._busy.get(position):  # wanted by messages of its that are no letter
+                busy.wanted_by_timeout = is_timeout and busy.wanted_by_timeout is not False
+            elif self._ends(position, is_timeout=is_timeout):
+                ending.append(position)
+            else:
+                self._kept.pop(position, None)
+                wanted.append(position)
+        if ending:
+            self._write_what_was_shown(ending)
+        return wanted
+
+    def _ends(self, position: Position, *, is_timeout: bool) -> bool:
+        """Whether what was shown of this entry becomes letters."""
+        messages = self._kept.get(position)
+        return messages is not None and ((is_timeout and self._box.on_ack_timeout) or self._is_dead(messages))
+
+    def _is_dead(self, messages: Sequence[Message]) -> bool:
+        return self._box.policy.ends(messages[0].entry.redelivery_count)
+
+    def _write_what_was_shown(self, positions: Sequence[Position]) -> None:
+        waiting: dict[Position, int] = {}
+        for each in self._owner.waiting(positions):
+            position = (each.entry.ledger_id, each.entry.entry_id)
+            waiting[position] = waiting.get(position, 0) | _bit(each)
+        for position in positions:
+            messages = self._kept[position]
+            unseen = waiting.get(position, 0)
+            if not unseen:
+                del self._kept[position]
+            size = messages[0].entry.batch_size
+            due = self._owner.acks.unacked_messages(*position, size) & ~unseen
+            if shown := [each for each in messages if due & _bit(each)]:
+                write = self._dead_letter if self._is_dead(messages) else self._retry_letter
+                self._start(shown, write, shown=True)
+
+    def may_end(self, message: Message) -> bool:
+        """Whether it matters when the application is given this message: its entry may become letters."""
+        return (message.entry.ledger_id, message.entry.entry_id) in self._kept
+
+    def settled(self, position: Position) -> None:
+        """See `RedeliveryFilter`."""
+        self._kept.pop(position, None)
+        self._failed.discard(position)
+        if busy := self._busy.get(position):
+            busy.wanted_by_timeout, busy.is_over = None, True
+
+    def settled_through(self, position: Position) -> None:
+        """See `RedeliveryFilter`."""
+        for known in [known for known in {*self._kept, *self._busy, *self._failed} if known <= position]:
+            self.settled(known)
+
+    def forget(self) -> None:
+        """See `RedeliveryFilter`. Letters under way are finished."""
+        self._kept.clear()
+        self._failed.clear()
+        for busy in self._busy.values():
+            busy.wanted_by_timeout, busy.is_over = None, True
+
+    async def reconsume_later(
+        self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None
+    ) -> None:
+        """See `Consumer.reconsume_later`."""
+        if self._box.retry_topic is None:
+            raise InvalidConfiguration("reconsume_later needs a consumer made with retry_enable=True")
+        if self._is_closed:
+            raise AlreadyClosed("the consumer is closed: its messages are delivered to others")
+        if not isinstance(message, Message):
+            raise InvalidConfiguration(f"reconsume_later takes a message that was received, not {message!r}")
+        delay_ms = _milliseconds(delay)
+        if properties is not None:
+            require_strings("properties", properties)
+
+        async def write(each: Message) -> None:
+            await self._retry_letter(each, delay_ms, properties or _NO_PROPERTIES)
+
+        await asyncio.shield(self._start([message], write, shown=True))
+
+    # -- writing it ------------------------------------------------------------------------------------------------
+
+    def _start(
+        self, messages: list[Message], write: Callable[[Message], Awaitable[None]], *, shown: bool
+    ) -> asyncio.Task[None]:
+        entry = messages[0].entry
+        position = (entry.ledger_id, entry.entry_id)
+        busy = self._busy.setdefault(position, _Busy())
+        busy.letters += 1
+        busy.is_over = False
+        task = asyncio.get_running_loop().create_task(self._run(position, messages, write, shown))
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # it was logged; only `reconsume_later` awaits it
+
+    async def _run(
+        self,
+        position: Position,
+        messages: list[Message],
+        write: Callable[[Message], Awaitable[None]],
+        shown: bool,
+    ) -> None:
+        error: Exception | None = None
+        try:
+            async with self._box.turns:
+                for start in range(0, len(messages), _TOGETHER):
+                    await self._write(messages[start : start + _TOGETHER], write)
+        except Exception as failure:
+            error = failure
+            raise
+        finally:
+            if not shown:
+                self._owner.passed_over(messages)
+            busy = self._busy[position]
+            busy.letters -= 1
+            if not busy.letters:
+                del self._busy[position]
+            if error is not None:
+                self._could_not_write(position, error, busy)
+            elif not busy.letters and busy.wanted_by_timeout is not None:
+                self._owner.acks.redeliver([position], is_timeout=busy.wanted_by_timeout)
+
+    async def _write(self, messages: list[Message], write: Callable[[Message], Awaitable[None]]) -> None:
+        """Write each, and ack those whose letter is stored. Raises the first failure."""
+
+        async def one(message: Message) -> None:
+            await write(message)
+            await self._owner.acks.acknowledge(message)
+
+        outcomes = await asyncio.gather(*(one(message) for message in messages), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        self._failures = 0
+
+    def _could_not_write(self, position: Position, error: Exception, busy: _Busy) -> None:
+        """It is tried again: at once the first time, then less and less often while nothing can be written."""
+        if self._is_closed:
+            return
+        delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
+        self._failures += 1
+        known = isinstance(error, VelaError)
+        log.warning(
+            "subscription %s: no letter of message %s:%s could be stored, it is tried again: %s",
+            self._box.subscription,
+            *position,
+            error,
+            exc_info=None if known else error,
+        )
+        if busy.is_over and busy.wanted_by_timeout is None:
+            return
+        busy.wanted_by_timeout = None
+        self._failed.add(position)
+        self._timers.call_later(delay_ms, lambda: self._try_again(position))
+
+    def _try_again(self, position: Position) -> None:
+        """Ask the broker for the entry; but while some of it waits, only what was shown is written once more."""
+        if position not in self._failed:
+            return
+        self._failed.discard(position)
+        if not any(self._owner.waiting([position])):
+            self._kept.pop(position, None)
+        self._owner.acks.redeliver([position])
+
+    async def _dead_letter(self, message: Message) -> None:
+        properties = dead_letter_properties(
+            message.properties(),
+            topic=message.topic_name(),
+            message_id=_wire_id(message),
+            subscription=self._box.subscription,
+        )
+        await self._box.send_dead(
+            _copy(message, properties),
+            topic=message.topic_name(),
+            consumer_name=self._owner.consumer_name(),
+        )
+
+    async def _retry_letter(
+        self, message: Message, delay_ms: int = 0, custom: Mapping[str, str] = _NO_PROPERTIES
+    ) -> None:
+        """To the retry-letter topic; one put off more often than the policy allows is a dead letter."""
+        properties = retry_properties(
+            message.properties(),
+            topic=message.topic_name(),
+            message_id=_wire_id(message),
+            subscription=self._box.subscription,
+            delay_ms=delay_ms,
+            custom=custom,
+        )
+        is_dead = times_reconsumed(properties) > self._box.policy.max_redeliver_count
+        deliver_at_ms = int(time.time() * 1000) + delay_ms if delay_ms and not is_dead else None
+        await (self._box.send_dead if is_dead else self._box.send_retry)(
+            _copy(message, properties, deliver_at_ms),
+            topic=message.topic_name(),
+            consumer_name=self._owner.consumer_name(),
+        )
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    async def close(self, within_s: float) -> None:
+        """Letters under way are finished, for so many seconds, five at most; the rest is delivered to others.
+
+        Safe to repeat.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        deadline = Deadline(within_s)
+        self.forget()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=min(_FINISH_S, deadline.left_s))
+            for task in late:
+                task.cancel()
+        await self._box.close(deadline.left_s)
+
+
+def _milliseconds(delay: timedelta | int) -> int:
+    delay_ms = int(delay / timedelta(milliseconds=1)) if isinstance(delay, timedelta) else delay
+    if isinstance(delay_ms, bool) or not isinstance(delay_ms, int) or delay_ms < 0:
+        raise InvalidConfiguration(f"delay is a timedelta or whole milliseconds, 0 or more, not {delay!r}")
+    return delay_ms
+
+
+def _bit(message: Message) -> int:
+    return 1 << max(message.body.batch_index, 0)
+
+
+def _wire_id(message: Message) -> wire.MessageId:
+    entry = message.entry
+    return wire.MessageId(entry.ledger_id, entry.entry_id, entry.partition, message.body.batch_index)
+
+
+def _copy(message: Message, properties: Mapping[str, str], deliver_at_ms: int | None = None) -> Outgoing:
+    body = message.body
+    return Outgoing(
+        body.payload,
+        properties,
+        body.key,
+        body.key_b64,
+        body.ordering_key,
+        event_time_ms=body.event_time_ms,
+        deliver_at_ms=deliver_at_ms,
+        null_value=body.null_value,
+    )

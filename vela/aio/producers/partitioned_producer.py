@@ -1,0 +1,223 @@
+"""The producer of a partitioned topic: one producer a partition, and a router in front."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from typing import TYPE_CHECKING
+
+from vela.aio.own_loop import require_loop
+from vela.aio.producers.producer import Producer
+from vela.aio.producers.send_answers import SendFuture
+from vela.aio.producers.topic_producer import TopicProducer
+from vela.core.producing.key_hash import key_hash
+from vela.core.producing.options import MessageRouter, ProducerOptions
+from vela.core.producing.outgoing import Outgoing
+from vela.core.producing.routing import RoundRobin, Router, SinglePartition
+from vela.core.producing.statistics import ProducerCounters, ProducerStatistics
+from vela.core.topic_name import partition_name
+from vela.errors import AlreadyClosed, InvalidConfiguration, VelaError
+from vela.message import Message, ReceivedEntry
+from vela.options import PartitionsRoutingMode, ProducerAccessMode
+from vela.wire.entry import Message as Body
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+
+__all__ = ["PartitionedProducer"]
+
+log = logging.getLogger(__name__)
+
+
+class PartitionedProducer(Producer):
+    """Order holds within a partition, so for all messages of one key while the number of partitions stays.
+
+    New partitions are found by asking the broker every `partitions_update_interval_s`; they are used once their
+    producers are open. With `lazy_start_partitioned_producers` (Shared access only) a partition's producer is opened
+    when the first message goes there; where that fails, the messages fail and the next one tries again.
+    """
+
+    def __init__(self, client: Client, topic: str, options: ProducerOptions, partitions: int) -> None:
+        super().__init__(topic, options.schema)
+        self._client = client
+        self._options = options
+        self._producers: list[TopicProducer | None] = [None] * partitions
+        self._router = _router(options, topic)
+        self._lazy = options.lazy_start_partitioned_producers and (
+            options.access_mode is ProducerAccessMode.Shared
+        )
+        self._retired = ProducerCounters()  # of producers replaced after a failure
+        self._updating: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def producer_name(self) -> str:
+        """Of its first partition that has a producer; without a name of the application's own each has another."""
+        return next((each.producer_name() for each in self._producers if each is not None), "")
+
+    def last_sequence_id(self) -> int:
+        """The highest over its partitions."""
+        return max((each.last_sequence_id() for each in self._producers if each is not None), default=-1)
+
+    def is_connected(self) -> bool:
+        """Whether every partition's producer that was opened is connected."""
+        return not self._is_closed and all(
+            each.is_connected() for each in self._producers if each is not None
+        )
+
+    def partitions(self) -> int:
+        """How many partitions it knows of."""
+        return len(self._producers)
+
+    def statistics(self) -> ProducerStatistics:
+        """The sum over its partitions."""
+        total, pending = ProducerCounters(), 0
+        total.add(self._retired)
+        for each in self._producers:
+            if each is not None:
+                total.add(each.counters)
+                pending += each.statistics().messages_pending
+        return total.snapshot(pending)
+
+    # --- opening and growing
+
+    async def open(self) -> None:
+        """Opens every partition's producer, or with a lazy start one; raises the first error, with none left open."""
+        indexes = [self._route(Outgoing(b""))] if self._lazy else list(range(len(self._producers)))
+        for index in indexes:
+            self._producers[index] = self._new(index)
+        await _open_all([self._producers[index] for index in indexes])
+        if self._options.partitions_update_interval_s:
+            self._updating = self._loop.create_task(self._update())
+
+    def _new(self, index: int) -> TopicProducer:
+        return TopicProducer(
+            self._client,
+            partition_name(self._topic, index),
+            self._options.of_partition(len(self._producers)),
+        )
+
+    async def _update(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.partitions_update_interval_s)
+            try:
+                await self.update_partitions()
+            except VelaError as error:
+                log.info("%s: its partitions could not be asked for: %s", self._topic, error)
+
+    async def update_partitions(self) -> None:
+        """Asks the broker now. Raises what the look-up or the opening of new producers raises; nothing changes then."""
+        known = len(self._producers)
+        count = await self._client.partitions(self._topic)
+        if count <= known or self._is_closed:
+            return
+        added: list[TopicProducer | None] = [None] * (count - known)
+        if not self._lazy:
+            added = [self._new(index) for index in range(known, count)]
+            await _open_all(added)
+        self._producers += added
+        log.info("%s has %s partitions now", self._topic, count)
+
+    # --- sending
+
+    def _send_plain(self, payload: bytes, future: SendFuture) -> None:
+        self._to_partition(Outgoing(payload), future)
+
+    def send_outgoing(self, message: Outgoing, future: SendFuture) -> None:
+        """See `Producer`."""
+        self._to_partition(message, future)
+
+    def _to_partition(self, message: Outgoing, future: SendFuture) -> None:
+        if self._is_closed:
+            future.set_exception(AlreadyClosed(f"the producer of {self._topic} is closed"))
+            return
+        index = self._route(message)
+        producer = self._producers[index]
+        if producer is None or (self._lazy and producer.has_failed_to_open()):
+            if producer is not None:
+                self._retired.add(producer.counters)
+            producer = self._producers[index] = self._new(index)
+            producer.start()
+        producer.send_outgoing(message, future)
+
+    def _route(self, message: Outgoing) -> int:
+        return self._router.partition(message, len(self._producers), int(time.monotonic() * 1000))
+
+    # --- flushing and closing
+
+    async def flush(self) -> None:
+        """See `Producer`."""
+        flushing = [each.flush() for each in self._producers if each is not None]
+        for outcome in await asyncio.gather(*flushing, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def close(self) -> None:
+        """See `Producer`."""
+        if self._closing is None:
+            require_loop(self._loop)
+            self._closing = self._loop.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._is_closed = True
+        if self._updating is not None:
+            self._updating.cancel()
+            await asyncio.wait((self._updating,))
+        await asyncio.gather(*(each.close() for each in self._producers if each is not None))
+        self._client.forget(self)
+
+
+async def _open_all(producers: list[TopicProducer | None]) -> None:
+    opening = [asyncio.ensure_future(each.open()) for each in producers if each is not None]
+    try:
+        await asyncio.gather(*opening)
+    except BaseException:
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
+        await asyncio.gather(*(each.close() for each in producers if each is not None))
+        raise
+
+
+class _Custom:
+    """The application's own function as a router."""
+
+    def __init__(self, choose: MessageRouter, topic: str) -> None:
+        self._choose = choose
+        self._topic = topic
+
+    def partition(self, message: Outgoing, partitions: int, now_ms: int) -> int:
+        """What it says. Raises InvalidConfiguration for a number that is no partition."""
+        body = Body(
+            message.payload,
+            dict(message.properties),
+            message.key,
+            message.event_time_ms,
+            now_ms,
+            -1,
+            0,
+            -1 if message.sequence_id is None else message.sequence_id,
+            "",
+            message.ordering_key,
+            message.key_b64,
+            message.null_value,
+        )
+        chosen = int(self._choose(Message(body, ReceivedEntry(self._topic, -1, -1)), partitions))
+        if not 0 <= chosen < partitions:
+            raise InvalidConfiguration(
+                f"message_router gave partition {chosen}; {self._topic} has 0 to {partitions - 1}"
+            )
+        return chosen
+
+
+def _router(options: ProducerOptions, topic: str) -> Router:
+    if options.message_router is not None:
+        return _Custom(options.message_router, topic)
+    hash_key, seed = key_hash(options.hashing_scheme), random.getrandbits(31)
+    if options.message_routing_mode is PartitionsRoutingMode.UseSinglePartition:
+        return SinglePartition(hash_key, seed=seed)
+    delay_ms = int(options.batching_max_publish_delay_ms)
+    return RoundRobin(hash_key, seed=seed, limits=options.batch_limits(), delay_ms=delay_ms)

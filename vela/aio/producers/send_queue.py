@@ -1,0 +1,356 @@
+"""What one producer was given and has not answered: in line, in a batch, or sent and waiting for its receipt."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from vela.aio.own_loop import require_loop
+from vela.aio.producers.flushes import Flushes, finish
+from vela.aio.producers.send_answers import SendFuture, answer
+from vela.core.producing.batching import Batching, Gathering, SequenceIds
+from vela.core.producing.chunks import ChunkingImpossible
+from vela.core.producing.key_batching import KeyBatching
+from vela.core.producing.options import ProducerOptions
+from vela.core.producing.outgoing import Outgoing
+from vela.core.producing.pending_sends import PendingSend, PendingSends
+from vela.core.producing.send_frames import PayloadTooLarge, ProducerIdentity, SendFrames
+from vela.core.producing.statistics import ProducerCounters
+from vela.core.topic_name import partition_index
+from vela.errors import (
+    InvalidConfiguration,
+    MessageTooBig,
+    ProducerQueueIsFull,
+    Timeout,
+    UnknownError,
+    VelaError,
+)
+from vela.options import BatchingType
+from vela.wire.compression import Compression
+
+__all__ = ["SendQueue"]
+
+log = logging.getLogger(__name__)
+
+_InLine = tuple[Outgoing, SendFuture] | asyncio.Future[None]  # a message, or the place of a flush
+_UNLIMITED = 1 << 60
+
+
+class SendQueue:
+    """One producer's.
+
+    A message goes from the line (while there is no room, or nothing is known of the producer yet) to a batch, from
+    there to `PendingSends` and at once out, if there is a connection; what pends goes out again, in order, over the
+    next one. It takes a slot of `max_pending_messages` when it leaves the line and gives it back with its answer.
+    """
+
+    def __init__(self, topic: str, producer_id: int, options: ProducerOptions) -> None:
+        self._topic = topic
+        self._partition = partition_index(topic)
+        self._producer_id = producer_id
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self.counters = ProducerCounters()
+        """What became of the messages."""
+        self.last_sequence_id = -1 if options.initial_sequence_id is None else options.initial_sequence_id
+        """The highest with a receipt."""
+        self.error: VelaError | None = None
+        """Why nothing is taken any more; set it to refuse what comes."""
+        self._ids = SequenceIds(self.last_sequence_id + 1)
+        self._frames: SendFrames[SendFuture] | None = None  # None: nothing is known of the producer yet
+        self._write: Callable[[bytes, bytes], None] | None = None  # None: no connection
+        self._gathering: Gathering[SendFuture] | None = None
+        self._plain: Batching[SendFuture] | None = None  # the gathering, where it takes the short way
+        self._pending: PendingSends[SendFuture] = PendingSends()
+        self._used = 0  # slots
+        self._limit = options.max_pending_messages or _UNLIMITED
+        self._line: deque[_InLine] = deque()
+        self._line_moves = False
+        self._pushed = 0  # sends, ever
+        self._flushes = Flushes()
+        self._batch_timer: asyncio.TimerHandle | None = None
+        self._batch_delay_s = options.batching_max_publish_delay_ms / 1000
+        self._timeout_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """The producer was attached once."""
+        return self._frames is not None
+
+    @property
+    def waiting(self) -> int:
+        """Messages without an answer."""
+        return self._used + len(self._line)
+
+    # --- the connection
+
+    def attach(
+        self, write: Callable[[bytes, bytes], None], identity: ProducerIdentity, last_sequence_id: int
+    ) -> None:
+        """What pends goes out again over `write`, and what comes goes there too. `last_sequence_id`: the broker's."""
+        if self._frames is None:
+            if self._options.initial_sequence_id is None:
+                self.last_sequence_id = last_sequence_id
+                self._ids.next = last_sequence_id + 1
+            self._frames = SendFrames(
+                producer_id=self._producer_id,
+                identity=identity,
+                compression=Compression(self._options.compression_type),
+                encrypt=self._options.encrypt,
+                chunking=self._options.chunking_enabled,
+                send_timeout_ms=self._options.send_timeout_millis,
+            )
+            self._make_gathering(identity.max_message_bytes)
+        self._frames.identity = identity
+        self._write = write
+        for send in self._pending:
+            write(*send.frame)
+        self._move_line()
+
+    def detach(self) -> None:
+        """What comes waits for the next connection."""
+        self._write = None
+
+    def _make_gathering(self, max_message_bytes: int) -> None:
+        limits = self._options.batch_limits()
+        if limits is None:
+            return
+        # Half of what the broker takes leaves room for the metadata of the last message that joins.
+        limits = replace(limits, max_bytes=min(limits.max_bytes, max_message_bytes // 2))
+        if self._options.batching_type is BatchingType.KeyBased:
+            self._gathering = KeyBatching(limits, self._ids)
+        else:
+            self._gathering = self._plain = Batching(limits, self._ids)
+
+    # --- taking messages
+
+    def put_plain(self, payload: bytes, future: SendFuture) -> None:
+        """As `put` for a payload and nothing else, which most messages are."""
+        plain = self._plain
+        if plain is None or self._line or self.error is not None or self._used >= self._limit:
+            self.put(Outgoing(payload), future)
+            return
+        self._used += 1
+        full = plain.add_plain(payload, future)
+        if full is None:
+            self.seal()
+            full = plain.add_plain(payload, future)
+        if full:
+            self.seal()
+        elif self._batch_timer is None:
+            self._batch_timer = self._loop.call_later(self._batch_delay_s, self.seal)
+
+    def put(self, message: Outgoing, future: SendFuture) -> None:
+        """Takes a message, puts it in line, or fails its future."""
+        if self.error is not None:
+            self._refuse(future, self.error)
+        elif self._frames is not None and not self._line and self._used < self._limit:
+            self._take(self._frames, message, future)
+        elif self._options.block_if_queue_full or self.waiting < self._limit:
+            self._line.append((message, future))
+            self.seal()  # nothing can join the batch: let it go and make room
+        else:
+            self.seal()
+            self._refuse(
+                future,
+                ProducerQueueIsFull(
+                    f"{self._limit} messages of {self._topic} await their receipt: await some, or create the producer "
+                    "with block_if_queue_full=True or a larger max_pending_messages"
+                ),
+            )
+
+    def _take(self, frames: SendFrames[SendFuture], message: Outgoing, future: SendFuture) -> None:
+        self._used += 1
+        gathering = self._gathering
+        if gathering is not None and message.batches():
+            if not gathering.fits(message):
+                self.seal()
+            if gathering.add(message, future):
+                self.seal()
+            elif self._batch_timer is None:
+                self._batch_timer = self._loop.call_later(self._batch_delay_s, self.seal)
+            return
+        self.seal()
+        sequence_id = self._ids.take(message.sequence_id)
+        try:
+            sends = frames.single(
+                message, sequence_id, future, publish_time_ms=_wall_ms(), now_ms=self._now_ms()
+            )
+        except Exception as error:
+            self._give_up((future,), _failure(error))
+            return
+        for send in sends:
+            self._push(send)
+
+    def seal(self) -> VelaError | None:
+        """Sends what is gathered; gives the first error of what could not be made an entry."""
+        if self._batch_timer is not None:
+            self._batch_timer.cancel()
+            self._batch_timer = None
+        if self._gathering is None or self._frames is None or not self._gathering.messages:
+            return None
+        failure: VelaError | None = None
+        for batch in self._gathering.take():
+            try:
+                send = self._frames.batch(batch, publish_time_ms=_wall_ms(), now_ms=self._now_ms())
+            except Exception as error:
+                failure = failure or _failure(error)
+                self._give_up(batch.tokens, failure)
+                continue
+            self._push(send)
+        return failure
+
+    def _push(self, send: PendingSend[SendFuture]) -> None:
+        self._pending.push(send)
+        self._pushed += 1
+        if self._write is not None:
+            self._write(*send.frame)
+        if self._timeout_timer is None:
+            self._watch_timeout()
+
+    def _move_line(self) -> None:
+        """Takes from the line what there is room for; not within itself, where a later one would go before this one."""
+        if self._line_moves or self._frames is None:
+            return
+        self._line_moves = True
+        try:
+            while self._line and self._move_first(self._frames, self._line[0]):
+                pass
+        finally:
+            self._line_moves = False
+
+    def _move_first(self, frames: SendFrames[SendFuture], first: _InLine) -> bool:
+        """False: there is no room."""
+        if isinstance(first, asyncio.Future):
+            self._line.popleft()
+            self._place_flush(first)
+        elif first[1].done():  # given up by who waited
+            self._line.popleft()
+        elif self._used < self._limit:
+            self._line.popleft()
+            self._take(frames, *first)
+        else:
+            self.seal()  # nothing can join the batch
+            return self._used < self._limit  # a batch that failed makes room at once
+        return True
+
+    # --- answers
+
+    def receipt(self, sequence_id: int, ledger_id: int, entry_id: int) -> None:
+        """An entry is stored. Raises UnexpectedReceipt; nothing changes then."""
+        send = self._pending.take_receipt(sequence_id)
+        if send is None:
+            log.debug("%s: a receipt of %s, which nobody awaits", self._topic, sequence_id)
+            return
+        messages = len(send.tokens)
+        self.counters.stored(messages, send.payload_bytes, self._now_ms() - send.sent_ms)
+        if send.last_sequence_id > self.last_sequence_id:
+            self.last_sequence_id = send.last_sequence_id
+        answer(send, ledger_id, entry_id, topic=self._topic, partition=self._partition)
+        self._settled(messages)
+
+    def refused(self, sequence_id: int, error: VelaError) -> None:
+        """An entry will never be stored: its messages fail. Raises as `receipt`."""
+        for send in self._pending.take_refused(sequence_id):
+            self._give_up(send.tokens, error, was_sent=True)
+
+    def _settled(self, messages: int) -> None:
+        """So many messages have their answer."""
+        self._used -= messages
+        if self._flushes:
+            self._flushes.answered(self._pushed - len(self._pending))
+        if self._line:
+            self._move_line()
+
+    def _give_up(self, futures: Iterable[SendFuture], error: VelaError, *, was_sent: bool = False) -> None:
+        """These taken messages fail."""
+        count = 0
+        for future in futures:
+            count += 1
+            if not future.done():
+                future.set_exception(error)
+        self.counters.failed += count
+        if was_sent and count:
+            self._flushes.failed(error)
+        self._settled(count)
+
+    def _refuse(self, future: SendFuture, error: VelaError) -> None:
+        """This message, which was not taken, fails."""
+        self.counters.failed += 1
+        future.set_exception(error)
+
+    def fail(self, error: VelaError) -> None:
+        """Everything waiting fails, in order: what pends, what is gathered, what is in line."""
+        line, self._line = self._line, deque()  # first: room that comes free now is not for it
+        for send in self._pending.take_all():
+            self._give_up(send.tokens, error, was_sent=True)
+        if self._gathering is not None:
+            for batch in self._gathering.take():
+                self._give_up(batch.tokens, error)
+        for waiting in line:
+            if isinstance(waiting, asyncio.Future):
+                finish(waiting, error)
+            elif not waiting[1].done():
+                self._refuse(waiting[1], error)
+        for timer in (self._timeout_timer, self._batch_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timeout_timer = self._batch_timer = None
+
+    # --- timeouts and flushes
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _watch_timeout(self) -> None:
+        deadline_ms = self._pending.next_deadline_ms()
+        if deadline_ms is None:
+            self._timeout_timer = None
+        else:
+            self._timeout_timer = self._loop.call_at(deadline_ms / 1000, self._time_out)
+
+    def _time_out(self) -> None:
+        timeout_s = self._options.send_timeout_millis / 1000
+        for send in self._pending.take_due(self._now_ms()):
+            self._give_up(
+                send.tokens,
+                Timeout(f"no receipt within {timeout_s:g} s; the message may be stored all the same"),
+                was_sent=True,
+            )
+        self._watch_timeout()
+
+    async def flush(self) -> None:
+        """Until everything put before has its answer; raises the first error among the answers."""
+        require_loop(self._loop)
+        done: asyncio.Future[None] = self._loop.create_future()
+        if self._line:
+            self._line.append(done)
+            self.seal()
+        else:
+            self._place_flush(done)
+        await done
+
+    def _place_flush(self, done: asyncio.Future[None]) -> None:
+        failure = self.seal()
+        self._flushes.add(self._pushed, done, failure)
+        self._flushes.answered(self._pushed - len(self._pending))
+
+
+def _wall_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _failure(error: Exception) -> VelaError:
+    """What a message fails with when it could not be made an entry."""
+    if isinstance(error, VelaError):
+        return error
+    if isinstance(error, PayloadTooLarge | ChunkingImpossible):
+        return MessageTooBig(str(error))
+    kind = InvalidConfiguration if isinstance(error, TypeError | ValueError) else UnknownError
+    failure = kind(f"the message could not be made an entry: {error!r}")
+    failure.__cause__ = error
+    return failure

@@ -1,0 +1,278 @@
+"""The producer of one topic or one partition."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from vela.aio.connections.attachment import Attachment
+from vela.aio.deadline import Deadline
+from vela.aio.own_loop import require_loop
+from vela.aio.producers.producer import Producer
+from vela.aio.producers.send_answers import SendFuture
+from vela.aio.producers.send_queue import SendQueue
+from vela.core.producing.options import ProducerOptions
+from vela.core.producing.outgoing import Outgoing
+from vela.core.producing.pending_sends import UnexpectedReceipt
+from vela.core.producing.send_frames import ProducerIdentity
+from vela.core.producing.statistics import ProducerCounters, ProducerStatistics
+from vela.errors import (
+    AlreadyClosed,
+    ProducerBlockedQuotaExceededException,
+    ReadError,
+    Timeout,
+    UnknownError,
+    VelaError,
+    from_server_error,
+)
+from vela.wire.binary import commands, replies
+from vela.wire.binary.enums import AccessMode, ServerError
+
+if TYPE_CHECKING:
+    from vela.aio.client import Client
+    from vela.aio.connections.connection import Connection
+
+__all__ = ["TopicProducer"]
+
+log = logging.getLogger(__name__)
+
+_ENDS_THE_MESSAGE: Final = frozenset(
+    {ServerError.CHECKSUM_ERROR, ServerError.NOT_ALLOWED_ERROR, ServerError.METADATA_ERROR}
+)
+"""Refusals of one message, which sending it again would not mend (protocol 3.5)."""
+_ENDS_THE_PRODUCER: Final = frozenset({ServerError.TOPIC_TERMINATED_ERROR, ServerError.PRODUCER_FENCED})
+
+
+class TopicProducer(Producer):
+    """Made, then `open`ed or `start`ed; a `ProducerSink` of the connection that it is attached to."""
+
+    def __init__(self, client: Client, topic: str, options: ProducerOptions) -> None:
+        super().__init__(topic, options.schema)
+        self._client = client
+        self._options = options
+        self._id = client.new_producer_id()
+        self._queue = SendQueue(topic, self._id, options)
+        self._attachment = Attachment(client, topic, self._attach, on_failed=self._fail)
+        self._connection: Connection | None = None  # where sends go now
+        self._epoch = 0  # of the next PRODUCER
+        self._topic_epoch: int | None = None
+        self._name = options.producer_name or ""
+        self._closing: asyncio.Task[None] | None = None
+
+    def producer_name(self) -> str:
+        """See `Producer`; "" before it was attached for the first time, unless one was given."""
+        return self._name
+
+    def last_sequence_id(self) -> int:
+        """See `Producer`."""
+        return self._queue.last_sequence_id
+
+    def is_connected(self) -> bool:
+        """See `Producer`."""
+        return self._connection is not None
+
+    def statistics(self) -> ProducerStatistics:
+        """See `Producer`."""
+        return self.counters.snapshot(self._queue.waiting)
+
+    @property
+    def counters(self) -> ProducerCounters:
+        """For sums over partitions."""
+        return self._queue.counters
+
+    def has_failed_to_open(self) -> bool:
+        """It takes nothing, and never has."""
+        return self._queue.error is not None and not self._queue.is_known
+
+    def _send_plain(self, payload: bytes, future: SendFuture) -> None:
+        self._queue.put_plain(payload, future)
+
+    def send_outgoing(self, message: Outgoing, future: SendFuture) -> None:
+        """See `Producer`."""
+        self._queue.put(message, future)
+
+    # --- attaching
+
+    async def open(self) -> None:
+        """Attaches; raises what the broker refuses with, or Timeout. If it raises, everything sent has failed too.
+
+        With WaitForExclusive it waits for its turn however long that takes, once the broker knows of it.
+        """
+        try:
+            await self._attachment.open()
+        except BaseException as error:
+            if self._connection is not None:  # cancelled as the broker's answer came
+                self._leave(self._connection)
+            await self._attachment.close()
+            self._fail(error if isinstance(error, VelaError) else AlreadyClosed("opening was cancelled"))
+            raise
+
+    def start(self) -> None:
+        """Opens in the background; what is sent meanwhile waits in line."""
+        task = self._loop.create_task(self.open())
+        task.add_done_callback(_retrieved)
+
+    async def _attach(self, connection: Connection) -> None:
+        connection.producers[self._id] = self
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        try:
+            answer = await connection.request(
+                lambda request_id: self._command(request_id, epoch),
+                timeout_s=self._client.settings.operation_timeout_s,
+                on_queued=self._attachment.wait_without_limit,
+            )
+        except BaseException as error:
+            connection.producers.pop(self._id, None)
+            if not isinstance(error, VelaError) or isinstance(error, Timeout):
+                self._say_closed(connection)  # the broker may have made it, or make it yet
+            if isinstance(error, ProducerBlockedQuotaExceededException):
+                self._queue.fail(error)
+            raise
+        if not isinstance(answer, replies.ProducerSuccess):
+            raise UnknownError(f"{connection.name} answered PRODUCER with {answer}")
+        if connection.is_lost or connection.producers.get(self._id) is not self:
+            raise ReadError(f"the producer of {self._topic} was closed as soon as it was made")
+        self._name = answer.name
+        self._topic_epoch = answer.topic_epoch
+        self._connection = connection
+        identity = ProducerIdentity(
+            name=answer.name,
+            schema_version=answer.schema_version,
+            max_message_bytes=connection.max_message_bytes,
+        )
+        self._queue.attach(connection.write, identity, answer.last_sequence_id)
+
+    def _command(self, request_id: int, epoch: int) -> bytes:
+        options = self._options
+        return commands.producer(
+            self._topic,
+            producer_id=self._id,
+            request_id=request_id,
+            name=self._name or None,
+            epoch=epoch,
+            access_mode=AccessMode(options.access_mode),
+            user_provided_name=options.producer_name is not None,
+            properties=options.properties,
+            initial_subscription=options.initial_subscription_name,
+            topic_epoch=self._topic_epoch,
+            schema=options.schema.schema_info().to_wire(),
+            encrypted=options.encrypt is not None,
+        )
+
+    def _detach(self, connection: Connection, error: VelaError | None) -> None:
+        if connection is self._connection:
+            self._connection = None
+            self._queue.detach()
+        self._attachment.lost(connection, error)
+
+    def on_closed_by_broker(self, connection: Connection) -> None:
+        """See `ProducerSink`: the topic moves, or something is wrong with it; come again."""
+        self._detach(connection, None)
+
+    def on_connection_lost(self, connection: Connection, error: VelaError) -> None:
+        """See `ProducerSink`."""
+        self._detach(connection, error)
+
+    def _leave(self, connection: Connection) -> None:
+        """Nothing on this connection is this producer's any more; what it still answers is not heard."""
+        self._connection = None
+        self._queue.detach()
+        connection.producers.pop(self._id, None)
+        self._say_closed(connection)
+
+    def _say_closed(self, connection: Connection) -> None:
+        connection.write(commands.close_producer(self._id, request_id=connection.next_request_id()))
+
+    # --- answers
+
+    def on_receipt(self, connection: Connection, reply: replies.Receipt) -> None:
+        """See `ProducerSink`."""
+        if connection is not self._connection:
+            return  # of a connection given up: the send goes out again on the next one
+        try:
+            self._queue.receipt(reply.sequence_id, reply.ledger_id, reply.entry_id)
+        except UnexpectedReceipt as error:
+            self._distrust(connection, error)
+
+    def on_send_error(self, connection: Connection, reply: replies.SendError) -> None:
+        """See `ProducerSink`: the message, the producer, or only this attachment ends, by the kind of error."""
+        if connection is not self._connection:
+            return
+        error = from_server_error(reply.code, reply.message)
+        if reply.code in _ENDS_THE_PRODUCER:
+            self._leave(connection)
+            self._fail(error)
+        elif reply.code in _ENDS_THE_MESSAGE:
+            try:
+                self._queue.refused(reply.sequence_id, error)
+            except UnexpectedReceipt as unexpected:
+                self._distrust(connection, unexpected)
+        else:
+            log.warning("%s: %s; attaching again", self._topic, error)
+            self._leave(connection)
+            if reply.code == ServerError.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION:
+                self._queue.fail(error)
+            self._attachment.lost(connection, error)
+
+    def _distrust(self, connection: Connection, error: UnexpectedReceipt) -> None:
+        log.warning("%s: %s; closing %s", self._topic, error, connection.name)
+        connection.abort(ReadError(f"{connection.name} was closed: {error}"))
+
+    # --- flushing, closing, failing
+
+    async def flush(self) -> None:
+        """See `Producer`."""
+        if self._queue.error is not None:
+            raise self._queue.error
+        await self._queue.flush()
+
+    async def close(self) -> None:
+        """See `Producer`."""
+        if self._closing is None:
+            require_loop(self._loop)
+            self._closing = self._loop.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        deadline = Deadline(self._client.settings.operation_timeout_s)
+        if self._queue.error is None:
+            flushing = self._loop.create_task(self._queue.flush())
+            flushing.add_done_callback(_retrieved)
+            self._queue.error = AlreadyClosed(f"the producer of {self._topic} is closed")
+            await asyncio.wait((flushing,), timeout=deadline.left_s)
+        connection, self._connection = self._connection, None
+        self._queue.detach()
+        self._queue.fail(
+            AlreadyClosed(f"the producer of {self._topic} was closed before the message was stored")
+        )
+        if connection is not None:
+            await self._say_goodbye(connection, deadline)
+        await self._attachment.close()
+        self._client.forget(self)
+
+    async def _say_goodbye(self, connection: Connection, deadline: Deadline) -> None:
+        """A broker that has kept this producer waiting for as long as it may wait is only told."""
+        if deadline.left_s:
+            try:
+                await connection.request(
+                    lambda request_id: commands.close_producer(self._id, request_id=request_id),
+                    timeout_s=deadline.left_s,
+                )
+            except VelaError as error:
+                log.debug("%s: at the close of its producer: %s", self._topic, error)
+        else:
+            self._say_closed(connection)
+        connection.producers.pop(self._id, None)
+
+    def _fail(self, error: VelaError) -> None:
+        """Nothing more is taken, and everything taken fails."""
+        self._queue.error = self._queue.error or error
+        self._connection = None
+        self._queue.detach()
+        self._queue.fail(error)
+
+
+def _retrieved(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,400 @@
+"""`vela.aio.PullConsumer`: a topic's queues pulled over HTTP, in RocketMQ's manner (semantics S3.1, S3.15, S3.19).
+
+One task for each queue keeps a pull outstanding, which the broker holds while there is nothing. What arrives waits in
+one line for `receive`, async iteration or a listener. What is finished is remembered here, and the smallest offset
+that is not is saved from time to time: after a crash the messages from there on come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from vela.aio.connections.tls import TlsOptions
+from vela.aio.pull.http import PullHttp
+from vela.aio.pull.listener import PullListener
+from vela.aio.pull.offsets import BrokerOffsets, OffsetStore
+from vela.aio.pull.queue import QueuePuller
+from vela.aio.pull.settings import PullSettings, pulled_topic
+from vela.authentication import Authentication, AuthenticationDisabled
+from vela.core.argument_checks import milliseconds, require_callable, require_kind
+from vela.core.consuming.pull_loop import PullLimits
+from vela.errors import AlreadyClosed, ConsumerNotInitialized, InvalidConfiguration, Timeout, VelaError
+from vela.options import InitialPosition
+from vela.pull_message import PulledMessage
+
+__all__ = ["Listener", "PullConsumer", "QueuePosition"]
+
+log = logging.getLogger(__name__)
+
+PUSH_HOLD_MS: Final = 15_000
+PULL_HOLD_MS: Final = 20_000
+REQUEST_TIMEOUT_MS: Final = 30_000
+COMMIT_INTERVAL_MS: Final = 5_000
+LOOK_FOR_QUEUES_MS: Final = 20_000
+RETRY_DELAY_MS: Final = 1_000
+MAX_RECONSUME_TIMES: Final = 16
+
+Listener = Callable[["PullConsumer", PulledMessage], "Awaitable[None] | None"]
+
+
+class QueuePosition(NamedTuple):
+    """How far one queue is."""
+
+    next_offset: int  # where the next pull begins
+    commit_offset: int  # the smallest that is not finished
+    max_offset: int  # the queue's end, when the broker last told it
+
+
+class PullConsumer:
+    """Pulls one topic, all of its queues or some. Use it on one event loop.
+
+        async with PullConsumer("http://localhost:8080", "orders", "billing") as consumer:
+            async for message in consumer:
+                ...
+                consumer.acknowledge(message)
+
+    Nobody shares the work of a group: two consumers of one group both get everything. Give each its own `queues`.
+    """
+
+    def __init__(
+        self,
+        service_url: str,
+        topic: str,
+        subscription_name: str | None = None,
+        *,
+        offset_store: OffsetStore | None = None,
+        initial_position: InitialPosition = InitialPosition.Latest,
+        queues: Sequence[int] | None = None,
+        tags: str = "*",
+        property_filter: str = "",
+        message_listener: Listener | None = None,
+        listener_concurrency: int = 1,
+        negative_ack_redelivery_delay_ms: int = RETRY_DELAY_MS,
+        max_reconsume_times: int = MAX_RECONSUME_TIMES,
+        max_messages: int = 32,
+        pull_interval_ms: int = 0,
+        hold_ms: int | None = None,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        limits: PullLimits | None = None,
+        commit_interval_ms: int = COMMIT_INTERVAL_MS,
+        authentication: Authentication | None = None,
+        tls_trust_certs_file_path: str | None = None,
+        tls_allow_insecure_connection: bool = False,
+        tls_validate_hostname: bool = False,
+    ) -> None:
+        """Nothing is sent before `start`. Raises InvalidUrl, InvalidTopicName, InvalidConfiguration.
+
+        service_url: http://host:8080, https://, or the ws:// and wss:// of the same port.
+        subscription_name: the group whose offsets the broker keeps; not needed with an `offset_store`.
+        initial_position: of a queue of which nothing is stored.
+        queues: their numbers; None = all, new ones too as they are made.
+        tags, property_filter: which messages, as in docs/reference/pull.md.
+        message_listener: called for each message, a coroutine function or a function, which runs in a thread. A
+            message is finished when it returns; when it raises, it is called again after
+            `negative_ack_redelivery_delay_ms`, `max_reconsume_times` times, then the message is logged and left.
+        listener_concurrency: messages listened to at once; 1 keeps each queue's order.
+        max_messages: of one pull. pull_interval_ms: between an answer with messages and the next pull.
+        hold_ms: how long the broker may hold a pull; None = 15,000 with a listener, 20,000 without.
+        request_timeout_ms: after which a pull counts as lost and is made again; must be longer than `hold_ms`.
+        limits: how much of one queue may be unfinished.
+        commit_interval_ms: between two saves of the offsets.
+        """
+        self._topic = pulled_topic(topic)
+        if hold_ms is None:
+            hold_ms = PULL_HOLD_MS if message_listener is None else PUSH_HOLD_MS
+        self._settings = PullSettings(
+            queues=queues,
+            tags=tags,
+            property_filter=property_filter,
+            listener_concurrency=listener_concurrency,
+            negative_ack_redelivery_delay_ms=negative_ack_redelivery_delay_ms,
+            max_reconsume_times=max_reconsume_times,
+            max_messages=max_messages,
+            pull_interval_ms=pull_interval_ms,
+            hold_ms=hold_ms,
+            request_timeout_ms=request_timeout_ms,
+            commit_interval_ms=commit_interval_ms,
+            limits=limits or PullLimits(),
+        )
+        if (offset_store is None) == (subscription_name is None):
+            raise InvalidConfiguration(
+                "give subscription_name, whose offsets the broker keeps, or an offset_store"
+            )
+        require_kind("authentication", authentication, Authentication)
+        require_callable("message_listener", message_listener)
+        authentication = authentication or AuthenticationDisabled()
+        certificate, private_key = authentication.tls_certificate_files() or (None, None)
+        self._http = PullHttp(
+            service_url,
+            self._topic,
+            authentication=authentication,
+            tls=TlsOptions(
+                trust_certs_file_path=tls_trust_certs_file_path,
+                allow_insecure_connection=tls_allow_insecure_connection,
+                validate_hostname=tls_validate_hostname,
+                certificate_file_path=certificate,
+                private_key_file_path=private_key,
+            ),
+        )
+        self._store = offset_store or BrokerOffsets(self._http, subscription_name or "")
+        self._initial_position = initial_position
+        self._listener = (
+            None if message_listener is None else PullListener(self, message_listener, listener_concurrency)
+        )
+        self._pullers: dict[int, QueuePuller] = {}
+        self._arrived: deque[PulledMessage] = deque()
+        self._news = asyncio.Event()  # a message, or a reason for there being none
+        self._tasks: list[asyncio.Task[None]] = []
+        self._given_back: dict[PulledMessage, asyncio.TimerHandle] = {}
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+        self._starting = asyncio.Lock()
+        self._saving = asyncio.Lock()
+        self._failure: VelaError | None = None
+        self._is_started = False
+        self._is_closed = False
+
+    # --- life
+
+    async def start(self) -> None:
+        """Find the queues and where to begin, then pull. May be called twice.
+
+        Raises TopicNotFound, InvalidConfiguration for a queue that is not there, ConnectError, Timeout, what the offset
+        store raises, AlreadyClosed. After an error it may be called again; `close` all the same.
+        """
+        async with self._starting:
+            self._require_open()
+            if not self._is_started:
+                self._pullers = {
+                    queue: await self._opened(queue, self._initial_position)
+                    for queue in await self._queue_numbers()
+                }
+                await self._save()  # the place to come back to, also for a queue that begins at its end
+                self._require_open()
+                self._begin()
+
+    def _begin(self) -> None:
+        self._is_started = True
+        self._tasks = [asyncio.create_task(self._commit_regularly())]
+        if self._settings.queues is None:
+            self._tasks.append(asyncio.create_task(self._look_for_queues()))
+        if self._listener is not None:
+            self._listener.start()
+        for puller in self._pullers.values():
+            self._tasks.append(asyncio.create_task(self._keep_pulling(puller)))
+
+    async def close(self) -> None:
+        """Stop pulling, let listeners that run come to their end, save the offsets. May be called twice.
+
+        What was received and not acknowledged comes again to whoever starts from these offsets. Raises what the store
+        raises: what has been acknowledged since the last save then comes again too.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        for timer in self._given_back.values():
+            timer.cancel()
+        self._news.set()
+        try:
+            if self._listener is not None:
+                await self._listener.stop()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._is_started:
+                await self._save()
+        finally:
+            await self._http.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- messages
+
+    async def receive(self, timeout_millis: int | None = None) -> PulledMessage:
+        """The next message. Safe to cancel: nothing is lost.
+
+        Raises Timeout, AlreadyClosed, ConsumerNotInitialized before `start`; InvalidConfiguration with a listener, and,
+        for good, when the broker refuses the pulls as such.
+        """
+        if self._listener is not None:
+            raise InvalidConfiguration("a consumer with a message_listener has no receive()")
+        timeout_ms = None if timeout_millis is None else milliseconds("timeout_millis", timeout_millis)
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                return await self.next_message()
+        except TimeoutError:
+            raise Timeout(f"no message within {timeout_millis} ms") from None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> PulledMessage:
+        try:
+            return await self.receive()
+        except AlreadyClosed:
+            raise StopAsyncIteration from None
+
+    def acknowledge(self, message: PulledMessage) -> None:
+        """It is finished. Nothing happens the second time, and for a message from before the offset was moved."""
+        puller = self._pullers.get(message.queue)
+        if puller is not None:
+            puller.loop.finish(message.offset(), message.epoch)
+
+    def negative_acknowledge(self, message: PulledMessage) -> None:
+        """Give it again after `negative_ack_redelivery_delay_ms`; after `max_reconsume_times` it is logged and left.
+
+        Nothing happens for a message that is acknowledged, or given back already.
+        """
+        if self._is_closed or message in self._given_back or not self._is_unfinished(message):
+            return
+        message.attempts += 1
+        if message.attempts > self._settings.max_reconsume_times:
+            log.error("%r is left: it was given %d times", message, message.attempts)
+            self.acknowledge(message)
+            return
+
+        def again() -> None:
+            del self._given_back[message]
+            self._arrived.appendleft(message)
+            self._news.set()
+
+        self._given_back[message] = asyncio.get_running_loop().call_later(
+            self._settings.negative_ack_redelivery_delay_ms / 1000, again
+        )
+
+    def pause(self) -> None:
+        """Pull nothing from now on. What is pulled already, or by the pull that is held now, may be received."""
+        self._resumed.clear()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._resumed.set()
+
+    async def commit(self) -> None:
+        """Save the offsets now. Raises what the store raises."""
+        await self._save()
+
+    def positions(self) -> Mapping[int, QueuePosition]:
+        """How far each queue is, by its number."""
+        return {
+            puller.queue: QueuePosition(
+                puller.loop.next_offset, puller.loop.commit_offset, puller.loop.max_offset
+            )
+            for puller in self._pullers.values()
+        }
+
+    def _is_unfinished(self, message: PulledMessage) -> bool:
+        puller = self._pullers.get(message.queue)
+        return puller is not None and puller.loop.holds(message.offset(), message.epoch)
+
+    async def next_message(self) -> PulledMessage:
+        """`receive` without a limit, for listeners."""
+        while True:
+            self._require_open()
+            while self._arrived:
+                message = self._arrived.popleft()
+                if self._is_unfinished(message):
+                    return message
+            if self._failure is not None:
+                raise self._failure
+            if not self._is_started:
+                raise ConsumerNotInitialized("start the consumer: `async with`, or `await consumer.start()`")
+            self._news.clear()
+            await self._news.wait()
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise AlreadyClosed("the consumer is closed")
+
+    # --- queues
+
+    async def _queue_numbers(self) -> Sequence[int]:
+        count = await self._http.queues()
+        wanted = self._settings.queues
+        if wanted is None:
+            return range(count)
+        if max(wanted) >= count:
+            raise InvalidConfiguration(f"{self._topic} has {count} queues, from 0; there is no {max(wanted)}")
+        return wanted
+
+    async def _opened(self, queue: int, position: InitialPosition) -> QueuePuller:
+        """A queue at its stored offset; at `position` when nothing is stored."""
+        async with self._saving:
+            saved = await self._store.load(self._topic, queue)
+        offset = saved
+        if offset is None:
+            ends = await self._http.pull(queue=queue, offset=0, max_messages=1)
+            offset = ends.max_offset if position == InitialPosition.Latest else ends.min_offset
+        return QueuePuller(
+            self._http,
+            self._settings,
+            topic=self._topic,
+            queue=queue,
+            offset=offset,
+            saved=saved,
+            deliver=self._deliver,
+            moved=self._save,
+        )
+
+    def _deliver(self, messages: Iterable[PulledMessage]) -> None:
+        self._arrived.extend(messages)
+        self._news.set()
+
+    async def _keep_pulling(self, puller: QueuePuller) -> None:
+        try:
+            await puller.run(self._resumed)
+        except InvalidConfiguration as error:
+            log.error("%s, queue %d: cannot be pulled: %s", self._topic, puller.queue, error)
+            self._failure = error
+            self._news.set()
+
+    async def _look_for_queues(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_FOR_QUEUES_MS / 1000)
+            try:
+                for queue in await self._queue_numbers():
+                    if queue not in self._pullers:
+                        # Nobody knew of it when the others were begun at their end: all of it is new.
+                        puller = await self._opened(queue, InitialPosition.Earliest)
+                        self._pullers[queue] = puller
+                        self._tasks.append(asyncio.create_task(self._keep_pulling(puller)))
+            except Exception as error:
+                log.warning("%s: looking for new queues: %s", self._topic, error)
+
+    # --- offsets
+
+    async def _commit_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.commit_interval_ms / 1000)
+            try:
+                await self._save()
+            except Exception as error:
+                log.warning("the offsets of %s were not saved, it is tried again: %s", self._topic, error)
+
+    async def _save(self) -> None:
+        async with self._saving:
+            offsets = {
+                puller.queue: puller.loop.commit_offset
+                for puller in self._pullers.values()
+                if puller.loop.commit_offset != puller.saved
+            }
+            if offsets:
+                await self._store.save(self._topic, offsets)
+                for queue, offset in offsets.items():
+                    self._pullers[queue].saved = offset

@@ -1,0 +1,74 @@
+"""A pull consumer's listener: so many messages at once, each finished when the listener returns."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from vela.errors import VelaError
+
+if TYPE_CHECKING:
+    from vela.aio.pull.consumer import PullConsumer
+    from vela.pull_message import PulledMessage
+
+__all__ = ["PullListener"]
+
+log = logging.getLogger(__name__)
+
+
+class PullListener:
+    """Takes messages from a consumer and calls the application's function with them."""
+
+    def __init__(
+        self,
+        consumer: PullConsumer,
+        function: Callable[[PullConsumer, PulledMessage], Awaitable[None] | None],
+        concurrency: int,
+    ) -> None:
+        self._consumer = consumer
+        self._function: Callable[..., Any] = function
+        self._concurrency = concurrency
+        self._tasks: list[asyncio.Task[None]] = []
+        self._threads: ThreadPoolExecutor | None = None
+        if not inspect.iscoroutinefunction(function):  # it may block, which must not hold up the pulls
+            self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="vela-listener")
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._tasks = [asyncio.create_task(self._listen()) for _ in range(self._concurrency)]
+
+    async def stop(self) -> None:
+        """Wait for the calls that run, when the consumer is closed: but not for the one that closes it."""
+        others = [task for task in self._tasks if task is not asyncio.current_task()]
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                message = await self._consumer.next_message()
+            except VelaError:  # closed, or refused for good, which is logged
+                return
+            try:
+                await self._call(message)
+            except Exception:
+                log.exception("the listener failed with %r", message)
+                self._consumer.negative_acknowledge(message)
+            else:
+                self._consumer.acknowledge(message)
+
+    async def _call(self, message: PulledMessage) -> None:
+        if self._threads is None:
+            await self._function(self._consumer, message)
+            return
+        loop = asyncio.get_running_loop()
+        outcome = await loop.run_in_executor(self._threads, self._function, self._consumer, message)
+        if inspect.isawaitable(
+            outcome
+        ):  # of a lambda, or of an object that is called like a coroutine function
+            await outcome

@@ -1,0 +1,126 @@
+"""One queue of a pull consumer: a pull is always outstanding, or it is known why not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from vela.aio.pull.http import PullHttp
+from vela.aio.pull.settings import PullSettings
+from vela.core.consuming.pull_loop import FAILED_MS, PAUSED_MS, PullLoop, PullStep
+from vela.errors import InvalidConfiguration, VelaError
+from vela.pull_message import PulledMessage
+from vela.wire.pull.reading import ReadAnswer
+
+__all__ = ["QueuePuller"]
+
+log = logging.getLogger(__name__)
+
+
+class QueuePuller:
+    """Pulls one queue from an offset on, until it is cancelled."""
+
+    def __init__(
+        self,
+        http: PullHttp,
+        settings: PullSettings,
+        *,
+        topic: str,
+        queue: int,
+        offset: int,
+        saved: int | None,
+        deliver: Callable[[Iterable[PulledMessage]], None],
+        moved: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`saved`: what the store holds, None = nothing. `moved`: called when the broker has moved the offset."""
+        self.queue = queue
+        self.loop = PullLoop(offset, limits=settings.limits, pull_interval_ms=settings.pull_interval_ms)
+        self.saved = saved
+        self._http = http
+        self._settings = settings
+        self._topic = topic
+        self._deliver = deliver
+        self._moved = moved
+        self._is_failing = False
+
+    async def run(self, resumed: asyncio.Event) -> None:
+        """Pull on, whatever happens (S3.15). Raises InvalidConfiguration when it can never be answered."""
+        while True:
+            if not resumed.is_set():
+                try:
+                    await asyncio.wait_for(resumed.wait(), PAUSED_MS / 1000)
+                except TimeoutError:
+                    continue
+            pause_ms = self.loop.wait_ms()
+            if not pause_ms:
+                try:
+                    pause_ms = await self._pull()
+                except InvalidConfiguration:
+                    raise
+                except Exception as error:
+                    # Whatever it was: a loop that ends consumes nothing more, and nobody hears of it.
+                    self._note_failure(error)
+                    pause_ms = FAILED_MS
+            await asyncio.sleep(pause_ms / 1000)
+
+    async def _pull(self) -> int:
+        clock, settings = asyncio.get_running_loop().time, self._settings
+        began_s = clock()
+        offset = self.loop.next_offset
+        answer = await self._http.pull(
+            queue=self.queue,
+            offset=offset,
+            max_messages=settings.max_messages,
+            tags=settings.tags,
+            property_filter=settings.property_filter,
+            hold_ms=settings.hold_ms,
+            timeout_s=settings.request_timeout_ms / 1000,
+        )
+        step = self.loop.answered(answer, waited_ms=1000 * (clock() - began_s))
+        if step.messages:  # first of all: the loop counts them as the application's
+            self._deliver(
+                PulledMessage(read, topic=self._topic, queue=self.queue, epoch=self.loop.epoch)
+                for read in step.messages
+            )
+        self._note(answer, step)
+        if step.moved_from is not None:
+            await self._moved()
+        if self._is_failing:
+            self._is_failing = False
+            log.info("%s, queue %d: pulled again", self._topic, self.queue)
+        return step.pause_ms
+
+    def _note(self, answer: ReadAnswer, step: PullStep) -> None:
+        if answer.unreadable_messages:
+            log.warning(
+                "%s, queue %d: %d messages before %d cannot be read",
+                self._topic,
+                self.queue,
+                answer.unreadable_messages,
+                answer.next_begin_offset,
+            )
+        if step.moved_from is not None:
+            log.warning(
+                "%s, queue %d: it holds %d to %d, and not %d; pulling goes on at %d",
+                self._topic,
+                self.queue,
+                answer.min_offset,
+                answer.max_offset,
+                step.moved_from,
+                answer.next_begin_offset,
+            )
+
+    def _note_failure(self, error: Exception) -> None:
+        """Said when it begins: a broker that is away for an hour is one line a queue."""
+        if self._is_failing:
+            return
+        self._is_failing = True
+        log.warning(
+            "%s, queue %d: %s; it is pulled again each %d ms",
+            self._topic,
+            self.queue,
+            error,
+            FAILED_MS,
+            exc_info=None if isinstance(error, VelaError) else error,
+        )

@@ -1,0 +1,78 @@
+"""What a pull consumer is told, checked before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from vela.core.consuming.pull_loop import PullLimits
+from vela.core.topic_name import full_name, partition_index
+from vela.errors import InvalidConfiguration, InvalidTopicName
+from vela.wire.errors import InvalidPull
+from vela.wire.pull.property_filter import parse_property_filter
+from vela.wire.pull.tags import parse_tags
+
+__all__ = ["PullSettings", "pulled_topic"]
+
+_MAX_MESSAGES: Final = 1024  # of one pull; the broker's limit, as the next one
+_MAX_HOLD_MS: Final = 600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullSettings:
+    """Raises InvalidConfiguration for what cannot work."""
+
+    queues: Sequence[int] | None  # None = all
+    tags: str  # "*" = all
+    property_filter: str  # "" = none
+    listener_concurrency: int
+    negative_ack_redelivery_delay_ms: int
+    max_reconsume_times: int
+    max_messages: int  # of one pull
+    pull_interval_ms: int  # from an answer with messages to the next pull
+    hold_ms: int  # how long the broker may hold a pull
+    request_timeout_ms: int  # after which a pull counts as lost
+    commit_interval_ms: int  # between two saves of the offsets
+    limits: PullLimits
+
+    def __post_init__(self) -> None:
+        self._check("max_messages", 1, _MAX_MESSAGES)
+        self._check("hold_ms", 1, _MAX_HOLD_MS)
+        self._check("pull_interval_ms", 0)
+        self._check("commit_interval_ms", 1)
+        self._check("listener_concurrency", 1)
+        self._check("negative_ack_redelivery_delay_ms", 0)
+        self._check("max_reconsume_times", 0)
+        if self.request_timeout_ms <= self.hold_ms:
+            raise InvalidConfiguration(
+                f"request_timeout_ms ({self.request_timeout_ms}) must be greater than hold_ms ({self.hold_ms}): "
+                "the broker answers a held pull as late as that"
+            )
+        queues = self.queues
+        if queues is not None and (not queues or min(queues) < 0 or len(set(queues)) < len(queues)):
+            raise InvalidConfiguration(
+                f"queues are numbers from 0, each once, not {list(queues)}; None = all"
+            )
+        try:
+            parse_tags(self.tags)
+            if self.property_filter.strip():
+                parse_property_filter(self.property_filter)
+        except InvalidPull as error:
+            raise InvalidConfiguration(str(error)) from None
+
+    def _check(self, name: str, least: int, most: int | None = None) -> None:
+        value: int = getattr(self, name)
+        if value < least or (most is not None and value > most):
+            upper = "" if most is None else f" and at most {most}"
+            raise InvalidConfiguration(f"{name} is {value}; it must be at least {least}{upper}")
+
+
+def pulled_topic(topic: str) -> str:
+    """The full name. Raises InvalidTopicName for one that cannot be pulled."""
+    name = full_name(topic)
+    if not name.startswith("persistent://") or partition_index(name) >= 0:
+        raise InvalidTopicName(
+            f"{topic!r} cannot be pulled: name a persistent topic, without a partition, which is given in queues"
+        )
+    return name

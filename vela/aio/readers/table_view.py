@@ -1,0 +1,128 @@
+"""A table of a topic's newest value for each key, kept up to date as messages come."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Final, Self
+
+from vela.aio.own_loop import require_loop
+from vela.aio.readers.reader import Reader
+from vela.core.argument_checks import require_callable
+from vela.errors import AlreadyClosed, VelaError
+from vela.message import Message
+
+__all__ = ["TableView"]
+
+log = logging.getLogger(__name__)
+
+_PAUSE_AFTER_ERROR_S: Final = 1.0
+
+Listener = Callable[[str, Any], None]
+
+
+class TableView:
+    """Made by `Client.create_table_view`, and then holds every key that the topic held at that moment.
+
+    A message without a key is passed over; one without content takes its key out. What cannot be decoded leaves the
+    key as it was, and is logged. Reading the table waits for nothing. Mirrors upstream's table view, which reads the
+    compacted topic.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._values: dict[str, Any] = {}
+        self._listeners: list[Listener] = []
+        self._following: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Read what is there, then go on in the background. For `Client.create_table_view`."""
+        while await self._reader.has_message_available():
+            self._apply(await self._reader.read_next())
+        self._following = asyncio.get_running_loop().create_task(self._follow())
+
+    def topic(self) -> str:
+        """The topic's full name."""
+        return self._reader.topic()
+
+    def get(self, key: str) -> Any | None:
+        """The newest value of a key, as the schema reads it; None when there is none."""
+        return self._values.get(key)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys there are now; the table may change while you go through them."""
+        return iter(tuple(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def for_each(self, callback: Listener) -> None:
+        """Calls `callback(key, value)` for all there are now."""
+        require_callable("callback", callback)
+        for key, value in tuple(self._values.items()):
+            callback(key, value)
+
+    def for_each_and_listen(self, callback: Listener) -> None:
+        """As `for_each`, and again for every change from now on; value None = the key was taken out.
+
+        Called on the event loop. What it raises is logged and disturbs nothing.
+        """
+        self.for_each(callback)
+        self._listeners.append(callback)
+
+    async def close(self) -> None:
+        """Stop following; the table stays readable as it is. May be called twice."""
+        if self._following is not None:
+            require_loop(self._following.get_loop())
+            self._following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._following
+            self._following = None
+        await self._reader.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                self._apply(await self._reader.read_next())
+            except AlreadyClosed:
+                return
+            except VelaError:
+                log.exception("the table view of %s is out of date", self._reader.topic())
+                await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
+
+    def _apply(self, message: Message) -> None:
+        key = message.partition_key()
+        if not key:
+            return
+        value = None
+        if message.has_null_value() or not message.data():
+            self._values.pop(key, None)
+        else:
+            try:
+                value = message.value()
+            except Exception:
+                log.exception("%s cannot be decoded: the table view keeps the former value", message)
+                return
+            self._values[key] = value
+        for listener in self._listeners:
+            try:
+                listener(key, value)
+            except Exception:
+                log.exception("a listener of the table view of %s failed", self._reader.topic())

@@ -1,0 +1,67 @@
+"""Acts on several partitions that end before the last: which were applied, which was refused, which were not tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from vela.cli.errors import CliError, Exit, say
+from vela.cli.text.names import short_name
+
+__all__ = ["named_partition", "said_how_far"]
+
+
+@contextmanager
+def named_partition(topic: str) -> Iterator[None]:
+    """Around the plan of one of several: an error names the partition; "" = there is only one."""
+    try:
+        yield
+    except CliError as error:
+        if not topic:
+            raise
+        text = f"{short_name(topic)}: {error.message}; nothing was changed on any partition"
+        raise error.worded(text, Exit(error.exit_code), code=error.code) from error
+
+
+@contextmanager
+def said_how_far(planned: Sequence[Mapping[str, Any]], at: int) -> Iterator[None]:
+    """Around the apply of one of `planned`, those before it being applied: an error tells what became of each.
+
+    The exit code says that it failed once something is applied; else it stays what it is. Ctrl-C tells of that one and
+    of those after it: an act that was asked for cannot be called back.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        number, left = planned[at]["id"], planned[at + 1 :]
+        say(
+            f"\nact {number} was asked for and may still be applied; look with `vela acts show {number}`"
+            + (f"; not tried: {_names(left)}" if left else "")
+        )
+        raise
+    except CliError as error:
+        if len(planned) == 1:
+            raise
+        applied, left = planned[:at], planned[at + 1 :]
+        sentences = [
+            f"ended at {_name(planned[at])}: {error.message}",
+            f"applied before: {_names(applied)}",
+            f"not tried: {_names(left)}",
+        ]
+        raise error.worded(
+            "; ".join(sentences),
+            Exit.FAILED if applied else Exit(error.exit_code),
+            code="PartlyApplied" if applied else error.code,
+            act=planned[at]["id"],
+            applied=[act["id"] for act in applied],
+            not_tried=[act["id"] for act in left],
+        ) from error
+
+
+def _names(acts: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(map(_name, acts)) or "none"
+
+
+def _name(act: Mapping[str, Any]) -> str:
+    return f"act {act['id']} on {short_name(act['topic'])}"

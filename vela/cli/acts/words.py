@@ -1,0 +1,194 @@
+"""An act in words: what was asked, what it would do, what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from vela.cli.text.names import short_name
+from vela.cli.text.numerals import count, messages, plural
+from vela.cli.text.times import exact_moment, moment
+from vela.core.topic_name import partition_index
+
+__all__ = ["asked_words", "effect_words", "headline", "plan_facts", "receipt_words"]
+
+_PLAIN: Final = {
+    "clear": "pass over everything that waits",
+    "pause": "deliver nothing until it is resumed",
+    "resume": "deliver again",
+    "terminate": "end the topic",
+    "truncate": "empty the topic",
+    "unload": "let the topic go from memory",
+    "delete_topic": "delete the topic",
+    "delete_subscription": "delete the subscription",
+    "redrive": "redrive dead letters",
+}
+_MOVES: Final = ("back_time", "shift")
+
+
+def headline(act: Mapping[str, Any]) -> str:
+    """`act 7: reset to the beginning, billing on orders`."""
+    topic = short_name(act["topic"]) if "://" in act["topic"] else act["topic"]
+    about = f"{act['subscription']} on {topic}" if act["subscription"] else topic
+    return f"act {act['id']}: {asked_words(act)}, {about}"
+
+
+def asked_words(act: Mapping[str, Any]) -> str:
+    """What was asked for, as half a sentence."""
+    kind, given = str(act["kind"]), act["parameters"]
+    if kind == "undo":
+        return f"undo act {act['undo_of']}"
+    if kind == "reset":
+        return f"reset to {_place(given)}" if given.get("to") not in _MOVES else _move(given)
+    if kind == "skip":
+        return f"pass over {messages(given['messages'])}"
+    if kind == "skip_one":
+        return f"pass over message {given['id']}"
+    if kind == "expire":
+        return _expire(given)
+    if kind in ("disconnect", "redeliver"):
+        who = given.get("consumer") or f"consumer number {given.get('consumer_key')}"
+        return f"disconnect {who}" if kind == "disconnect" else f"deliver again what {who} holds"
+    if kind in ("create_subscription", "create_bookmark"):
+        what = "subscription" if kind == "create_subscription" else "bookmark"
+        return f"create {what} {given['name']} at {_place(given)}"
+    if kind in ("create_topic", "delete_bookmark"):
+        return f"{kind.replace('_', ' ')} {given['name']}"
+    if kind == "commit":
+        return f"commit offset {given['offset']}"
+    if kind == "update_partitions":
+        return f"grow to {plural(given['partitions'], 'partition')}"
+    if kind in ("set_namespace_policies", "set_topic_policies"):
+        changes = [f"{name} = {value}" for name, value in (given.get("set") or {}).items()]
+        changes += [f"unset {given['unset']}"] if given.get("unset") else []
+        return f"set policies: {', '.join(changes)}"
+    return _PLAIN.get(kind, kind.replace("_", " "))
+
+
+def effect_words(effect: Mapping[str, Any], *, is_done: bool = False) -> Iterator[str]:
+    """A plan or a result as sentences."""
+    if effect.get("words"):
+        yield from effect["words"]
+        return
+    replayed, skipped = effect["replayed_messages"], effect["skipped_messages"]
+    come = "comes again" if replayed == 1 else "come again"
+    passed = "was skipped" if is_done else "is skipped and never delivered"
+    if skipped != 1:
+        passed = passed.replace("was ", "were ").replace("is ", "are ")
+    yield f"{messages(replayed)} {come}, {count(skipped)} {passed}"
+    closed, kept = effect["consumers_closed"], effect.get("consumers_kept", 0)
+    if closed:
+        closing = "was closed" if is_done else "is closed"
+        back = "and comes back by itself"
+        if closed != 1:
+            closing, back = (
+                closing.replace("was ", "were ").replace("is ", "are "),
+                "and come back by themselves",
+            )
+        yield f"{plural(closed, 'consumer')} {closing} {back}"
+    elif kept:
+        yield f"{plural(kept, 'consumer')} {'stays' if kept == 1 else 'stay'} connected"
+
+
+def plan_facts(act: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What a move changes: name, now, after it. Empty for acts that move no cursor."""
+    plan = act["plan"] or {}
+    if "current" not in plan:
+        return []
+    current, target = plan["current"], plan["target"]
+    following = "nothing is stored after it"
+    if target["next"] is not None:
+        first = _first_left(act, target.get("inside")) or target["next"]
+        following = f"{first}, stored {moment(target['next_append_ms'])}"
+    return [
+        ("mark-delete", current["mark_delete"], target["mark_delete"]),
+        ("backlog", messages(current["backlog_messages"]), messages(target["backlog_messages"])),
+        ("in flight", messages(plan["in_flight_messages"]), ""),
+        ("next message", "", following),
+    ]
+
+
+def receipt_words(act: Mapping[str, Any]) -> Iterator[str]:
+    """What an applied act did."""
+    result = act["result"] or {}
+    if "replayed_messages" in result:
+        yield from effect_words(result, is_done=True)
+    if result.get("before"):
+        yield f"mark-delete went from {result['before']} to {result['after']}"
+    if act["kind"] != "skip_one" and (first := _first_left(act, result.get("inside"))):
+        yield f"that is inside a batch, of which {first} comes next"
+    if "backlog_messages" in result:
+        waiting = result["backlog_messages"]
+        yield f"{messages(waiting)} {'waits' if waiting == 1 else 'wait'} now"
+    if meanwhile := result.get("acked_meanwhile_messages"):
+        were = "was" if meanwhile == 1 else "were"
+        yield f"{messages(meanwhile)} {were} acknowledged between plan and act{_became(act['plan'] or {}, result)}"
+    if meanwhile := result.get("published_meanwhile_messages"):
+        were = "was" if meanwhile == 1 else "were"
+        yield f"{messages(meanwhile)} {were} published between plan and act"
+
+
+def _became(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """What the act did to messages that were acknowledged after its plan, where it did anything."""
+    more = result.get("replayed_messages", 0) - plan.get("replayed_messages", 0)
+    spared = plan.get("skipped_messages", 0) - result.get("skipped_messages", 0)
+    if "standing" in plan:  # a delete: what was published since is lost too
+        spared += result.get("published_meanwhile_messages", 0)
+    words = []
+    if more > 0:
+        words.append(f"{count(more)} of them {'comes' if more == 1 else 'come'} again too")
+    elif more < 0:
+        words.append(f"{count(-more)} of them {'does' if more == -1 else 'do'} not come again")
+    if spared > 0:
+        words.append(f"{count(spared)} of them {'was' if spared == 1 else 'were'} not skipped")
+    return "".join(f"; {each}" for each in words)
+
+
+def _first_left(act: Mapping[str, Any], inside: Mapping[str, str] | None) -> str | None:
+    """The id of the first message that is left of a batch; None where no batch was cut, or nothing is left of it."""
+    left = int(inside["remaining"], 16) if inside else 0  # bit 0 is the first of the batch
+    if inside is None or not left:
+        return None
+    return f"{inside['position']}:{partition_index(act['topic'])}:{(left & -left).bit_length() - 1}"
+
+
+def _place(given: Mapping[str, Any]) -> str:
+    match given.get("to"):
+        case "earliest":
+            return "the beginning"
+        case "latest":
+            return "the end"
+        case "time":
+            return exact_moment(given["time_ms"])
+        case "back_time":
+            return f"{_length(given['back_ms'])} ago"
+        case "id":
+            return ("" if given.get("inclusive", True) else "after ") + str(given["id"])
+        case "like":
+            return f"where {given['like']} is"
+        case "bookmark":
+            return f"bookmark {given['bookmark']}"
+        case _:
+            return str(given.get("to"))
+
+
+def _move(given: Mapping[str, Any]) -> str:
+    if given["to"] == "back_time":
+        return f"go back by {_length(given['back_ms'])}"
+    number = int(given["messages"])
+    return f"go {'back' if number < 0 else 'forward'} by {messages(abs(number))}"
+
+
+def _expire(given: Mapping[str, Any]) -> str:
+    if given["to"] == "time":
+        return f"expire what was stored before {exact_moment(given['time_ms'])}"
+    if given["to"] == "older":
+        return f"expire what is older than {_length(given['older_ms'])}"
+    return f"expire up to {given['id']}"
+
+
+def _length(length_ms: int) -> str:
+    for unit_ms, word in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
+        if length_ms >= unit_ms and length_ms % unit_ms == 0:
+            return f"{length_ms // unit_ms:,} {word}"
+    return f"{length_ms:,} ms"

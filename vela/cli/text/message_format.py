@@ -1,0 +1,71 @@
+"""A message on a terminal, in a file and in a pipe."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from vela.cli.text.output import printable
+
+if TYPE_CHECKING:
+    from vela.message import Message, MessageId
+
+__all__ = ["FORMATS", "id_text", "message_json", "printer"]
+
+FORMATS: Final = ("text", "json", "hex", "raw")
+
+
+def printer(name: str, *, is_terminal: bool) -> Callable[[Message], bytes]:
+    """What is written of a message: `text` and `json` and `hex` a line, `raw` its bytes and nothing else."""
+    match name:
+        case "json":
+            return lambda message: f"{json.dumps(message_json(message), ensure_ascii=False)}\n".encode()
+        case "hex":
+            return lambda message: message.data().hex().encode() + b"\n"
+        case "raw":
+            return lambda message: message.data()
+        case _:
+            return _safe_text if is_terminal else lambda message: message.data() + b"\n"
+
+
+def message_json(message: Message) -> dict[str, Any]:
+    """Always the same members. `payload` is text, or null and `payload_base64` has it."""
+    data = message.data()
+    text, encoded = _text_or_base64(data)
+    return {
+        "id": id_text(message.message_id()),
+        "topic": message.topic_name(),
+        "key": message.partition_key() or None,
+        "ordering_key": message.ordering_key() or None,
+        "properties": dict(message.properties()),
+        "publish_ms": message.publish_timestamp(),
+        "event_ms": message.event_timestamp(),
+        "producer": message.producer_name(),
+        "sequence_id": message.sequence_id(),
+        "redelivery_count": message.redelivery_count(),
+        "size_bytes": len(data),
+        "payload": text,
+        "payload_base64": encoded,
+    }
+
+
+def id_text(message_id: MessageId) -> str:
+    """As the console prints it, and as `vela reset --id` and `vela skip --id` take it."""
+    base = f"{message_id.ledger_id()}:{message_id.entry_id()}"
+    if message_id.batch_index() < 0:
+        return base
+    return f"{base}:{message_id.partition()}:{message_id.batch_index()}"
+
+
+def _text_or_base64(data: bytes) -> tuple[str | None, str | None]:
+    try:
+        return data.decode(), None
+    except UnicodeDecodeError:
+        return None, base64.b64encode(data).decode()
+
+
+def _safe_text(message: Message) -> bytes:
+    """On a terminal a message is shown and not obeyed."""
+    return printable(message.data().decode(errors="backslashreplace")).encode() + b"\n"

@@ -1,0 +1,250 @@
+"""Acks gathered until they are sent together: the ack grouping tracker (S4.4 … S4.15)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+from vela.core.acks.batch_acks import BatchAcks, Position
+
+__all__ = [
+    "ALL_ACKED",
+    "DEFAULT_GROUP_MS",
+    "DEFAULT_GROUP_SIZE",
+    "AckGrouping",
+    "EntryAck",
+    "NoAckGrouping",
+    "PendingAcks",
+]
+
+DEFAULT_GROUP_MS: Final = 100
+DEFAULT_GROUP_SIZE: Final = 1000  # ids
+ALL_ACKED: Final = -1
+"""Of `AckGrouping.acked_messages`: every bit is set."""
+
+EntryAck: TypeAlias = tuple[int, int, int | None]
+"""Ledger, entry, and the bits of what remains unacked of it; None = the whole entry is acked."""
+
+
+class PendingAcks(NamedTuple):
+    """What is to be sent, in this order."""
+
+    cumulative: EntryAck | None
+    individual: list[EntryAck]  # ascending by position, none of them covered by `cumulative`
+
+
+class AckGrouping:
+    """Acks of one topic between the application's call and the command to the broker. No timer inside.
+
+    Whoever sees `is_full` sends `take()` at once; else it goes out `group_ms` after the first ack of the group.
+    Only what can be sent is taken, so that without a connection acks stay here (S4.15). Acking a message twice is
+    acking it once. Without `batch_index_acks` nothing is sent of a batch before its last message is acked (S4.7).
+    """
+
+    __slots__ = ("_batch_index_acks", "_batches", "_cumulative", "_max_ids", "_partly", "_whole", "is_full")
+
+    def __init__(
+        self,
+        *,
+        group_ms: int = DEFAULT_GROUP_MS,
+        max_ids: int = DEFAULT_GROUP_SIZE,
+        batch_index_acks: bool = True,
+    ) -> None:
+        if group_ms < 0 or max_ids < 1:
+            raise ValueError("the grouping time of acks is 0 or more, their number 1 or more")
+        self._max_ids = max_ids if group_ms else 1
+        self._batch_index_acks = batch_index_acks
+        self._batches = BatchAcks()
+        self._whole: set[Position] = set()
+        self._partly: set[Position] = set()  # of batches, with acks that the broker was not told of
+        self._cumulative: EntryAck | None = None
+        self.is_full = False
+
+    def __len__(self) -> int:
+        """Ids gathered."""
+        return len(self._whole) + len(self._partly) + (self._cumulative is not None)
+
+    # -- the application's acks ------------------------------------------------------------------------------------
+
+    def add(self, ledger_id: int, entry_id: int, batch_index: int = -1, batch_size: int = 0) -> bool:
+        """Ack one message; whether all of its entry is acked now.
+
+        Raises ValueError for an id that names a message which its batch cannot have; nothing changes then.
+        """
+        position = (ledger_id, entry_id)
+        if batch_index >= 0:
+            batch = self._batches.get(position)
+            if batch is None:
+                if position in self._whole:
+                    return True
+                batch = self._batches.open(position, batch_size)
+            if batch_index >= batch.size:
+                raise ValueError(f"the id names message {batch_index} of a batch of {batch.size}")
+            remaining = batch.remaining
+            bit = 1 << batch_index
+            if not remaining & bit:
+                return False
+            batch.remaining = remaining = remaining ^ bit
+            if remaining:
+                if self._batch_index_acks and not batch.is_waiting:
+                    batch.is_waiting = True
+                    self._partly.add(position)
+                    self._count()
+                return False
+            self._batches.close(position)
+            self._partly.discard(position)
+        self._whole.add(position)
+        if len(self._whole) + len(self._partly) >= self._max_ids:
+            self.is_full = True
+        return True
+
+    def add_cumulative(
+        self, ledger_id: int, entry_id: int, batch_index: int = -1, batch_size: int = 0
+    ) -> Position | None:
+        """Ack everything up to and including one message.
+
+        Returns the last entry that is wholly acked thereby, None when the call changed nothing. Inside a batch and
+        without batch index acks that is the entry before, once a batch (S4.7). Raises ValueError as `add`.
+        """
+        position, remaining = (ledger_id, entry_id), None
+        if batch_index >= 0 and (remaining := self._remaining_after(position, batch_index, batch_size)):
+            if not self._batch_index_acks:
+                batch = self._batches.get(position)
+                assert batch is not None
+                if batch.previous_acked:
+                    return None
+                batch.previous_acked = True
+                return self._cover((ledger_id, entry_id - 1, None))
+            return self._cover((ledger_id, entry_id, remaining))
+        return self._cover((ledger_id, entry_id, None))
+
+    def _remaining_after(self, position: Position, batch_index: int, batch_size: int) -> int | None:
+        """What of a batch stays unacked; None = nothing."""
+        batch = self._batches.get(position)
+        if batch is None:
+            if position in self._whole:
+                return None
+            batch = self._batches.open(position, batch_size)
+        if batch_index >= batch.size:
+            raise ValueError(f"the id names message {batch_index} of a batch of {batch.size}")
+        through = (1 << (batch_index + 1)) - 1
+        batch.remaining &= ~through
+        batch.told |= through  # is told again: a single ack of these may have been lost with its link
+        return batch.remaining or None
+
+    def _cover(self, ack: EntryAck) -> Position | None:
+        known = self._cumulative
+        if known is not None and _covers(known, ack):
+            return None
+        self._cumulative = ack
+        ledger_id, entry_id, remaining = ack
+        last_whole = (ledger_id, entry_id if remaining is None else entry_id - 1)
+        self._batches.close_through(last_whole)
+        self._whole = {position for position in self._whole if position > last_whole}
+        self._partly = {position for position in self._partly if position > last_whole}
+        batch = self._batches.get((ledger_id, entry_id))
+        if batch is not None and remaining is not None:
+            batch.is_waiting = True
+        self._count()
+        return last_whole
+
+    def _count(self) -> None:
+        if len(self._whole) + len(self._partly) >= self._max_ids or self._max_ids == 1:
+            self.is_full = True
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def take(self) -> PendingAcks | None:
+        """Take out what is gathered, None when that is nothing. The caller sends it."""
+        if not len(self):
+            return None
+        individual: list[EntryAck] = [(ledger_id, entry_id, None) for ledger_id, entry_id in self._whole]
+        cumulative = self._cumulative
+        for position in self._partly:
+            batch = self._batches.get(position)
+            assert batch is not None
+            batch.told, batch.is_waiting = batch.remaining, False
+            if cumulative is None or position != cumulative[:2]:
+                individual.append((*position, batch.remaining))
+        if cumulative is not None and cumulative[2] is not None:
+            batch = self._batches.get(cumulative[:2])
+            if batch is not None:
+                batch.told, batch.is_waiting = batch.remaining, False
+                cumulative = (*cumulative[:2], batch.remaining)
+        if cumulative is not None:
+            covered = (cumulative[0], cumulative[1] if cumulative[2] is None else cumulative[1] - 1)
+            individual = [ack for ack in individual if ack[:2] > covered]
+        individual.sort(key=_position)
+        self._whole.clear()
+        self._partly.clear()
+        self._cumulative = None
+        self.is_full = False
+        return PendingAcks(cumulative, individual)
+
+    # -- deliveries ------------------------------------------------------------------------------------------------
+
+    def acked_messages(self, ledger_id: int, entry_id: int) -> int:
+        """Bits of the messages of an entry that are acked and not yet sent; ALL_ACKED, or 0 for none (S4.14).
+
+        A delivery of them is a duplicate: the broker does not know yet.
+        """
+        if not self._whole and not self._partly and self._cumulative is None:
+            return 0
+        position = (ledger_id, entry_id)
+        if position in self._whole:
+            return ALL_ACKED
+        if self._cumulative is not None and _covers(self._cumulative, (ledger_id, entry_id, None)):
+            return ALL_ACKED
+        batch = self._batches.get(position)
+        return batch.unsent if batch is not None and batch.is_waiting else 0
+
+    def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
+        """Bits of the messages of an entry that are not acked, as far as is known here. Not a batch: bit 0."""
+        if self.acked_messages(ledger_id, entry_id) == ALL_ACKED:
+            return 0
+        batch = self._batches.get((ledger_id, entry_id))
+        return (1 << max(batch_size, 1)) - 1 if batch is None else batch.remaining
+
+    def delivered(self, ledger_id: int, entry_id: int, batch_size: int, ack_set: int | None) -> None:
+        """A batch came; see `BatchAcks.delivered`. To be called for batches only, before their messages are shown."""
+        if ack_set is not None or self._batches:
+            self._batches.delivered((ledger_id, entry_id), batch_size, ack_set)
+
+    def attached(self) -> None:
+        """The consumer is on a new link: what is not acked comes again. What is gathered stays (S4.14)."""
+        self._batches.forget_settled()
+
+    def clear(self) -> None:
+        """Forget everything: after a seek of the client's own."""
+        self._batches.clear()
+        self._whole.clear()
+        self._partly.clear()
+        self._cumulative = None
+        self.is_full = False
+
+
+class NoAckGrouping(AckGrouping):
+    """Of topics that store nothing: acks change nothing and nothing is sent (S4.8)."""
+
+    __slots__ = ()
+
+    def add(self, ledger_id: int, entry_id: int, batch_index: int = -1, batch_size: int = 0) -> bool:
+        return True
+
+    def add_cumulative(
+        self, ledger_id: int, entry_id: int, batch_index: int = -1, batch_size: int = 0
+    ) -> Position | None:
+        return ledger_id, entry_id
+
+    def delivered(self, ledger_id: int, entry_id: int, batch_size: int, ack_set: int | None) -> None:
+        pass
+
+
+def _covers(known: EntryAck, ack: EntryAck) -> bool:
+    """Whether a cumulative ack of `known` acks all that one of `ack` would; of one batch the later is the larger."""
+    if known[:2] != ack[:2]:
+        return known[:2] > ack[:2]
+    return known[2] is None or known[2] == ack[2]
+
+
+def _position(ack: EntryAck) -> Position:
+    return ack[:2]

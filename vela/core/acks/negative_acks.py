@@ -1,0 +1,106 @@
+"""Negative acks wait here for their redelivery: the negative ack tracker (S4.16 … S4.20)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from vela.core.acks.batch_acks import Position
+from vela.core.timing_wheel import TimingWheel
+from vela.wire.redelivery_backoff import RedeliveryBackoff
+
+__all__ = [
+    "DEFAULT_NEGATIVE_ACK_DELAY_MS",
+    "MIN_NEGATIVE_ACK_DELAY_MS",
+    "NegativeAckTimer",
+    "NegativeAcks",
+]
+
+DEFAULT_NEGATIVE_ACK_DELAY_MS: Final = 60_000
+MIN_NEGATIVE_ACK_DELAY_MS: Final = 100
+
+_PRECISE_TICK_MS: Final = 32
+_TRUNCATED_TICK_MS: Final = 256
+_PERIODS: Final = 3  # in one delay
+
+
+class NegativeAckTimer(StrEnum):
+    """When negatively acked messages come back, for a delay of d ms."""
+
+    PRECISE = "precise"  # one timer at the earliest due time: after d, at most 32 ms later
+    TRUNCATED = "truncated"  # upstream today: due times cut to 256 ms, up to that much before d
+    PERIODIC = "periodic"  # older clients: looks every d/3, so up to d/3 after d
+
+
+class NegativeAcks:
+    """Entries of one topic to be asked for again when their delay is over. No timer inside: see `next_due_ms`.
+
+    An entry is asked for once, however many of its messages were refused and however often; the first refusal
+    decides when. Delays below 100 ms count as 100 ms. With a `backoff` the delay grows with the redelivery count.
+    """
+
+    __slots__ = ("_backoff", "_delay_ms", "_next_look_ms", "_period_ms", "_wheel")
+
+    def __init__(
+        self,
+        *,
+        delay_ms: int = DEFAULT_NEGATIVE_ACK_DELAY_MS,
+        backoff: RedeliveryBackoff | None = None,
+        timer: NegativeAckTimer = NegativeAckTimer.PRECISE,
+    ) -> None:
+        if delay_ms < 0:
+            raise ValueError("negative_ack_redelivery_delay_ms is 0 or more")
+        self._delay_ms = max(MIN_NEGATIVE_ACK_DELAY_MS, delay_ms)
+        self._backoff = backoff
+        is_periodic = timer is NegativeAckTimer.PERIODIC
+        shortest_ms = self._delay_ms if backoff is None else max(MIN_NEGATIVE_ACK_DELAY_MS, backoff.min_ms)
+        self._period_ms = shortest_ms // _PERIODS if is_periodic else 0
+        self._next_look_ms: int | None = None  # of the periodic timer, while it runs
+        is_truncated = timer is NegativeAckTimer.TRUNCATED
+        tick_ms = 1 if is_periodic else _TRUNCATED_TICK_MS if is_truncated else _PRECISE_TICK_MS
+        self._wheel: TimingWheel[Position] = TimingWheel(tick_ms=tick_ms, early=is_truncated)
+
+    def __len__(self) -> int:
+        return len(self._wheel)
+
+    def add(self, position: Position, now_ms: int, redelivery_count: int = 0) -> None:
+        """Ask for an entry again when the delay is over, counted from now."""
+        if position in self._wheel:
+            return
+        delay_ms = self._delay_ms
+        if self._backoff is not None:
+            delay_ms = max(MIN_NEGATIVE_ACK_DELAY_MS, self._backoff.delay_ms(redelivery_count))
+        self._wheel.schedule(position, now_ms + delay_ms)
+        if self._period_ms and self._next_look_ms is None:
+            self._next_look_ms = now_ms + self._period_ms
+
+    def remove(self, position: Position) -> None:
+        """The entry was acked after all. Safe to repeat."""
+        self._wheel.cancel(position)
+
+    def remove_through(self, position: Position) -> None:
+        """As `remove`, for every entry up to this one."""
+        for known in [known for known in self._wheel if known <= position]:
+            self._wheel.cancel(known)
+
+    def next_due_ms(self) -> int | None:
+        """When `pop_due` is to be called next, None while nothing waits."""
+        if self._period_ms and self._wheel:
+            return self._next_look_ms
+        return self._wheel.next_due_ms()
+
+    def pop_due(self, now_ms: int) -> list[Position]:
+        """Take out the entries whose time has come, ascending."""
+        if self._period_ms:
+            if self._next_look_ms is None or now_ms < self._next_look_ms:
+                return []
+            self._next_look_ms = now_ms + self._period_ms
+        due = sorted(self._wheel.pop_due(now_ms))
+        if not self._wheel:
+            self._next_look_ms = None
+        return due
+
+    def clear(self) -> None:
+        """Forget them: everything is delivered again anyway, or the consumer leaves (S4.18)."""
+        self._wheel.clear()
+        self._next_look_ms = None

@@ -1,0 +1,158 @@
+"""Messages taken and not acked: the ack timeout's trackers (S0.38, S4.21, S4.22, S4.27 … S4.30)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from vela.core.acks.batch_acks import Position
+from vela.core.timing_wheel import TimingWheel
+from vela.wire.redelivery_backoff import RedeliveryBackoff
+
+__all__ = [
+    "DEFAULT_TICK_MS",
+    "MIN_ACK_TIMEOUT_MS",
+    "MIN_TICK_MS",
+    "BackoffUnackedTracker",
+    "UnackedTracker",
+    "unacked_tracker",
+]
+
+MIN_ACK_TIMEOUT_MS: Final = 1000
+DEFAULT_TICK_MS: Final = 1000
+MIN_TICK_MS: Final = 100
+
+
+def unacked_tracker(
+    timeout_ms: int | None, *, tick_ms: int = DEFAULT_TICK_MS, backoff: RedeliveryBackoff | None = None
+) -> UnackedTracker | None:
+    """The tracker for these settings; None = no ack timeout: nothing is tracked, and nothing times out (S4.27, S4.29).
+
+    Raises ValueError for a timeout under a second that is not 0 or None, and for a tick under 100 ms (S4.30).
+    """
+    if not timeout_ms:
+        return None
+    if timeout_ms < MIN_ACK_TIMEOUT_MS:
+        raise ValueError(
+            f"unacked_messages_timeout_ms is {timeout_ms}: give {MIN_ACK_TIMEOUT_MS} or more, or 0 for none"
+        )
+    if tick_ms < MIN_TICK_MS:
+        raise ValueError(f"unacked_messages_tick_ms is {tick_ms}: give {MIN_TICK_MS} or more")
+    tick_ms = min(tick_ms, timeout_ms)
+    if backoff is None:
+        return UnackedTracker(timeout_ms=timeout_ms, tick_ms=tick_ms)
+    return BackoffUnackedTracker(timeout_ms=timeout_ms, tick_ms=tick_ms, backoff=backoff)
+
+
+class UnackedTracker:
+    """Entries taken by the application; one that is not removed expires after (timeout, timeout + 2 ticks].
+
+    A wheel of ceil(timeout / tick) + 1 slots: what is added goes into the last, a tick pops the first. No timer
+    inside: whoever calls `start` calls `pop_expired` at `next_tick_ms`, as long as that is not None.
+    """
+
+    __slots__ = ("_slot_of", "_slots", "_tick_ms", "next_tick_ms")
+
+    def __init__(self, *, timeout_ms: int, tick_ms: int) -> None:
+        self._tick_ms = tick_ms
+        self._slots: deque[set[Position]] = deque(set() for _ in range(-(-timeout_ms // tick_ms) + 1))
+        self._slot_of: dict[Position, set[Position]] = {}
+        self.next_tick_ms: int | None = None  # None while nothing is tracked
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    @property
+    def slots(self) -> int:
+        """Slots of the wheel."""
+        return len(self._slots)
+
+    def start(self, now_ms: int) -> None:
+        """The first entry after a pause is about to be added."""
+        self.next_tick_ms = now_ms + self._tick_ms
+
+    def add(self, position: Position, redelivery_count: int = 0) -> None:
+        """The application took a message of an entry; what is tracked already keeps its time."""
+        if position not in self._slot_of:
+            slot = self._slots[-1]
+            slot.add(position)
+            self._slot_of[position] = slot
+
+    def remove(self, position: Position) -> None:
+        """The entry was acked, refused, or is delivered again. Safe to repeat."""
+        slot = self._slot_of.pop(position, None)
+        if slot is not None:
+            slot.discard(position)
+
+    def remove_through(self, position: Position) -> None:
+        """As `remove`, for every entry up to this one: a cumulative ack."""
+        for known in [known for known in self._slot_of if known <= position]:
+            self.remove(known)
+
+    def clear(self) -> None:
+        """Forget every entry. Ticking ends with the next tick."""
+        for slot in self._slots:
+            slot.clear()
+        self._slot_of.clear()
+
+    def pop_expired(self, now_ms: int) -> list[Position]:
+        """One tick, if it is time: take out the entries that expire with it, ascending.
+
+        A late tick is one tick all the same, and the next follows a whole tick later: that can make an entry late,
+        but catching up would make those added meanwhile early.
+        """
+        if self.next_tick_ms is None or now_ms < self.next_tick_ms:
+            return []
+        expired = self._turn(now_ms)
+        self.next_tick_ms = now_ms + self._tick_ms if len(self) else None
+        return expired
+
+    def _turn(self, now_ms: int) -> list[Position]:
+        """The first slot's entries, ascending; an empty slot takes the last place."""
+        expired = self._slots.popleft()
+        self._slots.append(set())
+        for position in expired:
+            del self._slot_of[position]
+        return sorted(expired)
+
+
+class BackoffUnackedTracker(UnackedTracker):
+    """After the timeout an entry waits once more, longer with its redelivery count, and then expires (S4.28)."""
+
+    __slots__ = ("_backoff", "_counts", "_waiting")
+
+    def __init__(self, *, timeout_ms: int, tick_ms: int, backoff: RedeliveryBackoff) -> None:
+        super().__init__(timeout_ms=timeout_ms, tick_ms=tick_ms)
+        self._backoff = backoff
+        self._counts: dict[Position, int] = {}
+        self._waiting: TimingWheel[Position] = TimingWheel(tick_ms=1)
+
+    def __len__(self) -> int:
+        return len(self._slot_of) + len(self._waiting)
+
+    def add(self, position: Position, redelivery_count: int = 0) -> None:
+        if position not in self._waiting:
+            super().add(position)
+            self._counts[position] = redelivery_count
+
+    def remove(self, position: Position) -> None:
+        super().remove(position)
+        self._counts.pop(position, None)
+        self._waiting.cancel(position)
+
+    def remove_through(self, position: Position) -> None:
+        for known in [known for known in self._counts if known <= position]:
+            self.remove(known)
+
+    def clear(self) -> None:
+        super().clear()
+        self._counts.clear()
+        self._waiting.clear()
+
+    def _turn(self, now_ms: int) -> list[Position]:
+        for position in super()._turn(now_ms):
+            self._waiting.schedule(position, now_ms + self._backoff.delay_ms(self._counts[position]))
+        expired = sorted(self._waiting.pop_due(now_ms))
+        for position in expired:
+            del self._counts[position]
+        return expired

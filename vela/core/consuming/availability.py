@@ -1,0 +1,35 @@
+"""Whether a reader has something left to read (protocol 4: hasMessageAvailable)."""
+
+from __future__ import annotations
+
+from vela.core.consuming.start_position import StartPosition
+from vela.message import MessageId
+from vela.wire.message_id import MessageId as WireId
+
+__all__ = ["has_more"]
+
+
+def has_more(
+    *, last: WireId, mark_delete: WireId | None, start: StartPosition | None, taken: MessageId | None
+) -> bool:
+    """`last`: the topic's newest message. `taken`: the last one the application got since it began or sought.
+
+    `start`: where it began, None = earliest, latest, or a time: then only the broker knows, and its mark-delete,
+    the entry before the first that it sends, says it.
+    """
+    if last.entry_id < 0:
+        return False
+    newest = (last.ledger_id, last.entry_id, _index(last.batch_index))
+    if mark_delete is not None and newest[:2] <= (mark_delete.ledger_id, mark_delete.entry_id):
+        return False  # also of what was never sent, or was thrown away
+    if taken is not None:
+        return newest > (taken.ledger_id(), taken.entry_id(), _index(taken.batch_index()))
+    if start is not None:
+        begin = (start.ledger_id, start.entry_id, _index(start.batch_index))
+        return newest > begin or (start.inclusive and newest == begin)
+    return True
+
+
+def _index(batch_index: int) -> int:
+    # An entry without index, and a batch named as a whole, end after any message of theirs.
+    return batch_index if batch_index >= 0 else 1 << 31

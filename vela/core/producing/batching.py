@@ -1,0 +1,156 @@
+"""Batches: messages gathered into one entry, encoded as they come (protocol 1.4).
+
+A batch closes by count, by bytes or by delay; the delay's clock is the caller's. `T` is whatever the caller keeps for
+each message to answer it by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from vela.core.producing.outgoing import Outgoing
+from vela.wire.entry.groups import append_group, append_plain_group
+
+__all__ = ["Batch", "BatchLimits", "Batching", "Gathering", "SequenceIds"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """When a batch is full."""
+
+    max_messages: int = 1000
+    max_bytes: int = 128 * 1024  # as encoded, before compression; a larger message makes a batch of one
+
+
+class Batch(Generic[T]):
+    """The groups of one entry to be, in order."""
+
+    __slots__ = ("last_sequence_id", "named_by", "payload", "payload_bytes", "sequence_id", "tokens")
+
+    def __init__(self, sequence_id: int, named_by: Outgoing | None = None) -> None:
+        self.sequence_id = sequence_id  # of the first message
+        self.last_sequence_id = sequence_id
+        self.named_by = named_by  # key-based: the message whose keys are the entry's too
+        self.payload = bytearray()  # the groups, uncompressed
+        self.payload_bytes = 0  # of the messages alone
+        self.tokens: list[T] = []  # one a message
+
+    def add(self, message: Outgoing, sequence_id: int, token: T) -> None:
+        """Appends a message."""
+        append_group(
+            self.payload,
+            message.payload,
+            sequence_id,
+            properties=message.properties,
+            key=message.key,
+            key_b64=message.key_b64,
+            event_time_ms=message.event_time_ms,
+            ordering_key=message.ordering_key,
+            null_value=message.null_value,
+        )
+        self.last_sequence_id = sequence_id
+        self.payload_bytes += len(message.payload)
+        self.tokens.append(token)
+
+
+class Gathering(Protocol[T]):
+    """What gathers messages: `Batching`, or `KeyBatching` for key-based batches."""
+
+    messages: int
+
+    def fits(self, message: Outgoing) -> bool:
+        """False: `take()` first, then add it."""
+
+    def add(self, message: Outgoing, token: T) -> bool:
+        """Takes a message that fits; True: `take()` now, the batch is full or must stay alone."""
+
+    def take(self) -> list[Batch[T]]:
+        """What is gathered, in the order to send; nothing is gathered afterwards."""
+
+
+class SequenceIds:
+    """A producer's counter: ids ascend, and explicit ones carry it along."""
+
+    __slots__ = ("next",)
+
+    def __init__(self, first: int) -> None:
+        self.next = first
+
+    def take(self, explicit: int | None) -> int:
+        """The id of a message."""
+        if explicit is None:
+            explicit = self.next
+            self.next = explicit + 1
+        elif explicit >= self.next:
+            self.next = explicit + 1
+        return explicit
+
+
+class Batching(Generic[T]):
+    """One batch at a time, messages in the order they came.
+
+    An id that does not ascend may be a duplicate of one already published: it goes in a batch of its own, because a
+    deduplicating broker judges a whole batch by its first id and would drop the new ones with it (protocol 3.5).
+    """
+
+    __slots__ = ("_batch", "_limits", "_sequence_ids", "messages")
+
+    def __init__(self, limits: BatchLimits, sequence_ids: SequenceIds) -> None:
+        self._limits = limits
+        self._sequence_ids = sequence_ids
+        self._batch: Batch[T] | None = None
+        self.messages = 0
+
+    def fits(self, message: Outgoing) -> bool:
+        """False: `take()` first, then add it."""
+        batch = self._batch
+        if batch is None:
+            return True
+        if message.sequence_id is not None and message.sequence_id < self._sequence_ids.next:
+            return False
+        return len(batch.payload) + message.size_bytes() <= self._limits.max_bytes
+
+    def add(self, message: Outgoing, token: T) -> bool:
+        """Takes a message that fits; True: `take()` now, the batch is full or must stay alone."""
+        explicit, ids = message.sequence_id, self._sequence_ids
+        maybe_duplicate = explicit is not None and explicit < ids.next
+        sequence_id = ids.take(explicit)
+        batch = self._batch
+        if batch is None:
+            batch = self._batch = Batch(sequence_id)
+        batch.add(message, sequence_id, token)
+        self.messages += 1
+        return (
+            maybe_duplicate
+            or self.messages >= self._limits.max_messages
+            or len(batch.payload) >= self._limits.max_bytes
+        )
+
+    def add_plain(self, payload: bytes, token: T) -> bool | None:
+        """Takes a message that is a payload alone; True: `take()` now; None: it does not fit.
+
+        `fits` and `add` in one, for the many: half the time.
+        """
+        batch, size, limits, ids = self._batch, len(payload), self._limits, self._sequence_ids
+        sequence_id = ids.next
+        if batch is None:
+            batch = self._batch = Batch(sequence_id)
+        elif len(batch.payload) + size > limits.max_bytes:
+            return None
+        groups = batch.payload
+        append_plain_group(groups, payload, sequence_id)
+        ids.next = sequence_id + 1
+        batch.last_sequence_id = sequence_id
+        batch.payload_bytes += size
+        batch.tokens.append(token)
+        self.messages += 1
+        return self.messages >= limits.max_messages or len(groups) >= limits.max_bytes
+
+    def take(self) -> list[Batch[T]]:
+        """What is gathered: one batch, or none."""
+        batch = self._batch
+        self._batch, self.messages = None, 0
+        return [] if batch is None else [batch]

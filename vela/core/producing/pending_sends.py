@@ -1,0 +1,132 @@
+"""What was sent and waits for its receipt: answered in order, sent again after a reconnect (protocol 3.5).
+
+`T` is whatever the caller keeps for each message to answer it by.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, Generic, TypeVar
+
+from vela.core.producing.chunks import ChunkedSend
+
+__all__ = ["NEVER_MS", "PendingSend", "PendingSends", "UnexpectedReceipt"]
+
+T = TypeVar("T")
+NEVER_MS: Final = 1 << 62
+"""The deadline of a send without a timeout."""
+
+
+class UnexpectedReceipt(Exception):
+    """A receipt for something not sent yet: the connection cannot be trusted and what waits must be sent again."""
+
+
+class PendingSend(Generic[T]):
+    """One SEND: a message, a batch or a chunk."""
+
+    __slots__ = (
+        "chunked",
+        "deadline_ms",
+        "frame",
+        "is_batch",
+        "last_sequence_id",
+        "messages",
+        "payload_bytes",
+        "sent_ms",
+        "sequence_id",
+        "tokens",
+    )
+
+    def __init__(
+        self,
+        frame: tuple[bytes, bytes],
+        tokens: list[T],
+        *,
+        sequence_id: int,
+        last_sequence_id: int,
+        is_batch: bool,
+        payload_bytes: int,
+        sent_ms: int,
+        deadline_ms: int,
+        chunked: ChunkedSend | None = None,
+    ) -> None:
+        self.frame = frame  # as it goes out, every time
+        self.tokens = tokens  # one a message; a chunk that is not the last has none
+        self.sequence_id = sequence_id  # of the first message
+        self.last_sequence_id = last_sequence_id  # of the last message
+        self.is_batch = is_batch
+        self.payload_bytes = payload_bytes  # as the application gave them
+        self.sent_ms = sent_ms  # when it was first handed over
+        self.deadline_ms = deadline_ms  # of the send timeout
+        self.chunked = chunked  # shared by the chunks of one message, None = whole
+
+
+class PendingSends(Generic[T]):
+    """Sends in their order, from the first without a receipt on."""
+
+    __slots__ = ("_sends",)
+
+    def __init__(self) -> None:
+        self._sends: deque[PendingSend[T]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._sends)
+
+    def __iter__(self) -> Iterator[PendingSend[T]]:
+        return iter(self._sends)
+
+    def push(self, send: PendingSend[T]) -> None:
+        """Adds what goes out now, or once connected."""
+        self._sends.append(send)
+
+    def take_receipt(self, sequence_id: int) -> PendingSend[T] | None:
+        """The first send, if the receipt is its. None: a receipt of something given up, or a second one.
+
+        Raises UnexpectedReceipt for one beyond the first send; nothing changes.
+        """
+        sends = self._sends
+        if not sends:
+            return None
+        head = sends[0]
+        if sequence_id < head.sequence_id:
+            return None
+        if sequence_id > head.last_sequence_id:
+            raise UnexpectedReceipt(
+                f"an answer to sequence id {sequence_id} while {head.sequence_id} is the first that waits"
+            )
+        return sends.popleft()
+
+    def take_refused(self, sequence_id: int) -> list[PendingSend[T]]:
+        """The first send, if the SEND_ERROR is its (it names the highest id), with the other chunks of its message.
+
+        Empty: an error of something given up. Raises UnexpectedReceipt as `take_receipt`.
+        """
+        head = self.take_receipt(sequence_id)
+        return [] if head is None else [head, *self._rest_of(head)]
+
+    def take_due(self, now_ms: int) -> list[PendingSend[T]]:
+        """The sends whose time is over, in order."""
+        sends, due = self._sends, list[PendingSend[T]]()
+        while sends and sends[0].deadline_ms <= now_ms:
+            due.append(sends.popleft())
+        return due
+
+    def take_all(self) -> list[PendingSend[T]]:
+        """Every send, in order: the producer is closed or has failed."""
+        taken = list(self._sends)
+        self._sends.clear()
+        return taken
+
+    def next_deadline_ms(self) -> int | None:
+        """When the first send is due, None = nothing waits or it may wait for ever."""
+        if not self._sends or self._sends[0].deadline_ms >= NEVER_MS:
+            return None
+        return self._sends[0].deadline_ms
+
+    def _rest_of(self, head: PendingSend[T]) -> list[PendingSend[T]]:
+        sends, rest = self._sends, list[PendingSend[T]]()
+        if head.chunked is not None:
+            while sends and sends[0].chunked is head.chunked:
+                rest.append(sends.popleft())
+        return rest
