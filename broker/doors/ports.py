@@ -9,22 +9,21 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from broker.conf import BrokerSettings
+    from broker.core.client_identity import ClientIdentity
     from broker.core.entry import StoredEntry
     from broker.core.position import Position
     from broker.core.schemas.schema import SchemaDefinition
     from broker.core.subscription.types import SubscriptionType
     from broker.core.topic_name import TopicName
+    from broker.log.sends import SendRequest
+    from broker.producers.requests import ProducerRequest, ProducerSink
     from broker.pulls.values import HeldPull, PullAnswer, PullAsk
     from broker.subscription.consumer import DueFilter
-    from broker.subscription.values import (
+    from broker.subscription.requests import (
         AckRequest,
-        ClientIdentity,
         ConsumerSink,
         DurableCallback,
         LastMessage,
-        ProducerRequest,
-        ProducerSink,
-        SendRequest,
         SubscribeRequest,
     )
 

@@ -22,8 +22,8 @@ from broker.storage.pool import repeat_until_done
 
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
+    from broker.log.sends import SendRequest
     from broker.subscription.subscription import Subscription
-    from broker.subscription.values import SendRequest
     from broker.topics.topic import Topic
 
 __all__ = ["DelayedMessages"]

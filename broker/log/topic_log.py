@@ -13,8 +13,8 @@ from broker.core.position import Position
 from broker.log.cache import EntryCache, TopicEntries
 
 if TYPE_CHECKING:
+    from broker.log.sends import SendRequest
     from broker.producers.producer import Producer
-    from broker.subscription.values import SendRequest
 
 __all__ = ["AppendBatch", "TopicLog"]
 

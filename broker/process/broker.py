@@ -42,17 +42,13 @@ from broker.upkeep.policy_rounds import PolicyRounds
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
+    from broker.core.client_identity import ClientIdentity
     from broker.core.schemas.schema import SchemaDefinition
     from broker.producers.producer import Producer
+    from broker.producers.requests import ProducerRequest, ProducerSink
     from broker.pulls.values import HeldPull, PullAnswer, PullAsk
     from broker.subscription.consumer import Consumer
-    from broker.subscription.values import (
-        ClientIdentity,
-        ConsumerSink,
-        ProducerRequest,
-        ProducerSink,
-        SubscribeRequest,
-    )
+    from broker.subscription.requests import ConsumerSink, SubscribeRequest
     from broker.topics.non_persistent.topic import NonPersistentTopic
 
 __all__ = ["Broker"]

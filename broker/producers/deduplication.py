@@ -21,9 +21,9 @@ from vela.wire.errors import EntryCorrupt
 
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
+    from broker.log.sends import SendRequest
     from broker.log.topic_log import AppendBatch
     from broker.producers.producer import Producer, Repeat
-    from broker.subscription.values import SendRequest
     from vela.wire.entry import EntryHeader
 
 __all__ = ["DeduplicationFlush", "TopicDeduplication", "mark_of_entry"]

@@ -12,14 +12,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
 from broker.core.entry import FLAG_BATCH
 from broker.core.errors import BrokerError, PersistenceFailed, SendOutcomeUnknown
 from broker.core.topic_name import TopicName
-from broker.subscription.values import INTERNAL_FACE, ClientIdentity, ProducerRequest, Receipt, SendRequest
+from broker.log.sends import Receipt, SendRequest
+from broker.producers.requests import ProducerRequest
 from vela.wire.entry import OutgoingMessage, encode_single
 
 if TYPE_CHECKING:
-    from broker.subscription.values import ProducerSink
+    from broker.producers.requests import ProducerSink
 
 __all__ = ["InternalProducer", "ProducerOpener"]
 

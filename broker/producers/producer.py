@@ -8,14 +8,16 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from broker.core.errors import BrokerError, PersistenceFailed
-from broker.subscription.values import Receipt
+from broker.log.sends import Receipt
 
 if TYPE_CHECKING:
+    from broker.core.client_identity import ClientIdentity
     from broker.core.policies import Policies
     from broker.core.producer_access import AccessMode
     from broker.core.topic_name import TopicName
+    from broker.log.sends import SendRequest
     from broker.producers.publish_budget import PublishAccount
-    from broker.subscription.values import ClientIdentity, ProducerRequest, ProducerSink, SendRequest
+    from broker.producers.requests import ProducerRequest, ProducerSink
 
 __all__ = ["Producer", "ProducerTopic", "Repeat"]
 

@@ -15,8 +15,8 @@ from broker.core.rate_limit import TokenBucket
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.core.policies import Policies
+    from broker.log.sends import SendRequest
     from broker.producers.producer import Producer
-    from broker.subscription.values import SendRequest
 
 __all__ = ["PublishLimit"]
 

@@ -14,8 +14,8 @@ from broker.subscription.end_of_topic import tell_end_of_topic
 
 if TYPE_CHECKING:
     from broker.subscription.consumer import Consumer
+    from broker.subscription.requests import AckRequest, DurableCallback
     from broker.subscription.subscription import Subscription
-    from broker.subscription.values import AckRequest, DurableCallback
 
 __all__ = ["AckIntake"]
 

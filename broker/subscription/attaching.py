@@ -13,11 +13,12 @@ from broker.subscription.consumer import Consumer
 from broker.subscription.limits import require_consumer_room, unacked_limits
 
 if TYPE_CHECKING:
+    from broker.core.client_identity import ClientIdentity
     from broker.core.dispatchers.base import Dispatcher
     from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
     from broker.core.subscription.redelivery import RedeliveryCounts
+    from broker.subscription.requests import ConsumerSink, SubscribeRequest
     from broker.subscription.subscription import Subscription
-    from broker.subscription.values import ClientIdentity, ConsumerSink, SubscribeRequest
     from broker.topics.non_persistent.topic import NonPersistentTopic
     from broker.topics.topic import Topic
 

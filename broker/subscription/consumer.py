@@ -11,14 +11,14 @@ from broker.core.errors import ConsumerNotFound
 from broker.subscription.old_clients import splits_batches
 
 if TYPE_CHECKING:
+    from broker.core.client_identity import ClientIdentity
     from broker.core.entry import StoredEntry
     from broker.core.position import Position
     from broker.core.subscription.delivery_deadlines import Due
     from broker.core.subscription.types import SubscriptionType
     from broker.core.topic_name import TopicName
-    from broker.subscription.values import (
+    from broker.subscription.requests import (
         AckRequest,
-        ClientIdentity,
         ConsumerSink,
         Delivery,
         DurableCallback,

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from broker.core.cursor.state import CursorFlush
     from broker.process.ownership import Ownership
     from broker.storage.connection import Connection
+    from broker.subscription.requests import DurableCallback
     from broker.subscription.subscription import Subscription
-    from broker.subscription.values import DurableCallback
     from broker.topics.topic import Topic
 
 __all__ = ["Flusher"]

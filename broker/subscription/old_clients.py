@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.errors import UnsupportedVersion
 
 if TYPE_CHECKING:
-    from broker.subscription.values import ClientIdentity
+    from broker.core.client_identity import ClientIdentity
     from broker.topics.topic import Topic
 
 __all__ = ["check_batches", "splits_batches"]

@@ -38,11 +38,12 @@ from broker.subscription.end_of_topic import tell_end_of_topic
 from broker.subscription.failover import ActiveConsumer
 from broker.subscription.limits import unacked_limits
 from broker.subscription.moves import CursorMove
-from broker.subscription.values import AckRequest, LastMessage
+from broker.subscription.requests import AckRequest, LastMessage
 
 if TYPE_CHECKING:
+    from broker.core.client_identity import ClientIdentity
     from broker.core.entry import StoredEntry
-    from broker.subscription.values import ClientIdentity, ConsumerSink, DurableCallback, SubscribeRequest
+    from broker.subscription.requests import ConsumerSink, DurableCallback, SubscribeRequest
     from broker.topics.topic import Topic
 
 __all__ = ["Subscription"]

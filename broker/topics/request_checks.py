@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.core.client_identity import INTERNAL_FACE
 from broker.core.errors import NotAllowed
 from broker.core.producer_access import OUTBOX_PRODUCER
 from broker.core.schemas.schema import SchemaType
 from broker.core.subscription.types import SubscriptionType, check_attach, check_name, check_printable
 from broker.producers.schemas import check_schema
-from broker.subscription.values import INTERNAL_FACE
 
 if TYPE_CHECKING:
-    from broker.subscription.values import ClientIdentity, ProducerRequest, SubscribeRequest
+    from broker.core.client_identity import ClientIdentity
+    from broker.producers.requests import ProducerRequest
+    from broker.subscription.requests import SubscribeRequest
 
 __all__ = ["check_producer", "check_subscribe"]
 

@@ -26,6 +26,7 @@ from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.log.delayed import DelayedMessages
 from broker.log.reader import TopicReader
+from broker.log.sends import Receipt
 from broker.producers.access import ProducerAccess
 from broker.producers.deduplication_keeper import apply_deduplication_policy
 from broker.producers.producer import Producer
@@ -39,24 +40,19 @@ from broker.subscription.dispatch.rates import RatePair, rates_of
 from broker.subscription.limits import require_new_subscription
 from broker.subscription.old_clients import check_batches
 from broker.subscription.subscription import Subscription
-from broker.subscription.values import Receipt
 from broker.topics.backlog_quota import BacklogQuota
 from broker.topics.policies_in_force import rollover_policy
 
 if TYPE_CHECKING:
+    from broker.core.client_identity import ClientIdentity
     from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
+    from broker.log.sends import SendRequest
     from broker.log.topic_log import AppendBatch, TopicLog
     from broker.process.services import Services
     from broker.producers.deduplication import TopicDeduplication
-    from broker.subscription.values import (
-        ClientIdentity,
-        ConsumerSink,
-        ProducerRequest,
-        ProducerSink,
-        SendRequest,
-        SubscribeRequest,
-    )
+    from broker.producers.requests import ProducerRequest, ProducerSink
+    from broker.subscription.requests import ConsumerSink, SubscribeRequest
 
 __all__ = ["Topic"]
 

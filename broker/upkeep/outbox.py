@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
+from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
 from broker.core.errors import BrokerError, InvalidTopicName
 from broker.core.producer_access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
+from broker.log.sends import Receipt, SendRequest
+from broker.producers.requests import ProducerRequest
 from broker.storage.log import outbox as store
 from broker.storage.pool import ConnectionPool, first_line
-from broker.subscription.values import INTERNAL_FACE, ClientIdentity, ProducerRequest, Receipt, SendRequest
 
 if TYPE_CHECKING:
     from broker.process.broker import Broker

@@ -9,7 +9,7 @@ from broker.clock import SystemClock
 from broker.core.errors import BrokerError
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription.values import AckRequest, Delivery
+from broker.subscription.requests import AckRequest, Delivery
 from tests.concurrency.order import Order, order_of
 from tests.support.broker_harness import ConsumerProbe
 

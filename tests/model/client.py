@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from broker.core.position import Position
-from broker.subscription.values import AckRequest, Delivery
+from broker.subscription.requests import AckRequest, Delivery
 from tests.support.broker_harness import ConsumerProbe
 
 __all__ = ["Client", "members"]

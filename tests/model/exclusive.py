@@ -7,7 +7,7 @@ from hypothesis.stateful import precondition, rule
 
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription.values import Delivery
+from broker.subscription.requests import Delivery
 from tests.model.client import Client
 from tests.model.machine import ALL, SubscriptionMachine
 

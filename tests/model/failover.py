@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription.values import Delivery
+from broker.subscription.requests import Delivery
 from tests.model.client import Client
 from tests.model.exclusive import ExclusiveMachine
 

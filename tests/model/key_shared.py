@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription.values import Delivery
+from broker.subscription.requests import Delivery
 from tests.model.client import Client
 from tests.model.shared import SharedMachine
 

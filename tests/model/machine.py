@@ -26,8 +26,8 @@ from hypothesis.stateful import (
 from broker.core.cursor.cursor import Cursor
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
+from broker.subscription.requests import Delivery
 from broker.subscription.subscription import Subscription
-from broker.subscription.values import Delivery
 from tests.model.client import Client, members
 from tests.model.operator import Change, Member, Operator, PlannedAct
 from tests.model.undo import OpenUndo

@@ -18,6 +18,7 @@ from psycopg.sql import SQL, Identifier
 
 from broker.clock import Clock, SystemClock
 from broker.conf import BrokerSettings
+from broker.core.client_identity import ClientIdentity
 from broker.core.entry import FLAG_BATCH
 from broker.core.errors import BrokerError
 from broker.core.policies import PolicyValue, merged
@@ -26,19 +27,13 @@ from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.doors.entry_facts import entry_flags
 from broker.doors.key_hash import entry_slot
+from broker.log.sends import Receipt, SendRequest
 from broker.process.broker import Broker
 from broker.producers.producer import Producer
+from broker.producers.requests import ProducerRequest
 from broker.subscription.consumer import Consumer
+from broker.subscription.requests import AckRequest, Delivery, SubscribeRequest
 from broker.subscription.subscription import Subscription
-from broker.subscription.values import (
-    AckRequest,
-    ClientIdentity,
-    Delivery,
-    ProducerRequest,
-    Receipt,
-    SendRequest,
-    SubscribeRequest,
-)
 from broker.topics.topic import Topic
 from tests.support.postgres import migrate
 from tests.support.postgres_proxy import PostgresProxy

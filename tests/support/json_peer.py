@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from broker.core.entry import FLAG_BATCH
 from broker.doors.websocket.router import WebSocketRouter
+from broker.log.sends import SendRequest
 from broker.subscription.consumer import Consumer
 from broker.subscription.subscription import Subscription
-from broker.subscription.values import SendRequest
 from tests.support.broker_harness import BrokerRun, eventually
 from tests.unit.doors.fake_socket import Peer
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single

@@ -12,7 +12,8 @@ from functools import partial
 from broker.core.errors import BrokerError
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription.values import AckRequest, Delivery, Receipt, SendRequest
+from broker.log.sends import Receipt, SendRequest
+from broker.subscription.requests import AckRequest, Delivery
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, ProducerProbe, one_row, payload_of
 from tests.support.storage_faults import Fault
 

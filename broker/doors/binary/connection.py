@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.core.client_identity import ClientIdentity
 from broker.core.errors import BrokerError, ServiceNotReady
 from broker.doors.binary.consumer_table import ConsumerTable
 from broker.doors.binary.keep_alive import KeepAlive, Timer
@@ -23,7 +24,6 @@ from broker.doors.binary.requests import producer_request
 from broker.doors.binary.schema_answers import SchemaAnswers
 from broker.doors.read_gate import ReadGate
 from broker.doors.server_errors import server_error
-from broker.subscription.values import ClientIdentity
 from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
 from vela.wire.binary.server import ConnectionState, ServerEngine

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from broker.core.errors import BrokerError, NotAllowed
 from broker.core.position import Position
 from broker.doors.server_errors import server_error
-from broker.subscription.values import AckRequest, Delivery
+from broker.subscription.requests import AckRequest, Delivery
 
 if TYPE_CHECKING:
     from broker.doors.binary.connection import BinaryConnection

@@ -12,7 +12,7 @@ from broker.core.errors import BrokerError, ChecksumFailed, MessageTooLarge, Not
 from broker.doors.entry_facts import check_chunk, entry_flags
 from broker.doors.key_hash import entry_slot
 from broker.doors.server_errors import server_error
-from broker.subscription.values import Receipt, SendRequest
+from broker.log.sends import Receipt, SendRequest
 from vela.wire.checksum import MAGIC
 from vela.wire.entry import checksum_ok, parse_header, with_checksum
 from vela.wire.errors import MetadataCorrupt

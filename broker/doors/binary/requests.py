@@ -14,7 +14,8 @@ from broker.core.producer_access import AccessMode
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.doors.binary.schema_answers import definition_of
-from broker.subscription.values import ProducerRequest, SubscribeRequest
+from broker.producers.requests import ProducerRequest
+from broker.subscription.requests import SubscribeRequest
 from vela.wire.binary import enums as wire
 from vela.wire.binary.enums import InitialPosition, SubType
 from vela.wire.binary.events import OpenProducer, Subscribe

@@ -13,7 +13,7 @@ from broker.core.topic_name import TopicName
 from broker.doors.websocket.letters import Letters
 from broker.doors.websocket.option_warnings import option_warnings
 from broker.doors.websocket.push_handler import PushHandler
-from broker.subscription.values import SubscribeRequest
+from broker.subscription.requests import SubscribeRequest
 from vela.wire.json.batch_acks import BatchAcks
 from vela.wire.json.consumer import (
     Acknowledge,

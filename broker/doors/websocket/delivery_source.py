@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker.core.position import Position
 from broker.doors.websocket.fragment_cache import Fragment
-from broker.subscription.values import AckRequest, Delivery
+from broker.subscription.requests import AckRequest, Delivery
 from vela.wire.binary.enums import ValidationError
 from vela.wire.entry import decode_encrypted
 from vela.wire.errors import (

@@ -20,7 +20,7 @@ from broker.core.topic_name import TopicName
 from broker.doors.key_hash import message_slot
 from broker.doors.websocket.bounded_tasks import BoundedTasks
 from broker.producers.internal_producer import InternalProducer
-from broker.subscription.values import AckRequest
+from broker.subscription.requests import AckRequest
 from vela.wire.entry import Message, OutgoingMessage, decode_messages
 from vela.wire.errors import EntryCorrupt
 from vela.wire.letters import (

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from broker.core.client_identity import ClientIdentity
 from broker.core.topic_name import TopicName
 from broker.doors.read_gate import ReadGate
 from broker.doors.websocket.handler import PROBE_TIMEOUT_MS, Handler
 from broker.doors.websocket.partition_choice import PartitionChoice
 from broker.doors.websocket.publish_lane import PublishLane, Reply
-from broker.subscription.values import ClientIdentity, ProducerRequest
+from broker.producers.requests import ProducerRequest
 from vela.wire.json.errors import CloseCode, HandshakeRefused, close_reason
 from vela.wire.json.producer import ArrayAcks, ProducerMessage, SendError, decode_frame
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from broker.core.entry import FLAG_BATCH
 from broker.core.hash_slots import slot_of_key
-from broker.subscription.values import Receipt, SendRequest
+from broker.log.sends import Receipt, SendRequest
 from vela.wire.entry import Compression, OutgoingMessage, encode_batch, encode_single
 from vela.wire.json.errors import WebSocketError
 from vela.wire.json.producer import ArrayAcks, ProducerMessage, SendError, ack_frame

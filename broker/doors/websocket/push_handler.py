@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.core.client_identity import ClientIdentity
 from broker.core.topic_name import TopicName
 from broker.doors.websocket.delivery_source import DeliverySource, Outgoing
 from broker.doors.websocket.handler import PROBE_TIMEOUT_MS, Handler
-from broker.subscription.values import ClientIdentity, SubscribeRequest
+from broker.subscription.requests import SubscribeRequest
 from vela.wire.json.consumer import push_frame
 from vela.wire.json.errors import CloseCode, close_reason
 from vela.wire.message_id import MessageId

@@ -9,7 +9,7 @@ from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.doors.websocket.push_handler import PushHandler
-from broker.subscription.values import AckRequest, SubscribeRequest
+from broker.subscription.requests import AckRequest, SubscribeRequest
 from vela.wire.json.consumer import end_of_topic_frame
 from vela.wire.json.errors import HandshakeRefused
 from vela.wire.json.reader import decode_reader_frame

@@ -10,8 +10,8 @@ from broker.plugins import DispatchInterceptor, SentEntry
 
 if TYPE_CHECKING:
     from broker.subscription.consumer import Consumer
+    from broker.subscription.requests import Delivery
     from broker.subscription.subscription import Subscription
-    from broker.subscription.values import Delivery
 
 __all__ = ["Interception"]
 

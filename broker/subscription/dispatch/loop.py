@@ -19,7 +19,7 @@ from broker.storage.supervised import pause_after_faults_s
 from broker.subscription.dispatch.filtering import SCREENED_FLAGS
 from broker.subscription.dispatch.read_entries import read_entries
 from broker.subscription.end_of_topic import tell_end_of_topic
-from broker.subscription.values import Delivery
+from broker.subscription.requests import Delivery
 
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry

@@ -14,7 +14,7 @@ from broker.core.rate_limit import TokenBucket
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.core.policies import Policies
-    from broker.subscription.values import Delivery
+    from broker.subscription.requests import Delivery
 
 __all__ = ["DispatchLimit", "RatePair", "rates_of"]
 

@@ -19,18 +19,13 @@ from broker.subscription.consumer import Consumer
 from broker.subscription.dispatch.rates import DispatchLimit, RatePair
 from broker.subscription.dispatch.read_entries import whole_entries
 from broker.subscription.failover import tell_active
-from broker.subscription.values import Delivery, LastMessage
+from broker.subscription.requests import Delivery, LastMessage
 
 if TYPE_CHECKING:
+    from broker.core.client_identity import ClientIdentity
     from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
     from broker.core.entry import StoredEntry
-    from broker.subscription.values import (
-        AckRequest,
-        ClientIdentity,
-        ConsumerSink,
-        DurableCallback,
-        SubscribeRequest,
-    )
+    from broker.subscription.requests import AckRequest, ConsumerSink, DurableCallback, SubscribeRequest
     from broker.topics.non_persistent.topic import NonPersistentTopic
 
 __all__ = ["NonPersistentSubscription"]

@@ -13,27 +13,23 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.entry import StoredEntry
 from broker.core.errors import ConsumerBusy, ServiceNotReady
+from broker.log.sends import Receipt
 from broker.producers.access import ProducerAccess
 from broker.producers.producer import Producer
 from broker.producers.publish_limit import PublishLimit
 from broker.subscription.dispatch.rates import RatePair
-from broker.subscription.values import Receipt
 from broker.topics.non_persistent.subscription import NonPersistentSubscription
 
 if TYPE_CHECKING:
+    from broker.core.client_identity import ClientIdentity
     from broker.core.errors import BrokerError
     from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
+    from broker.log.sends import SendRequest
     from broker.process.services import Services
+    from broker.producers.requests import ProducerRequest, ProducerSink
     from broker.subscription.consumer import Consumer
-    from broker.subscription.values import (
-        ClientIdentity,
-        ConsumerSink,
-        ProducerRequest,
-        ProducerSink,
-        SendRequest,
-        SubscribeRequest,
-    )
+    from broker.subscription.requests import ConsumerSink, SubscribeRequest
 
 __all__ = ["NonPersistentTopic"]
 

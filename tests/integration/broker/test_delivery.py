@@ -10,7 +10,7 @@ import pytest
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.log.reader import READ_BYTES
-from broker.subscription.values import Delivery
+from broker.subscription.requests import Delivery
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, rows, running
 from tests.support.postgres_proxy import Moment
 

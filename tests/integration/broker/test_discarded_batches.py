@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription.values import AckRequest
+from broker.subscription.requests import AckRequest
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, running
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED

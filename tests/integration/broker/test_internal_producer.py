@@ -16,10 +16,10 @@ from broker.core.errors import (
     TopicNotFound,
 )
 from broker.core.topic_name import TopicName
+from broker.log.sends import Receipt
 from broker.producers.internal_producer import InternalProducer
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics
-from broker.subscription.values import Receipt
 from tests.support.broker_harness import BrokerRun, one_row, rows, running
 from tests.support.postgres_proxy import Moment
 from vela.wire.entry import OutgoingMessage, decode_messages, encode_single, parse_header

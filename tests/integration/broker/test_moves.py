@@ -11,7 +11,7 @@ from broker.core.errors import ConsumerNotFound, MetadataInvalid, PersistenceFai
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.subscription import moves as cursor_move
-from broker.subscription.values import AckRequest
+from broker.subscription.requests import AckRequest
 from tests.support.acting import answered, apply, ask, planned
 from tests.support.broker_harness import (
     BrokerRun,

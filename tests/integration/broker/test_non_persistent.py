@@ -11,7 +11,7 @@ from broker.core.position import Position
 from broker.core.producer_access import AccessMode
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
-from broker.subscription.values import AckRequest
+from broker.subscription.requests import AckRequest
 from broker.topics.policies import Holder, reload_policies
 from tests.support.broker_harness import BrokerRun, one_row, rows
 

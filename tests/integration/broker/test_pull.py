@@ -10,11 +10,11 @@ import pytest
 from broker.core.entry import FLAG_BATCH, FLAG_MARKER, StoredEntry
 from broker.core.errors import NotAllowed, SubscriptionBusy, SubscriptionNotFound, TopicNotFound
 from broker.core.topic_name import TopicName
+from broker.log.sends import SendRequest
 from broker.pulls import reader as pull_reader
 from broker.pulls.values import HeldPull, PullAnswer, PullAsk, PullStatus
 from broker.storage.log import entries as log_store
 from broker.storage.topics import topics as topic_store
-from broker.subscription.values import SendRequest
 from broker.topics.topic import Topic
 from tests.support.broker_harness import BrokerRun, ManualClock, ProducerProbe, eventually, rows, running
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single

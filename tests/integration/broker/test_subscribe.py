@@ -10,7 +10,7 @@ from broker.core.errors import ConsumerBusy, NotAllowed, ProducerBusy, Subscript
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
-from broker.subscription.values import ProducerRequest
+from broker.producers.requests import ProducerRequest
 from tests.support.broker_harness import (
     IDENTITY,
     BrokerRun,

@@ -234,7 +234,7 @@ async def test_an_ack_of_a_letter_does_not_count_after_the_cursor_was_moved(stil
     position = next(iter(consumer.dispatch.pending))
     ack = consumer.acker()
     await consumer.seek_position(position, None)
-    from broker.subscription.values import AckRequest
+    from broker.subscription.requests import AckRequest
 
     ack([AckRequest(position)])
     assert backlog(still) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from broker.core.errors import BrokerError
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription.values import AckRequest
+from broker.subscription.requests import AckRequest
 from tests.support.broker_harness import ConsumerProbe
 from tests.support.memory_broker import memory_broker
 from tests.support.memory_storage import MemoryStorage

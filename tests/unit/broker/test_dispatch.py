@@ -9,7 +9,7 @@ import pytest
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.storage.log import entries as log_store
-from broker.subscription.values import Delivery
+from broker.subscription.requests import Delivery
 from tests.support.broker_harness import ConsumerProbe, ManualClock
 from tests.support.memory_broker import memory_broker
 from tests.support.memory_storage import MemoryStorage

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription.values import Delivery
+from broker.subscription.requests import Delivery
 from tests.support.broker_harness import ConsumerProbe, ManualClock
 from tests.support.memory_broker import MemoryRun, memory_broker
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from broker.conf import BrokerSettings
+from broker.core.client_identity import ClientIdentity
+from broker.core.entry import StoredEntry
 from broker.core.errors import (
     BrokerError,
     ConsumerBusy,
@@ -23,20 +25,16 @@ from broker.core.schemas.schema import SchemaDefinition, version_bytes, version_
 from broker.core.subscription.delivery_deadlines import Due
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.log.sends import Receipt, SendRequest
+from broker.producers.requests import ProducerRequest, ProducerSink
 from broker.pulls.values import HeldPull, PullAnswer, PullAsk
 from broker.subscription.consumer import DueFilter
-from broker.subscription.values import (
+from broker.subscription.requests import (
     AckRequest,
-    ClientIdentity,
     ConsumerSink,
     Delivery,
     DurableCallback,
     LastMessage,
-    ProducerRequest,
-    ProducerSink,
-    Receipt,
-    SendRequest,
-    StoredEntry,
     SubscribeRequest,
 )
 

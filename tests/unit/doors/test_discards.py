@@ -9,7 +9,7 @@ import pytest
 from broker.core.entry import FLAG_BATCH
 from broker.doors.entry_facts import entry_flags
 from broker.doors.websocket.router import WebSocketRouter
-from broker.subscription.values import SendRequest
+from broker.log.sends import SendRequest
 from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer
 from tests.unit.doors.fake_socket import Peer
 from vela.wire.checksum import with_checksum

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from broker.core.errors import PersistenceFailed
 from broker.doors.websocket.router import WebSocketRouter
-from broker.subscription.values import SendRequest
+from broker.log.sends import SendRequest
 from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer, FakeSubscription
 from tests.unit.doors.fake_socket import Peer
 from tests.unit.doors.wire_client import settle

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from broker.core.client_identity import ClientIdentity
 from broker.core.errors import PersistenceFailed, ProducerBusy, TopicTerminated
 from broker.doors.websocket.router import WebSocketRouter
-from broker.subscription.values import ClientIdentity, ProducerRequest, ProducerSink
+from broker.producers.requests import ProducerRequest, ProducerSink
 from tests.unit.doors.fake_broker import FakeBroker, FakeProducer
 from tests.unit.doors.fake_socket import Peer
 from tests.unit.doors.wire_client import settle

@@ -1,6 +1,5 @@
-"""What crosses between the running broker and its transports: requests in, deliveries and receipts out.
+"""What crosses between a subscription and its doors: requests in, deliveries out, and the sink that a door implements.
 
-A transport implements the two sinks and calls `Broker`, `Producer` and `Consumer`; nothing here knows a protocol.
 What is made per entry is a named tuple (see broker/core/entry.py), what is made per request a frozen dataclass.
 """
 
@@ -8,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker.core.dispatchers.key_shared_policy import AUTO_SPLIT, KeySharedPolicy
-from broker.core.entry import StoredEntry
-from broker.core.producer_access import AccessMode
 
 if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
     from broker.core.errors import BrokerError
     from broker.core.position import Position
     from broker.core.schemas.schema import SchemaDefinition
@@ -22,31 +20,13 @@ if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
 
 __all__ = [
-    "INTERNAL_FACE",
     "AckRequest",
-    "ClientIdentity",
     "ConsumerSink",
     "Delivery",
+    "DurableCallback",
     "LastMessage",
-    "ProducerRequest",
-    "ProducerSink",
-    "Receipt",
-    "SendRequest",
-    "StoredEntry",
     "SubscribeRequest",
 ]
-
-INTERNAL_FACE: Final = "internal"  # of producers that the broker opens itself
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientIdentity:
-    """Who is at the other end, as the console shows it."""
-
-    address: str  # "ip:port" of the peer
-    client_version: str  # free text from the client, "" if it sent none
-    face: str  # "binary", "binary-websocket", "websocket", or INTERNAL_FACE
-    protocol_version: int = 21  # of Pulsar's binary protocol, as CONNECT said
 
 
 class Delivery(NamedTuple):
@@ -55,47 +35,6 @@ class Delivery(NamedTuple):
     entry: StoredEntry
     redelivery_count: int  # 0 on the first delivery
     remaining: int | None  # bitset of the indexes not yet acked, None = all
-
-
-class Receipt(NamedTuple):
-    """A send that is durable. Receipts of one producer come in the order of its sends."""
-
-    sequence_id: int
-    highest_sequence_id: int  # as the client sent it, 0 if it did not
-    ledger_id: int
-    entry_id: int
-    size_bytes: int  # what the transport may now subtract from its pending bytes
-
-
-class SendRequest(NamedTuple):
-    """One entry to append. `data` begins with the checksum magic and its CRC has been checked by the transport."""
-
-    sequence_id: int
-    highest_sequence_id: int  # 0 = not given
-    messages: int  # from the entry's metadata, not from the command
-    flags: int  # broker.core.entry.FLAG_BATCH | …
-    deliver_at_ms: int  # 0 = at once
-    key_hash: int | None  # Murmur3 slot of the sticky key, None when the entry has no key
-    data: bytes
-    outbox_id: int = 0  # the row of the outbox it comes from, which goes in the same statement; 0 = none
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerRequest:
-    """Opening a producer. The topic is created when it is absent and `create_topic` allows it."""
-
-    topic: TopicName
-    name: str | None  # None = the broker makes one
-    epoch: int = 0
-    user_provided_name: bool = True
-    create_topic: bool = True
-    properties: Mapping[str, str] = field(default_factory=dict)
-    initial_subscription: str | None = None  # created at Earliest with the topic (dead-letter producers)
-    access_mode: AccessMode = AccessMode.SHARED
-    topic_epoch: int | None = None  # of an exclusive producer that connects again, as it was told before
-    schema: SchemaDefinition | None = None
-    on_ready: Callable[[], None] | None = None  # called when a producer that had to wait may send
-    on_throttled: Callable[[bool], None] | None = None  # the topic's publish rate is spent, or there is room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,22 +83,6 @@ class LastMessage:
     position: Position  # (-1, -1) when the topic holds nothing
     batch_size: int  # 0 when the last entry is not a batch
     mark_delete: Position
-
-
-class ProducerSink(Protocol):
-    """What a transport does for one of its producers. Calls come from the event loop and must not block."""
-
-    def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """The sends are durable. One call may carry many; write them with one transport write."""
-
-    def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """This send is known not to be stored."""
-
-    def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The broker closed the producer; no further call follows. The client reconnects and sends again."""
-
-    async def is_alive(self) -> bool:
-        """Ask the peer (a ping, 5 s at most): somebody else wants its place (protocol 3.2, liveness probe)."""
 
 
 class ConsumerSink(Protocol):

@@ -1,0 +1,20 @@
+"""Who is at the other end of a producer or a consumer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["INTERNAL_FACE", "ClientIdentity"]
+
+INTERNAL_FACE: Final = "internal"  # of producers that the broker opens for itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientIdentity:
+    """Who is at the other end, as the console shows it."""
+
+    address: str  # "ip:port" of the peer
+    client_version: str  # free text from the client, "" if it sent none
+    face: str  # "binary", "binary-websocket", "websocket", or INTERNAL_FACE
+    protocol_version: int = 21  # of Pulsar's binary protocol, as CONNECT said
