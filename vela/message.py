@@ -7,7 +7,7 @@ said (`body`) and at what all messages of its entry have in common (`entry`); ev
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -16,10 +16,16 @@ from vela.wire.pb.vela_pulsar_pb2 import MessageIdData
 
 if TYPE_CHECKING:
     from vela.encryption.context import EncryptionContext
-    from vela.schema.base import Schema
     from vela.wire.entry import Message as Body
 
 __all__ = ["Message", "MessageId", "ReceivedEntry"]
+
+
+class DecodesMessages(Protocol):
+    """What a message needs of its consumer's schema."""
+
+    def decode_message(self, msg: Message) -> Any:
+        """Return the value of a message."""
 
 
 class ReceivedEntry:
@@ -45,7 +51,7 @@ class ReceivedEntry:
     partition: int  # -1: the topic is not partitioned
     redelivery_count: int  # how often the broker had delivered it before
     batch_size: int  # messages in the batch, 0 = not a batch
-    schema: Schema[Any] | None  # what decodes the values, None = bytes
+    schema: DecodesMessages | None  # None = values are bytes
     chunks: tuple[MessageId, ...]  # of a message that came in pieces: where each lies, in order
     encryption: EncryptionContext | None  # None: the payload was not encrypted
     generation: (
@@ -61,7 +67,7 @@ class ReceivedEntry:
         partition: int = -1,
         redelivery_count: int = 0,
         batch_size: int = 0,
-        schema: Schema[Any] | None = None,
+        schema: DecodesMessages | None = None,
         receiver: Any = None,
     ) -> None:
         self.topic = topic

@@ -10,8 +10,9 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from vela.aio.client_ports import Closes
 from vela.aio.connections.connection import Connection
 from vela.aio.connections.lookup import LookupService
 from vela.aio.connections.pool import ConnectionPool, Target
@@ -63,14 +64,7 @@ if TYPE_CHECKING:
     from vela.schema.base import Schema
     from vela.wire.redelivery_backoff import RedeliveryBackoff
 
-__all__ = ["Client", "Closes"]
-
-
-class Closes(Protocol):
-    """What a client closes when it is closed."""
-
-    async def close(self) -> None:
-        """Close; must not raise for being closed already."""
+__all__ = ["Client"]
 
 
 class Client:

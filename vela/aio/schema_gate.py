@@ -17,7 +17,7 @@ from vela.wire.entry.header import parse_metadata
 from vela.wire.errors import MetadataCorrupt
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
     from vela.aio.connections.connection import Connection
     from vela.wire.binary import replies
 
@@ -33,7 +33,7 @@ class SchemaGate:
 
     def __init__(
         self,
-        client: Client,
+        client: ClientPorts,
         topic: str,
         schema: Schema[Any],
         deliver: Callable[[Connection, replies.Message], None],

@@ -13,7 +13,7 @@ from tests.support.scripted_peer import Link, ScriptedPeer
 from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
-from vela.aio.connections.attachment import Attachment
+from vela.aio.attachment import Attachment
 from vela.aio.connections.connection import Connection
 from vela.errors import VelaError
 from vela.wire.binary import commands, events, replies

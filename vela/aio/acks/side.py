@@ -5,11 +5,11 @@ Everything runs on the client's event loop, and only `close` waits.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from vela.aio.acks.sender import DONE, AckSender, acked_id
-from vela.aio.consumers.warnings import warn_of_timeouts
 from vela.core.acks.negative_acks import NegativeAcks
 from vela.core.acks.unacked import unacked_tracker
 from vela.errors import InvalidConfiguration
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["REDELIVERY_CHUNK", "AckSide"]
 
 REDELIVERY_CHUNK: Final = 1000  # ids of one redelivery request
+
+
+log = logging.getLogger(__name__)
 
 
 class AckSide(AckSender):
@@ -175,7 +178,7 @@ class AckSide(AckSender):
         self._arm_unacked()
         if expired and self._warns_of_timeouts and self.letters is None:
             self._warns_of_timeouts = False
-            warn_of_timeouts(len(expired), self._options.ack_timeout_ms)
+            _warn_of_timeouts(len(expired), self._options.ack_timeout_ms)
         self.redeliver(expired, is_timeout=True)
 
     # -- deliveries and links --------------------------------------------------------------------------------------
@@ -246,3 +249,14 @@ class AckSide(AckSender):
             del self._earlier_chunks[known]
         if self.letters is not None:
             self.letters.settled_through(position)
+
+
+def _warn_of_timeouts(count: int, timeout_ms: int) -> None:
+    """Say why messages come again: their ack timeout ended, without retry letters or a negative acknowledgement."""
+    log.warning(
+        "not acknowledged within %d ms and therefore delivered again: %d entries, and more may follow. If processing"
+        " failed, call negative_acknowledge at once instead of leaving messages to the timeout, or use retry_enable; if"
+        " it takes longer than that, raise unacked_messages_timeout_ms",
+        timeout_ms,
+        count,
+    )

@@ -53,8 +53,8 @@ class Connection:
     def __init__(self, name: str, *, client_version: str, authentication: Authentication) -> None:
         self.name = name
         """Where to, for people: "pulsar://host:6650"."""
-        self.consumers: dict[int, ConsumerSink] = {}
-        self.producers: dict[int, ProducerSink] = {}
+        self.consumers: dict[int, ConsumerSink[Connection]] = {}
+        self.producers: dict[int, ProducerSink[Connection]] = {}
         self.writable = True
         """False: much is unsent; `await until_writable()` before writing what may wait."""
         self.pending_lookups = 0
@@ -192,7 +192,10 @@ class Connection:
 
     def _tell_all(self, error: VelaError) -> None:
         self._requests.fail_all(error)
-        sinks: list[ConsumerSink | ProducerSink] = [*self.consumers.values(), *self.producers.values()]
+        sinks: list[ConsumerSink[Connection] | ProducerSink[Connection]] = [
+            *self.consumers.values(),
+            *self.producers.values(),
+        ]
         self.consumers.clear()
         self.producers.clear()
         for sink in sinks:

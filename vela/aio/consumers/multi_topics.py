@@ -41,7 +41,7 @@ from vela.message import Message, MessageId
 from vela.options import ConsumerType, InitialPosition
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
     from vela.aio.consumers.listener import Listener
     from vela.aio.consumers.options import ConsumerOptions
     from vela.core.acks.batch_acks import Position
@@ -63,7 +63,7 @@ class MultiTopicsConsumer(Consumer):
     within `partitions_update_interval_seconds`, from their first message on. Mirrors upstream's multi-topics consumer.
     """
 
-    def __init__(self, client: Client, topics: Iterable[str], options: ConsumerOptions) -> None:
+    def __init__(self, client: ClientPorts, topics: Iterable[str], options: ConsumerOptions) -> None:
         """`topics`: full names, without partitions. Raises InvalidConfiguration for a queue of 0."""
         if options.queue_size == 0:
             raise InvalidConfiguration(

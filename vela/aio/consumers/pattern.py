@@ -12,7 +12,7 @@ from vela.options import RegexSubscriptionMode
 from vela.wire.binary.enums import TopicsMode
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
     from vela.aio.consumers.options import ConsumerOptions
     from vela.core.topic_pattern import TopicPattern
 
@@ -33,7 +33,7 @@ class PatternConsumer(MultiTopicsConsumer):
     A topic that is new is consumed from its first message on; one that is gone is left. Mirrors upstream.
     """
 
-    def __init__(self, client: Client, pattern: TopicPattern, options: ConsumerOptions) -> None:
+    def __init__(self, client: ClientPorts, pattern: TopicPattern, options: ConsumerOptions) -> None:
         """Raises as `MultiTopicsConsumer`."""
         super().__init__(client, (), options)
         self._pattern = pattern

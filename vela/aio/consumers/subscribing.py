@@ -14,13 +14,13 @@ from vela.aio.consumers.pattern import PatternConsumer
 from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.aio.consumers.warnings import option_warnings
 from vela.aio.consumers.zero_queue import ZeroQueueConsumer
-from vela.aio.letters.letter_box import open_letter_box
+from vela.aio.letters.letter_box import LetterBox, open_letter_box
 from vela.core.topic_name import full_name, partition_name
 from vela.core.topic_pattern import TopicPattern
 from vela.errors import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
     from vela.aio.consumers.options import ConsumerOptions
 
 __all__ = ["subscribe"]
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 async def subscribe(
-    client: Client, topic: str | Sequence[str] | re.Pattern[str], options: ConsumerOptions
+    client: ClientPorts, topic: str | Sequence[str] | re.Pattern[str], options: ConsumerOptions
 ) -> Consumer:
     """A consumer that is subscribed. Raises what `Client.subscribe` says."""
     for warning in option_warnings(options):
@@ -44,20 +44,20 @@ async def subscribe(
 
 
 async def _of_a_pattern(
-    client: Client, pattern: re.Pattern[str], options: ConsumerOptions
+    client: ClientPorts, pattern: re.Pattern[str], options: ConsumerOptions
 ) -> MultiTopicsConsumer:
     if options.retry_enable:
         raise InvalidConfiguration(
             "retry_enable needs names of topics, not a pattern: the retry-letter topic is named after the first"
         )
-    options = replace(options, letters=await open_letter_box(client, (), options))
+    options = replace(options, letters=await _letter_box(client, (), options))
     return PatternConsumer(client, TopicPattern(pattern), options)
 
 
 async def _of_names(
-    client: Client, names: list[str], options: ConsumerOptions
+    client: ClientPorts, names: list[str], options: ConsumerOptions
 ) -> MultiTopicsConsumer | TopicConsumer:
-    box = await open_letter_box(client, names, options)
+    box = await _letter_box(client, names, options)
     options = replace(options, letters=box)
     if box is not None and box.retry_topic is not None:
         names = [
@@ -76,6 +76,20 @@ async def _of_names(
             )
         return ZeroQueueConsumer(client, partition_name(name, 0) if partitions else name, options)
     return MultiTopicsConsumer(client, names, options) if partitions else TopicConsumer(client, name, options)
+
+
+async def _letter_box(
+    client: ClientPorts, topics: Sequence[str], options: ConsumerOptions
+) -> LetterBox | None:
+    return await open_letter_box(
+        client,
+        topics,
+        subscription=options.subscription_name,
+        given=options.dead_letter_policy,
+        retry=options.retry_enable,
+        on_ack_timeout=options.retry_on_ack_timeout,
+        schema=options.schema,
+    )
 
 
 def _whole(topics: Sequence[str]) -> list[str]:

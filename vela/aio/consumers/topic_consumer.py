@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from vela.aio.acks.side import AckSide
-from vela.aio.connections.attachment import Attachment
+from vela.aio.attachment import Attachment
 from vela.aio.consumers.arrivals import Arrivals
 from vela.aio.consumers.consumer import Consumer
 from vela.aio.consumers.events import EventCaller
@@ -57,7 +57,7 @@ from vela.options import ConsumerType
 from vela.wire.binary import commands, replies
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
     from vela.aio.connections.connection import Connection
     from vela.aio.consumers.listener import Listener
     from vela.aio.consumers.options import ConsumerOptions
@@ -109,7 +109,7 @@ class TopicConsumer(Consumer):
 
     def __init__(
         self,
-        client: Client,
+        client: ClientPorts,
         topic: str,
         options: ConsumerOptions,
         *,
@@ -846,7 +846,7 @@ def _decrypt(options: ConsumerOptions) -> Decrypt | None:
     return Decryptor(options.crypto_key_reader).decrypt
 
 
-def _ack_options(client: Client, topic: str, options: ConsumerOptions) -> AckOptions:
+def _ack_options(client: ClientPorts, topic: str, options: ConsumerOptions) -> AckOptions:
     return AckOptions(
         is_shared=options.is_shared,
         is_persistent=topic.startswith("persistent://"),

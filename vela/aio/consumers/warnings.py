@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vela.aio.consumers.options import ConsumerOptions
     from vela.aio.timers import Timer, Timers
 
-__all__ = ["PrefetchWatch", "option_warnings", "warn_of_timeouts"]
+__all__ = ["PrefetchWatch", "option_warnings"]
 
 log = logging.getLogger(__name__)
 
@@ -40,17 +40,6 @@ def option_warnings(options: ConsumerOptions) -> Iterator[str]:
         )
     if options.retry_on_ack_timeout and not (options.retry_enable and options.unacked_messages_timeout_ms):
         yield "retry_on_ack_timeout has no effect without retry_enable and unacked_messages_timeout_ms"
-
-
-def warn_of_timeouts(count: int, timeout_ms: int) -> None:
-    """An ack timeout has ended, there are no retry letters, and nothing was ever negatively acknowledged."""
-    log.warning(
-        "not acknowledged within %d ms and therefore delivered again: %d entries, and more may follow. If processing"
-        " failed, call negative_acknowledge at once instead of leaving messages to the timeout, or use retry_enable; if"
-        " it takes longer than that, raise unacked_messages_timeout_ms",
-        timeout_ms,
-        count,
-    )
 
 
 class Watched(Protocol):

@@ -13,7 +13,7 @@ from vela.errors import InvalidConfiguration, InvalidMessage
 from vela.message import Message
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
     from vela.aio.consumers.options import ConsumerOptions
 
 __all__ = ["ZeroQueueConsumer"]
@@ -28,7 +28,7 @@ class ZeroQueueConsumer(TopicConsumer):
     InvalidMessage; it goes, unacknowledged, to another consumer (S0.27).
     """
 
-    def __init__(self, client: Client, topic: str, options: ConsumerOptions, **kwargs: Any) -> None:
+    def __init__(self, client: ClientPorts, topic: str, options: ConsumerOptions, **kwargs: Any) -> None:
         """Raises as `Consumer`, and InvalidConfiguration for one that is to be part of a consumer of several topics."""
         if kwargs.get("inbox") is not None:
             raise InvalidConfiguration(

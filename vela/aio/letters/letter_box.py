@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from vela.aio.producers.opening import open_producer
 from vela.core.producing.options import ProducerOptions
@@ -25,9 +25,10 @@ from vela.wire.letters import (
 )
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
-    from vela.aio.consumers.options import ConsumerOptions
+    from vela.aio.client_ports import ClientPorts
     from vela.aio.producers.producer import Producer
+    from vela.options import ConsumerDeadLetterPolicy
+    from vela.schema.base import Schema
 
 __all__ = ["AT_ONCE", "LetterBox", "open_letter_box"]
 
@@ -50,15 +51,23 @@ class _Target:
 
 
 async def open_letter_box(
-    client: Client, topics: Sequence[str], options: ConsumerOptions
+    client: ClientPorts,
+    topics: Sequence[str],
+    *,
+    subscription: str,
+    given: ConsumerDeadLetterPolicy | None,
+    retry: bool,
+    on_ack_timeout: bool,
+    schema: Schema[Any] | None,
 ) -> LetterBox | None:
-    """For the consumers that subscribe to `topics`; None when they write no letters.
+    """Return the letter box of consumers that subscribe to `topics`; None when they write no letters.
 
-    With retry letters there is one topic of each kind, named after the first topic, as in Pulsar. Raises
-    InvalidTopicName for a given name that cannot be one, and what the look-up of older names raises.
+    `given`, `retry` (retry_enable) and `on_ack_timeout` (retry_on_ack_timeout) are the arguments of `subscribe`;
+    `schema` is the consumers', None for bytes. With retry letters there is one topic of each kind, named after the
+    first topic, as in Pulsar. Raises InvalidTopicName for a given name that is not valid, and what the look-up of older
+    names raises.
     """
-    given = options.dead_letter_policy
-    if given is None and not options.retry_enable:
+    if given is None and not retry:
         return None
     policy = DeadLetterPolicy(max_redeliver_count=DEFAULT_MAX_REDELIVERIES)
     if given is not None:
@@ -68,8 +77,14 @@ async def open_letter_box(
             initial_subscription=given.initial_subscription_name,
             rule=given.rule,
         )
-    box = LetterBox(client, options, policy)
-    if options.retry_enable:
+    box = LetterBox(
+        client,
+        policy,
+        subscription=subscription,
+        on_ack_timeout=on_ack_timeout,
+        schema=schema or BytesSchema(),
+    )
+    if retry:
         await box.resolve_retry(topics[0], None if given is None else given.retry_letter_topic)
     return box
 
@@ -80,17 +95,25 @@ class LetterBox:
     `open` and `close` are called once by each consumer; the last close ends the producers.
     """
 
-    def __init__(self, client: Client, options: ConsumerOptions, policy: DeadLetterPolicy) -> None:
+    def __init__(
+        self,
+        client: ClientPorts,
+        policy: DeadLetterPolicy,
+        *,
+        subscription: str,
+        on_ack_timeout: bool,
+        schema: Schema[Any],
+    ) -> None:
         self.policy = policy
         """When the redelivery count makes a dead letter."""
         self.retry_topic: str | None = None
         """Full name of where messages are put off to, to be consumed as well; None = retry letters are off."""
-        self.on_ack_timeout = options.retry_on_ack_timeout
+        self.on_ack_timeout = on_ack_timeout
         """S4.32: what is not acked in time is put off instead of being delivered again."""
         self.turns = asyncio.Semaphore(AT_ONCE)
         self._client = client
-        self._options = options
-        self._subscription = options.subscription_name
+        self._schema = schema
+        self._subscription = subscription
         self._named_after: str | None = (
             None  # the topic that names both kinds; None = each its own dead letters
         )
@@ -159,7 +182,7 @@ class LetterBox:
         chance = secrets.token_hex(_RANDOM_BYTES)[:_RANDOM_CHARACTERS]
         options = ProducerOptions(
             producer_name=f"{base_name(topic)}-{self._subscription}-{consumer_name}-{chance}-{target.suffix}",
-            schema=self._options.schema or BytesSchema(),  # the payload goes as it came
+            schema=self._schema,  # the payload goes as it came
             chunking_enabled=True,
             initial_subscription_name=target.initial_subscription,
         )

@@ -16,12 +16,12 @@ from vela.errors import InvalidConfiguration
 from vela.wire.entry.sealing import Encrypt
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
 
 __all__ = ["encryption_of", "open_producer"]
 
 
-async def open_producer(client: Client, topic: str, options: ProducerOptions) -> Producer:
+async def open_producer(client: ClientPorts, topic: str, options: ProducerOptions) -> Producer:
     """A producer, open, of a topic (its full name), with partitions or not. Raises as `Client.create_producer`."""
     partitions = await client.partitions(topic)
     producer: TopicProducer | PartitionedProducer

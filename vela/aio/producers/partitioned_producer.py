@@ -24,7 +24,7 @@ from vela.options import PartitionsRoutingMode, ProducerAccessMode
 from vela.wire.entry import Message as Body
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
 
 __all__ = ["PartitionedProducer"]
 
@@ -39,7 +39,7 @@ class PartitionedProducer(Producer):
     when the first message goes there; where that fails, the messages fail and the next one tries again.
     """
 
-    def __init__(self, client: Client, topic: str, options: ProducerOptions, partitions: int) -> None:
+    def __init__(self, client: ClientPorts, topic: str, options: ProducerOptions, partitions: int) -> None:
         super().__init__(topic, options.schema)
         self._client = client
         self._options = options

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from vela.aio.connections.attachment import Attachment
+from vela.aio.attachment import Attachment
 from vela.aio.deadline import Deadline
 from vela.aio.own_loop import require_loop
 from vela.aio.producers.producer import Producer
@@ -30,7 +30,7 @@ from vela.wire.binary import commands, replies
 from vela.wire.binary.enums import AccessMode, ServerError
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
     from vela.aio.connections.connection import Connection
 
 __all__ = ["TopicProducer"]
@@ -47,7 +47,7 @@ _ENDS_THE_PRODUCER: Final = frozenset({ServerError.TOPIC_TERMINATED_ERROR, Serve
 class TopicProducer(Producer):
     """Made, then `open`ed or `start`ed; a `ProducerSink` of the connection that it is attached to."""
 
-    def __init__(self, client: Client, topic: str, options: ProducerOptions) -> None:
+    def __init__(self, client: ClientPorts, topic: str, options: ProducerOptions) -> None:
         super().__init__(topic, options.schema)
         self._client = client
         self._options = options

@@ -1,4 +1,4 @@
-"""A pull consumer's listener: so many messages at once, each finished when the listener returns."""
+"""A pull consumer's listener: handles a bounded number of messages at once; each is done when the listener returns."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from vela.errors import VelaError
 
 if TYPE_CHECKING:
-    from vela.aio.pull.consumer import PullConsumer
     from vela.pull_message import PulledMessage
 
 __all__ = ["PullListener"]
@@ -20,13 +19,24 @@ __all__ = ["PullListener"]
 log = logging.getLogger(__name__)
 
 
-class PullListener:
+class _Listened(Protocol):
+    """What a listener needs of its consumer."""
+
+    async def next_message(self) -> PulledMessage: ...
+    def acknowledge(self, message: PulledMessage) -> None: ...
+    def negative_acknowledge(self, message: PulledMessage) -> None: ...
+
+
+C = TypeVar("C", bound=_Listened)
+
+
+class PullListener(Generic[C]):
     """Takes messages from a consumer and calls the application's function with them."""
 
     def __init__(
         self,
-        consumer: PullConsumer,
-        function: Callable[[PullConsumer, PulledMessage], Awaitable[None] | None],
+        consumer: C,
+        function: Callable[[C, PulledMessage], Awaitable[None] | None],
         concurrency: int,
     ) -> None:
         self._consumer = consumer

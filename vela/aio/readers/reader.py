@@ -18,7 +18,7 @@ from vela.errors import AlreadyClosed, InvalidConfiguration
 from vela.message import Message, MessageId
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
     from vela.aio.consumers.options import ConsumerOptions
 
 __all__ = ["Reader", "open_reader", "reader_subscription"]
@@ -96,7 +96,7 @@ def reader_subscription(prefix: str | None) -> str:
 
 
 async def open_reader(
-    client: Client,
+    client: ClientPorts,
     topic: str,
     listener: Callable[[Any, Message], Awaitable[None] | None] | None,
     options: ConsumerOptions,

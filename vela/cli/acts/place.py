@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from vela.cli.parameters import SUBSCRIPTION
 from vela.cli.start import MESSAGE_ID
-from vela.cli.text.names import SUBSCRIPTION
 from vela.cli.text.times import LENGTH, MOMENT
 
 __all__ = ["place_options"]

@@ -10,7 +10,7 @@ import click
 
 from vela.cli.acts.flow import Asked, Consent, act_options, carry_out
 from vela.cli.acts.partition_acts import on_partitions_with_it
-from vela.cli.text.names import SUBSCRIPTION, TOPIC
+from vela.cli.parameters import SUBSCRIPTION, TOPIC
 
 __all__ = ["Act", "subscription_act"]
 

@@ -13,7 +13,8 @@ from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
 from vela.cli.options import json_option
-from vela.cli.text.names import BOOKMARK, TOPIC, topic_path
+from vela.cli.parameters import BOOKMARK, TOPIC
+from vela.cli.text.names import topic_path
 from vela.cli.text.output import emit, print_rich
 from vela.cli.text.times import LENGTH
 

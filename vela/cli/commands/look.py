@@ -9,7 +9,8 @@ import click
 from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.options import json_option
-from vela.cli.text.names import SUBSCRIPTION, TOPIC, subscription_path, topic_path
+from vela.cli.parameters import SUBSCRIPTION, TOPIC
+from vela.cli.text.names import subscription_path, topic_path
 from vela.cli.text.numerals import UNKNOWN, count, messages, plural, size
 from vela.cli.text.output import emit, facts, lines_of, print_rich, table
 from vela.cli.text.times import moment

@@ -15,7 +15,7 @@ from vela.cli.client import run_with_client
 from vela.cli.errors import CliError, Exit, as_json_is_asked, say
 from vela.cli.options import FiniteRange, json_option
 from vela.cli.outgoing import Outgoing, Source, files_of, messages_of
-from vela.cli.text.names import PRODUCER, TOPIC
+from vela.cli.parameters import PRODUCER, TOPIC
 from vela.cli.text.numerals import messages as messages_word
 from vela.cli.text.numerals import rate as rate_word
 from vela.cli.text.output import emit

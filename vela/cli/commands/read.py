@@ -10,11 +10,11 @@ import click
 from vela.cli.client import run_with_client
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.options import json_option
+from vela.cli.parameters import TOPIC
+from vela.cli.printing import PIECE, Printing
 from vela.cli.start import SEEK_TO, Start
 from vela.cli.text.message_format import FORMATS
-from vela.cli.text.names import TOPIC
 from vela.cli.text.numerals import messages as messages_word
-from vela.cli.text.printing import PIECE, Printing
 from vela.cli.text.times import LENGTH
 
 if TYPE_CHECKING:

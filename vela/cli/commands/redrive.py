@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from vela.cli.acts.subscription_act import Act, subscription_act
-from vela.cli.text.names import TOPIC
+from vela.cli.parameters import TOPIC
 from vela.cli.text.times import MOMENT
 
 __all__ = ["redrive"]

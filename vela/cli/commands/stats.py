@@ -15,7 +15,8 @@ from vela.cli.commands.topics import ORDERS, topic_cells, topic_words
 from vela.cli.console import ConsoleApi, console_api
 from vela.cli.errors import as_json_is_asked
 from vela.cli.options import FiniteRange, json_option
-from vela.cli.text.names import TOPIC, topic_path
+from vela.cli.parameters import TOPIC
+from vela.cli.text.names import topic_path
 from vela.cli.text.numerals import ago, count, length, plural, rate, size
 from vela.cli.text.output import emit, print_rich, table, toned
 

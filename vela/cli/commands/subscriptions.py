@@ -14,7 +14,8 @@ from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
 from vela.cli.options import json_option
-from vela.cli.text.names import NEW_SUBSCRIPTION, SUBSCRIPTION, TOPIC, subscription_path, topic_path
+from vela.cli.parameters import NEW_SUBSCRIPTION, SUBSCRIPTION, TOPIC
+from vela.cli.text.names import subscription_path, topic_path
 from vela.cli.text.numerals import UNKNOWN, ago, count, length, rate, size
 from vela.cli.text.output import emit, facts, print_rich, table, toned
 from vela.cli.text.times import moment

@@ -11,7 +11,8 @@ from vela.cli.console import console_api
 from vela.cli.errors import as_json_is_asked, say
 from vela.cli.lazy import OrderedGroup
 from vela.cli.options import json_option
-from vela.cli.text.names import TOPIC, short_name, topic_path
+from vela.cli.parameters import TOPIC
+from vela.cli.text.names import short_name, topic_path
 from vela.cli.text.numerals import UNKNOWN, ago, count, plural, rate, size
 from vela.cli.text.output import emit, facts, print_rich, table
 from vela.cli.text.times import moment_of

@@ -1,26 +1,14 @@
-"""Topic and subscription names on the command line: short or full in, full inside, and completed from the console."""
+"""Names of topics, namespaces and subscriptions as people write them, as Vela stores them, and as the API's paths."""
 
 from __future__ import annotations
 
-import unicodedata
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 from urllib.parse import quote
-
-import click
 
 from vela.core import topic_name
 from vela.errors import InvalidTopicName
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
 __all__ = [
-    "BOOKMARK",
-    "CONSUMER",
-    "NEW_SUBSCRIPTION",
-    "PRODUCER",
-    "SUBSCRIPTION",
-    "TOPIC",
     "full_name",
     "is_namespace",
     "namespace_path",
@@ -78,54 +66,3 @@ def _segment(name: str) -> str:
     if set(name) == {"."}:
         escaped = escaped.replace(".", "~2E")
     return quote(escaped, safe="~")
-
-
-class _Topic(click.ParamType[str]):
-    name = "topic"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return full_name(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        from vela.cli.completing import topics_like
-
-        return topics_like(ctx, incomplete)
-
-
-class _Name(click.ParamType[str]):
-    """What the broker takes for a name; other rules of it are the broker's to say."""
-
-    def __init__(self, what: str) -> None:
-        self.name = what
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        name = str(value)
-        if not name or name != name.strip():
-            self.fail(f"{name!r} is no {self.name} name: give one without blanks around it", param, ctx)
-        if any(unicodedata.category(character) == "Cc" for character in name):
-            self.fail(f"the {self.name} name {name!r} holds a control character: leave it out", param, ctx)
-        return name
-
-
-class _Subscription(_Name):
-    """With completion: of those that are there."""
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        from vela.cli.completing import subscriptions_like
-
-        return subscriptions_like(ctx, incomplete)
-
-
-TOPIC = _Topic()
-SUBSCRIPTION = _Subscription("subscription")
-NEW_SUBSCRIPTION = _Name("subscription")
-BOOKMARK = _Name("bookmark")
-CONSUMER = _Name("consumer")
-PRODUCER = _Name("producer")

@@ -9,9 +9,9 @@ import pytest
 from tests.unit.client.cli.conftest import Vela
 from tests.unit.client.cli.fake_console import FakeConsole
 from vela.cli.errors import CliError
+from vela.cli.printing import Printing
 from vela.cli.start import SEEK_TO, Start
 from vela.cli.text.message_format import id_text, message_json, printer
-from vela.cli.text.printing import Printing
 from vela.message import Message, MessageId, ReceivedEntry
 from vela.wire.entry import decode_messages, encode_single
 

@@ -28,7 +28,7 @@ from vela.errors import (
 )
 
 if TYPE_CHECKING:
-    from vela.aio.client import Client
+    from vela.aio.client_ports import ClientPorts
 
 __all__ = ["Attachment"]
 
@@ -60,7 +60,7 @@ class Attachment:
 
     def __init__(
         self,
-        client: Client,
+        client: ClientPorts,
         topic: str,
         attach: Callable[[Connection], Awaitable[None]],
         *,
