@@ -81,7 +81,7 @@ def test_an_invented_epoch_is_fenced_once_the_topic_has_one(
         open_alone(peer, topic)
         close(peer)
         refused = peer.ask("ERROR", opening(topic, mode, invented, 1))
-        assert refused.error.error == ServerError.PRODUCER_FENCED
+        assert ServerError(refused.error.error) == ServerError.PRODUCER_FENCED
         assert stored_epoch(shared_vela, topic) == 0
         assert given(open_alone(peer, topic, claimed=0)) == 0
 

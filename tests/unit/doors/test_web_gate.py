@@ -52,7 +52,7 @@ def server(daphne: DaphneThread) -> Iterator[DaphneServer]:
             }
         )
         pulls = PullAnswers(broker)
-        made = DaphneServer(application(broker, pulls), pulls, max_message_bytes=1024)
+        made = DaphneServer(application(broker, pulls), pulls, max_message_bytes=1024, request_timeout_s=30.0)
         made.listen("0.0.0.0", 0)
         return made
 
