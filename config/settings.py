@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sys
 from typing import Any
@@ -51,6 +52,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "console.middleware.ContentSecurityPolicy",
+    "console.middleware.ReadableRequests",
     "console.middleware.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -159,11 +161,22 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W021",
 ] + ([] if HTTPS else ["security.W004", "security.W008", "security.W012", "security.W016"])
 
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """A request that was refused for what it holds is no fault of the server: no traceback."""
+    if record.name.startswith("django.security"):
+        record.exc_info = None
+    return True
+
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
+    "filters": {"in_one_line": {"()": "django.utils.log.CallbackFilter", "callback": _in_one_line}},
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["in_one_line"]},
+    },
     "root": {"handlers": ["stderr"], "level": environment.text("VELA_LOG_LEVEL", "INFO").upper()},
     "loggers": {
         "django": {"handlers": [], "level": "WARNING", "propagate": True},

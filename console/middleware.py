@@ -1,14 +1,18 @@
-"""Around every page: a strict content policy, and static files without a thread that waits for the event loop."""
+"""Around every page: a strict content policy, static files, and no request that the pages behind could not read."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.core.exceptions import SuspiciousOperation
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import render
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-__all__ = ["POLICY", "ContentSecurityPolicy", "StaticFiles"]
+from console.api.problems import Problem
+
+__all__ = ["POLICY", "ContentSecurityPolicy", "ReadableRequests", "StaticFiles"]
 
 POLICY = "; ".join(
     (
@@ -42,6 +46,31 @@ class ContentSecurityPolicy:
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         answer = self.get_response(request)
         return _later(answer) if isinstance(answer, Awaitable) else _with_policy(answer)
+
+
+class ReadableRequests:
+    """Answers 400 to a Host that is not this console's, and to a NUL in the query string or a cookie.
+
+    PostgreSQL's text holds no NUL, so whichever query such a value reached would fail.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(
+        self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
+    ) -> None:
+        self.get_response = get_response
+        self._async = iscoroutinefunction(get_response)
+        if self._async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        trouble = _trouble(request)
+        if not trouble:
+            return self.get_response(request)
+        refusal = _refusal(request, trouble)
+        return _ready(refusal) if self._async else refusal
 
 
 class StaticFiles:
@@ -80,3 +109,26 @@ def _with_policy(response: HttpResponseBase) -> HttpResponseBase:
     response.headers.setdefault("Content-Security-Policy", POLICY)
     response.headers.setdefault("Referrer-Policy", "same-origin")
     return response
+
+
+def _trouble(request: HttpRequest) -> str:
+    """What is wrong with the request, in a sentence; empty if nothing is."""
+    try:
+        request.get_host()
+    except SuspiciousOperation:
+        return "This Host is not the console's. An administrator adds host names with VELA_ALLOWED_HOSTS."
+    try:
+        texts = [text for name, values in request.GET.lists() for text in (name, *values)]
+    except SuspiciousOperation:
+        return "The query string has too many values."
+    if any("\0" in text for text in texts):
+        return "The query string holds a NUL."
+    if any("\0" in value for value in request.COOKIES.values()):
+        return "A cookie holds a NUL."
+    return ""
+
+
+def _refusal(request: HttpRequest, trouble: str) -> HttpResponseBase:
+    if request.path.startswith("/api/"):
+        return Problem(400, "BadRequest", trouble).response()
+    return render(request, "400.html", {"trouble": trouble}, status=400)

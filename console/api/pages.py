@@ -9,6 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from broker.service.act_kinds.parameters import is_storable_text
 from console.api.problems import Problem
 
 __all__ = ["next_token", "read_token"]
@@ -30,6 +31,6 @@ def read_token(request: HttpRequest, *first: str | float) -> tuple[Any, ...]:
         key = None
     if not isinstance(key, list) or [type(part) for part in key] != [type(part) for part in first]:
         raise Problem(400, "BadQuery", "after takes the next_after of the page before, of the same list")
-    if any(isinstance(part, str) and "\0" in part for part in key):
+    if not all(isinstance(part, float | int) or is_storable_text(part) for part in key):
         raise Problem(400, "BadQuery", "after takes the next_after of the page before, of the same list")
     return tuple(key)

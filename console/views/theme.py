@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
@@ -20,9 +19,9 @@ _YEAR_S = 365 * 24 * 3600
 def theme(request: HttpRequest) -> HttpResponse:
     """Set the cookie and go back to where the person was."""
     back = request.POST.get("next", "")
-    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
+    if not back.startswith("/") or not url_has_allowed_host_and_scheme(back, allowed_hosts=None):
         back = "/"
-    response = redirect(back)
+    response = HttpResponseRedirect(back)
     asked = request.POST.get("to", "")
     if asked in THEMES:
         response.set_cookie(THEME_COOKIE, asked, max_age=_YEAR_S, samesite="Lax", secure=request.is_secure())
