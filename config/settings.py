@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import sys
+from datetime import timedelta
 from typing import Any
 
 from config.environment import PROJECT_DIR, Environment, database_options, database_parts
@@ -47,6 +48,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "axes",
 ]
 
 MIDDLEWARE = [
@@ -61,6 +63,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",  # answers a login that was refused for the failures before it
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -116,6 +119,23 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+# Failed logins are counted by name and address, and by address; console.login_brake has the limits.
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AXES_HANDLER = "console.login_brake.FailureCounts"
+AXES_LOCKOUT_CALLABLE = "console.login_brake.refused"
+AXES_CLIENT_IP_CALLABLE = "console.origin.client_address"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
+AXES_FAILURE_LIMIT = 10
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # nor is anything written while it lasts
+AXES_DISABLE_ACCESS_LOG = True
+AXES_VERBOSE = False
+VELA_PROXY_COUNT = environment.integer("VELA_PROXY_COUNT", 0, least=0, most=10)
+
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login"
@@ -182,6 +202,7 @@ LOGGING = {
         "django": {"handlers": [], "level": "WARNING", "propagate": True},
         "django.request": {"level": "ERROR"},
         "daphne": {"level": "WARNING"},
+        "axes": {"level": "WARNING"},
         "celery": {"level": "WARNING"},  # at INFO it has two lines for each tick
     },
 }

@@ -1,12 +1,28 @@
-"""Where a request comes from, as the act log writes it."""
+"""Where a request comes from, as the act log writes it and as failed logins are counted."""
 
 from __future__ import annotations
 
+import ipaddress
+
+from django.conf import settings
 from django.http import HttpRequest
 
-__all__ = ["origin_of"]
+__all__ = ["client_address", "origin_of"]
 
 
 def origin_of(request: HttpRequest) -> str:
-    """`console` and the peer's address."""
-    return f"console {request.META.get('REMOTE_ADDR', '')}".strip()
+    """`console` and the person's address."""
+    return f"console {client_address(request)}".strip()
+
+
+def client_address(request: HttpRequest) -> str:
+    """The peer's address; with VELA_PROXY_COUNT proxies in front, the one that the outermost of them saw."""
+    peer = str(request.META.get("REMOTE_ADDR", ""))
+    proxies = getattr(settings, "VELA_PROXY_COUNT", 0)
+    forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]
+    if not 0 < proxies <= len(forwarded):
+        return peer
+    try:
+        return str(ipaddress.ip_address(forwarded[-proxies]))
+    except ValueError:
+        return peer

@@ -25,6 +25,7 @@ __all__ = ["ASK_FOR_BASIC", "user_by_password"]
 ASK_FOR_BASIC: Final = {"WWW-Authenticate": 'Basic realm="Vela", charset="UTF-8"'}
 REMEMBER_S: Final = 60.0
 _MOST_REMEMBERED: Final = 1000
+_LONGEST_NAME: Final = 150  # as Django's users have
 
 _key: Final = secrets.token_bytes(32)  # of this process
 _remembered: Final[dict[object, tuple[bytes, float]]] = {}  # user's key: digest, until (monotonic seconds)
@@ -49,7 +50,7 @@ def _credentials(header: str) -> tuple[str, str]:
         if scheme.lower() != "basic":
             raise ValueError
         name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-        if "\0" in name:
+        if "\0" in name or len(name) > _LONGEST_NAME:
             raise ValueError
     except (ValueError, binascii.Error) as error:
         raise Problem(
