@@ -16,10 +16,12 @@ from typing import Any
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
+from django.utils.encoding import escape_uri_path
 from django.utils.safestring import SafeString
 from django.utils.timezone import now as current_time
 
 from console.access import Rights
+from console.marks import visible
 from console.queries.chrome import chrome
 
 __all__ = ["Block", "Source", "answer", "broker_is_running", "frame", "page"]
@@ -54,8 +56,8 @@ class Block:
 
 def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
     now_ms = int(time.time() * 1000)
-    html = render_to_string(
-        source.template, {**source.context(), "rights": rights, "now_ms": now_ms}, request
+    html = visible(
+        render_to_string(source.template, {**source.context(), "rights": rights, "now_ms": now_ms}, request)
     )
     version = _TIME_TEXT.sub(r"\1", _READ_TIME.sub("", html))
     digest = hashlib.sha256(f"{rights.role}\n{version}".encode()).hexdigest()[:20]
@@ -65,7 +67,7 @@ def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
         name=source.name,
         html=html,
         etag=f'"{digest}"',
-        address=f"{request.path}?{query.urlencode()}",
+        address=f"{escape_uri_path(request.path)}?{query.urlencode()}",
         live=" ".join(source.live),
     )
 
@@ -103,12 +105,10 @@ def page(
     request: HttpRequest, rights: Rights, template: str, context: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
     """A whole page in its frame. One query for the frame."""
-    response = HttpResponse(
-        render_to_string(
-            template, {**frame(request), "rights": rights, "chrome": _chrome(), **context}, request
-        ),
-        status=status,
+    html = render_to_string(
+        template, {**frame(request), "rights": rights, "chrome": _chrome(), **context}, request
     )
+    response = HttpResponse(visible(html), status=status)
     response["Cache-Control"] = "private, no-store"
     patch_vary_headers(response, ["Cookie", "HX-Request"])
     return response

@@ -14,6 +14,7 @@ from django.core.exceptions import ValidationError
 
 from broker.acts.requests import MOST_DRIFT_MESSAGES
 from console.act_words import must_type_name
+from console.marks import shown
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId
 
@@ -241,5 +242,7 @@ class ApplyForm(forms.Form):
     def clean(self) -> None:
         """Compare the typed name, where one is asked for by what the plan shows and what is allowed beyond."""
         self.must_type_name = must_type_name(self._plan, self.cleaned_data.get("allowed_drift_messages"))
-        if self.must_type_name and self.cleaned_data.get("confirm", "").strip() != self.name:
-            self.add_error("confirm", f"Type the name {self.name} to apply this.")
+        # The page shows unseen characters as marks, so a name typed with the marks counts too.
+        names = (self.name, shown(self.name))
+        if self.must_type_name and self.cleaned_data.get("confirm", "").strip() not in names:
+            self.add_error("confirm", f"Type the name {shown(self.name)} to apply this.")

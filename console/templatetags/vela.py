@@ -10,7 +10,7 @@ from django.template.context import Context
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console import act_words, addresses, numerals
+from console import act_words, addresses, marks, numerals
 from console.blocks import Block
 
 __all__ = ["register"]
@@ -20,6 +20,7 @@ register = template.Library()
 register.filter("size", numerals.size)
 register.filter("rate", numerals.rate)
 register.filter("short_name", addresses.short_name)
+register.filter("marked", marks.marked, is_safe=True)
 register.filter("act_title", act_words.title)
 register.simple_tag(act_words.acked_meanwhile, name="acked_meanwhile")
 register.simple_tag(addresses.topic_url, name="topic_url")

@@ -1,0 +1,120 @@
+"""No page shows a control or direction character of a client's text as it is."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from broker.models import (
+    Act,
+    ConsumerSession,
+    PendingAck,
+    ProducerSession,
+    Subscription,
+    SubscriptionSummary,
+    Topic,
+)
+from broker.service import acts
+from broker.service.acts import check_topic_name
+from console.marks import shown
+from tests.integration.console.fake_acts import FakeActs, a_plan
+from tests.integration.console.shop import Shop
+from vela.wire.entry import encode_single
+
+UNSEEN = "\u202e\u2066\u200b\u061c\ufeff"
+TOPIC = f"persistent://public/default/tea{UNSEEN}pot"
+NAME = f"bill{UNSEEN}\x1b\x85\u2028ing"
+PLACE = f"/t/persistent/public/default/{quote(f'tea{UNSEEN}pot')}"
+SUBSCRIPTION = f"{PLACE}/s/{quote(NAME)}"
+ADDRESSES = [
+    "/topics",
+    f"/topics?q={quote(UNSEEN)}",
+    PLACE,
+    f"{PLACE}?tab=producers",
+    f"{PLACE}?tab=ledgers",
+    SUBSCRIPTION,
+    f"{SUBSCRIPTION}/act/rewind",
+    f"{SUBSCRIPTION}-absent",
+    f"{PLACE}-absent",
+    "/acts",
+    "/acts/1",
+]
+RAW = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+@pytest.fixture
+def hostile(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """The shop, with every text of a client replaced."""
+    check_topic_name(TOPIC)  # the broker admits it
+    Topic.objects.filter(pk=shop.topic.pk).update(name=TOPIC)
+    Subscription.objects.update(name=NAME)
+    ConsumerSession.objects.update(name=NAME, client_version=NAME, subscription_name=NAME)
+    ProducerSession.objects.update(name=NAME, client_version=NAME)
+    PendingAck.objects.update(consumer_name=NAME)
+    SubscriptionSummary.objects.update(problems={NAME: 3})
+    Act.objects.create(
+        kind="clear",
+        state="planned",
+        topic=shop.topic,
+        subscription=shop.billing,
+        topic_name=TOPIC,
+        subscription_name=NAME,
+        who=NAME,
+        origin=NAME,
+        reason=NAME,
+        error=NAME,
+        plan={"words": [NAME], "notes": [NAME], "skipped_messages": 3},
+        requested_at="2026-01-01T00:00:00Z",
+    )
+    planned = FakeActs(next_plan=a_plan(words=[NAME], notes=[NAME], skipped_messages=3))
+    planned.plan("clear", topic=TOPIC, subscription=NAME, parameters={}, who=NAME, origin=NAME, reason=NAME)
+    monkeypatch.setattr(acts, "get", planned.get)
+    monkeypatch.setattr(acts, "apply", planned.apply)
+    data = encode_single(
+        producer_name="till",
+        sequence_id=1,
+        publish_time_ms=shop.now_ms,
+        payload=f'"{NAME}"'.encode(),
+        properties={NAME: NAME},
+        key=NAME,
+    )
+    with connection.cursor() as cursor:
+        table = f"vela_entry_{shop.sealed.segment_id}"
+        cursor.execute(f"UPDATE {table} SET data = %s WHERE ledger_id = %s", [data, shop.sealed.pk])
+    return shop
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_nothing_unseen_is_on_the_page(address: str, operator: Client, hostile: Shop) -> None:
+    html = operator.get(address).content.decode()
+    assert RAW.findall(html) == []
+    assert "[U+202E]" in html or "&#x202E;" in html or address.startswith("/topics?q")
+
+
+@pytest.mark.parametrize("part", ["numbers", "consumers", "pending", "next", "acts"])
+def test_nothing_unseen_is_in_a_part(part: str, operator: Client, hostile: Shop) -> None:
+    answer = operator.get(f"{SUBSCRIPTION}?part={part}")
+    assert (answer.status_code, RAW.findall(answer.content.decode())) == (200, [])
+
+
+def test_titles_say_it_in_text_and_links_and_parts_keep_the_true_name(
+    operator: Client, hostile: Shop
+) -> None:
+    html = operator.get(SUBSCRIPTION).content.decode()
+    title = html.partition("<title>")[2].partition("</title>")[0]
+    assert "[U+202E]" in title
+    assert "<" not in title
+    assert f'href="{PLACE}"' in html
+    parts = re.findall(r'hx-get="([^"]*)"', html)
+    assert [operator.get(part.replace("&amp;", "&")).status_code for part in parts] == [200] * 6
+
+
+@pytest.mark.parametrize(("typed", "status"), [(NAME, 302), (shown(NAME), 302), ("billing", 422)])
+def test_a_name_is_confirmed_as_it_is_or_as_it_is_shown(
+    typed: str, status: int, operator: Client, hostile: Shop
+) -> None:
+    assert operator.post("/acts/1/apply", {"confirm": typed}).status_code == status

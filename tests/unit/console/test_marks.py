@@ -1,0 +1,41 @@
+"""Unseen characters as marks: in text, in elements that hold text only, never in attributes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.marks import marked, visible
+
+UNSEEN = [*range(0x20), *range(0x7F, 0xA0), 0x61C, *range(0x200B, 0x2010), *range(0x2028, 0x202F)]
+UNSEEN += [*range(0x2066, 0x206A), 0xFEFF]
+
+
+def test_every_unseen_character_is_marked_with_its_number() -> None:
+    for code in UNSEEN:
+        shown = marked(f"a{chr(code)}b")
+        assert chr(code) not in shown
+        assert f'title="U+{code:04X} ' in shown
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cf", "Zl", "Zp", "Cs"])))
+def test_text_without_them_is_only_escaped(text: str) -> None:
+    escaped = marked(text)
+    assert "<" not in escaped
+    assert visible(escaped) == escaped
+
+
+def test_a_direction_character_is_named() -> None:
+    assert marked("\u202e") == (
+        '<span class="mark" role="img" title="U+202E RIGHT-TO-LEFT OVERRIDE"'
+        ' aria-label="U+202E RIGHT-TO-LEFT OVERRIDE">[U+202E]</span>'
+    )
+
+
+def test_a_page_keeps_its_line_breaks_and_the_values_of_attributes() -> None:
+    page = '<title>a\u202eb</title>\n<p>a\x1bb</p><input value="a\u202eb"><option>\u200b</option>'
+    shown = visible(page)
+    assert "<title>a[U+202E]b</title>\n<p>" in shown
+    assert '<input value="a&#x202E;b"><option>[U+200B]</option>' in shown
+    assert "a<span" in shown
+    assert visible(shown) == shown
