@@ -1,0 +1,54 @@
+"""Twice as much to do costs about twice as many steps, in the flusher and in the writer."""
+
+from __future__ import annotations
+
+import sys
+
+from broker.core.errors import BrokerError
+from broker.service import flusher, topic_log, writer
+from broker.service.values import AckRequest
+from tests.support.broker_harness import eventually
+from tests.support.memory_broker import memory_broker
+from tests.support.steps import counted_steps
+
+MOST_GROWTH = 2.6  # quadratic work grows by 4
+
+
+async def steps_of_flush(subscriptions: int) -> int:
+    """Answer a receipt on each of so many subscriptions in one flush."""
+    async with memory_broker(flushes=False) as run:
+        consumers = [await run.consumer(subscription=f"s{at}", permits=1) for at in range(subscriptions)]
+        (position,) = await (await run.producer()).publish(1)
+        answers: list[BrokerError | None] = []
+        for each in consumers:
+            await each.has(1)
+            assert each.consumer is not None
+            each.consumer.ack([AckRequest(position)], cumulative=False, on_durable=answers.append)
+        with counted_steps(flusher) as steps:
+            await run.flushed()
+        assert answers == [None] * subscriptions
+        return steps.count
+
+
+async def steps_of_appends(topics: int) -> int:
+    """Store one entry in each of so many topics, all of which need a new ledger first."""
+    modules = [writer, topic_log]
+    if (queue := sys.modules.get("broker.service.ready_topics")) is not None:
+        modules.append(queue)
+    async with memory_broker(ledger_max_entries=1) as run:
+        producers = [await run.producer(f"t{at}") for at in range(topics)]
+        for each in producers:
+            await each.publish(1)
+        with counted_steps(*modules) as steps:
+            for each in producers:
+                each.send()
+            await eventually(lambda: all(len(each.receipts) == 2 for each in producers), "all to be stored")
+        return steps.count
+
+
+async def test_answering_receipts_costs_what_there_is_to_answer() -> None:
+    assert await steps_of_flush(160) < MOST_GROWTH * await steps_of_flush(80)
+
+
+async def test_topics_that_need_a_ledger_are_not_looked_at_at_every_turn() -> None:
+    assert await steps_of_appends(160) < MOST_GROWTH * await steps_of_appends(80)
