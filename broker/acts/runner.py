@@ -13,13 +13,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-
 from broker.acts.kinds.base import ActConflict, ActContext, ActKind, Plan
 from broker.acts.kinds.registry import find_kind
 from broker.core.errors import BrokerError
 from broker.storage.acts import acts as store
-from broker.storage.pool import ConnectionPool, first_line, repeat_until_done
+from broker.storage.pool import ConnectionPool, repeat_until_done
+from broker.storage.supervised import for_ever
 
 if TYPE_CHECKING:
     from broker.process.broker import Broker
@@ -44,7 +43,7 @@ class ActRunner:
     def start(self) -> None:
         """Begin; what waited while no broker ran is answered first."""
         self._work.set()
-        self._task = asyncio.create_task(self._run(), name="acts")
+        self._task = asyncio.create_task(for_ever(self._turn, what="answering acts"), name="acts")
 
     async def stop(self) -> None:
         """End after the act under way."""
@@ -56,25 +55,19 @@ class ActRunner:
         """Somebody asked for something."""
         self._work.set()
 
-    async def _run(self) -> None:
-        while True:
-            # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_S):
-                    await self._work.wait()
-            self._work.clear()
-            if not self._broker.is_ready()[0]:
-                continue  # whoever holds the lock answers; this process asks again when it does
-            try:
-                await self._resume()
-                async with self._pool.use() as connection:
-                    waiting = await store.waiting(connection)
-                for act in waiting:
-                    await self._answer(act)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                log.info("acts: the database is away (%s)", first_line(error))
-            except Exception:  # acts that come later must be answered
-                log.exception("acts")
+    async def _turn(self) -> None:
+        # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_POLL_S):
+                await self._work.wait()
+        self._work.clear()
+        if not self._broker.is_ready()[0]:
+            return  # the broker that holds the lock answers; this process asks again when it does
+        await self._resume()
+        async with self._pool.use() as connection:
+            waiting = await store.waiting(connection)
+        for act in waiting:
+            await self._answer(act)
 
     async def _answer(self, act: store.WaitingAct) -> None:
         try:

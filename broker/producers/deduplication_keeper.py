@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from broker.core.position import Position
 from broker.producers.deduplication import TopicDeduplication
 from broker.storage.log import deduplication as store
 from broker.storage.pool import repeat_until_done
+from broker.storage.supervised import AWAY
 
 if TYPE_CHECKING:
     from broker.process.services import Services
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from broker.topics.topic import Topic
 
 __all__ = ["apply_deduplication_policy", "flush", "load", "tidy"]
+
+log = logging.getLogger(__name__)
 
 UNKNOWN_TAIL_ENTRIES = 10_000  # looked at when nothing is stored: deduplication was switched on just now
 
@@ -41,18 +45,37 @@ async def load(topic: Topic) -> TopicDeduplication:
 
 
 async def flush(services: Services, topics: list[Topic]) -> None:
-    """Store what changed in these topics, in one statement. Raises psycopg.Error; nothing is lost then."""
+    """Store what changed in these topics, in one statement; in several where the database refuses one.
+
+    Raises what psycopg raises while the database is away. Nothing is lost then.
+    """
+    try:
+        await _flush(services, topics)
+    except AWAY:
+        raise
+    except Exception:
+        if len(topics) <= 1:
+            log.exception(
+                "storing the deduplication of %s failed", ", ".join(each.name.full for each in topics)
+            )
+            return
+        half = len(topics) // 2
+        await flush(services, topics[:half])
+        await flush(services, topics[half:])
+
+
+async def _flush(services: Services, topics: list[Topic]) -> None:
     taken: dict[int, tuple[Topic, TopicDeduplication, DeduplicationFlush]] = {}
-    for topic in topics:
-        deduplication = topic.deduplication
-        if deduplication is not None and deduplication.is_enabled and topic.is_open:
-            changed = deduplication.take_dirty()
-            if changed is not None:
-                taken[topic.topic_id] = topic, deduplication, changed
-    if not taken:
-        return
     stored: set[int] = set()
     try:
+        for topic in topics:
+            deduplication = topic.deduplication
+            if deduplication is not None and deduplication.is_enabled and topic.is_open:
+                changed = deduplication.take_dirty()
+                if changed is not None:
+                    taken[topic.topic_id] = topic, deduplication, changed
+        if not taken:
+            return
         async with services.pool.use() as connection:
             stored = await store.flush(
                 connection,

@@ -18,8 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import psycopg
-
 from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
 from broker.core.errors import BrokerError, InvalidTopicName
 from broker.core.producer_access import OUTBOX_PRODUCER
@@ -27,7 +25,8 @@ from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.requests import ProducerRequest
 from broker.storage.log import outbox as store
-from broker.storage.pool import ConnectionPool, first_line
+from broker.storage.pool import ConnectionPool
+from broker.storage.supervised import AWAY, for_ever
 
 if TYPE_CHECKING:
     from broker.process.broker import Broker
@@ -61,7 +60,7 @@ class OutboxMover:
     def start(self) -> None:
         """Begin; what waited while no broker ran is moved first."""
         self._work.set()
-        self._task = asyncio.create_task(self._run(), name="outbox")
+        self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
     async def stop(self) -> None:
         """End; rows on their way get their outcome from the writer, the others stay."""
@@ -84,29 +83,36 @@ class OutboxMover:
         async with self._pool.use() as connection:
             await store.refuse(connection, row_ids, error=str(error), retry_s=RETRY_S)
 
-    async def _run(self) -> None:
-        while True:
-            # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_S):
-                    await self._work.wait()
-            self._work.clear()
-            if not self._broker.is_ready()[0]:
-                continue
+    async def _turn(self) -> None:
+        # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_POLL_S):
+                await self._work.wait()
+        self._work.clear()
+        if not self._broker.is_ready()[0]:
+            return
+        while self._refusals:
+            await self._write_refusal()
+        async with self._pool.use() as connection:
+            names = await store.topics(connection)
+        for name in names:
             try:
-                while self._refusals:
-                    row_id, error = self._refusals[0]
-                    await self._refuse([row_id], error)
-                    self._refusals.popleft()
-                async with self._pool.use() as connection:
-                    names = await store.topics(connection)
-                for name in names:
-                    await self._move(name)
-                self._let_idle_go()
-            except (psycopg.OperationalError, psycopg.InterfaceError) as away:
-                log.info("outbox: the database is away (%s)", first_line(away))
-            except Exception:  # the next round must come
-                log.exception("outbox")
+                await self._move(name)
+            except AWAY:
+                raise
+            except Exception:  # the other topics' rows are moved all the same
+                log.exception("outbox: moving the rows of %s failed; they are tried again", name)
+        self._let_idle_go()
+
+    async def _write_refusal(self) -> None:
+        row_id, error = self._refusals[0]
+        try:
+            await self._refuse([row_id], error)
+        except AWAY:
+            raise
+        except Exception:  # the row is refused again when it is read again
+            log.exception("outbox: writing down why row %s stays failed", row_id)
+        self._refusals.popleft()
 
     async def _move(self, name: str) -> None:
         """One topic's next rows on their way. First the producers, then the rows: see the module's last paragraph."""

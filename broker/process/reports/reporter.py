@@ -20,6 +20,7 @@ from broker.process.reports.rows import TopicReport, report_of
 from broker.storage.cursors import cursors as cursor_store
 from broker.storage.cursors import sessions as store
 from broker.storage.pool import ConnectionPool, first_line
+from broker.storage.supervised import AWAY, for_ever
 
 if TYPE_CHECKING:
     from broker.producers.producer import Producer
@@ -32,7 +33,6 @@ __all__ = ["Reporter"]
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-_AWAY = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
 class Reporter:
@@ -55,7 +55,7 @@ class Reporter:
         async with self._pool.use() as connection:
             await store.forget_all(connection, self._clock.now_ms())
             await cursor_store.forget_pending(connection)
-        self._task = asyncio.create_task(self._run(), name="reporter")
+        self._task = asyncio.create_task(for_ever(self._turn, what="the report"), name="reporter")
 
     async def stop(self) -> None:
         """Write a last time, if the database is there."""
@@ -86,29 +86,23 @@ class Reporter:
         self._gone_producers.append(producer.key)
         self.topic_changed(topic)
 
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(INTERVAL_S)
-            try:
-                await self._report()
-            except _AWAY as error:
-                log.info("report: the database is away (%s)", first_line(error))
-            except Exception:  # the next report must come
-                log.exception("report")
+    async def _turn(self) -> None:
+        await asyncio.sleep(INTERVAL_S)
+        await self._report()
 
     async def _report(self) -> None:
         topics, self._topics = self._topics, set()
         subscriptions, self._subscriptions = self._subscriptions, set()
         gone_consumers, self._gone_consumers = self._gone_consumers, []
         gone_producers, self._gone_producers = self._gone_producers, []
-        # A rate that has not come down to 0 yet is reported again although nothing changes any more.
-        quiet = self.rates.still_moving()
-        topics |= quiet.topics
-        subscriptions |= quiet.subscriptions
-        topics |= {each.topic for each in subscriptions}
-        if not (topics or gone_consumers or gone_producers):
-            return
         try:
+            # A rate that has not come down to 0 yet is reported again although nothing changes any more.
+            quiet = self.rates.still_moving()
+            topics |= quiet.topics
+            subscriptions |= quiet.subscriptions
+            topics |= {each.topic for each in subscriptions}
+            if not (topics or gone_consumers or gone_producers):
+                return
             await self._write(self._reports(topics, subscriptions), gone_consumers, gone_producers)
         except BaseException:  # the database is away, or the time is up: the same goes with the next report
             self._topics |= topics
@@ -143,7 +137,7 @@ class Reporter:
         """Raises psycopg.OperationalError, psycopg.InterfaceError. What the server refuses, only its topic misses."""
         try:
             await self._store(reports, gone_consumers, gone_producers)
-        except _AWAY:
+        except AWAY:
             raise
         except Exception as error:
             if reports and (gone_consumers or gone_producers):

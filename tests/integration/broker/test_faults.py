@@ -6,12 +6,23 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import pytest
 
 from broker.core.position import LATEST, Position
 from broker.core.subscription.types import SubscriptionType
-from tests.support.broker_harness import BrokerRun, empty, eventually, one_row, rows, running
+from tests.integration.broker.test_outbox import put
+from tests.integration.broker.test_outbox import session as transaction
+from tests.support.broker_harness import (
+    BrokerRun,
+    ManualClock,
+    empty,
+    eventually,
+    one_row,
+    rows,
+    running,
+)
 from tests.support.lasting_clients import LastingConsumer, LastingProducer
 from tests.support.storage_faults import Fault, Moment, StorageFaults
 
@@ -178,3 +189,76 @@ async def test_a_task_that_nobody_awaits_says_at_error_how_it_died(
     (line,) = [each for each in caplog.records if "of nobody" in each.getMessage()]
     assert line.levelname == "ERROR"
     assert line.exc_info is not None
+
+
+async def test_due_times_that_could_not_be_read_are_read_again(broker_url: str) -> None:
+    clock, faults = ManualClock(), StorageFaults()
+    async with running(broker_url, clock=clock) as run:
+        producer = await run.producer()
+        producer.send(b"later", deliver_at_ms=clock.now_ms() + 60_000)
+        await producer.has_receipts(1)
+        await run.consumer()
+    with faults.installed():
+        faults.fail("delayed.due_after", times=2)
+        async with running(broker_url, clock=clock) as run:
+            consumer = await run.consumer(permits=10)
+            while faults.hits["delayed.due_after"] < 2:
+                await eventually(lambda: faults.hits["delayed.due_after"], "the fault")
+                clock.advance(1_000)
+                run.broker.services.deadlines.run_due()
+                await asyncio.sleep(0)
+            clock.advance(60_000)
+            await eventually(
+                lambda: run.broker.services.deadlines.run_due() or consumer.deliveries, "the delayed message"
+            )
+            await consumer.has(1)
+
+
+async def test_state_of_deduplication_whose_flush_fails_is_stored_by_a_later_one(run: BrokerRun) -> None:
+    faults = StorageFaults()
+    topics = [await run.policies(f"t{number}", deduplication=True) for number in range(3)]
+    with faults.installed():
+        faults.fail("deduplication.flush", times=4)  # of all three, then of halves
+        for number in range(3):
+            await (await run.producer(f"t{number}")).publish(1)
+        query = "SELECT count(DISTINCT topic_id) FROM vela_deduplicated_producer"
+        await eventually(lambda: one_row(run.database_url, query) == (len(topics),), "all of it to be stored")
+        assert faults.hits["deduplication.flush"] == 4
+
+
+async def test_a_topic_whose_outbox_rows_cannot_be_read_holds_up_no_other(run: BrokerRun) -> None:
+    faults = StorageFaults()
+    first, second = await run.consumer("a", permits=10), await run.consumer("b", permits=10)
+    with faults.installed():
+        faults.fail("outbox.waiting")
+        with transaction(run.database_url) as connection:
+            put(connection, b"one", topic="a")
+            put(connection, b"two", topic="b")
+        run.broker.outbox.wake()
+        await first.has(1)
+        await second.has(1)
+        assert faults.hits["outbox.waiting"] == 1
+
+
+async def test_acts_and_the_outbox_go_on_after_a_fault(run: BrokerRun) -> None:
+    faults = StorageFaults()
+    with faults.installed():
+        faults.fail("acts.waiting", times=2)
+        faults.fail("outbox.topics", times=2)
+        for wake in (run.broker.acts.wake, run.broker.outbox.wake):
+            wake()
+        await eventually(
+            lambda: min(faults.calls["acts.waiting"], faults.calls["outbox.topics"]) > 2, "further turns"
+        )
+
+
+async def test_the_broker_lock_is_held_again_after_a_fault_of_its_listener(run: BrokerRun) -> None:
+    ownership = run.broker.services.ownership
+    producer = await run.producer()
+    await producer.publish(1)
+    with patch.object(ownership, "_announce", side_effect=Fault("while the lock is taken again")) as failing:
+        run.proxy.cut("lock")
+        await eventually(lambda: failing.call_count >= 2, "two attempts")
+    await eventually(lambda: ownership.is_held, "the lock to be held again")
+    await producer.publish(1)
+    assert not producer.closed
