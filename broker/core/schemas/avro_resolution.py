@@ -63,7 +63,8 @@ def _kind(each: AvroType) -> str:
         return each
     if isinstance(each, list):
         return "union"
-    return str(each["type"])
+    kind = str(each["type"])
+    return "record" if kind == "error" else kind
 
 
 def _inner(each: AvroType) -> AvroType:
@@ -135,7 +136,7 @@ def _require_known(definition: _Definition, each: AvroType, depth: int) -> None:
         parts = each
     else:
         kind = _kind(each)
-        if kind in ("record", "error"):
+        if kind == "record":
             parts = [one["type"] for one in each["fields"]]
         elif kind in ("array", "map"):
             parts = [each["items" if kind == "array" else "values"]]
@@ -166,7 +167,9 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
                 return why
         return None
     if isinstance(reader, list):
-        if any(_mismatch(pair, branch, writer, where) is None for branch in reader):
+        if any(
+            _mismatch(pair, branch, writer, where) is None for branch in _candidates(pair, reader, writer)
+        ):
             return None
         return f"{where}: none of the types of the union reads {_kind(writer)}"
     read, written = _kind(reader), _kind(writer)
@@ -180,14 +183,27 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
         return _mismatch(pair, reader["items"], writer["items"], f"{where}[]")
     if read == "map":
         return _mismatch(pair, reader["values"], writer["values"], f"{where}{{}}")
+    if read == "record":
+        return _record_mismatch(pair, reader, writer, where)
     if not _same_name(reader, writer):
         return f"{where}: {written} {writer['name']} cannot be read as {reader['name']}"
     if read == "fixed":
         same = reader.get("size") == writer.get("size")
         return None if same else f"{where}: the size of {reader['name']} differs"
-    if read == "enum":
-        return _enum_mismatch(reader, writer, where)
-    return _record_mismatch(pair, reader, writer, where)
+    return _enum_mismatch(reader, writer, where)
+
+
+def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroType]:
+    """The branches of the reader's union that may read `writer`: a record of its name decides alone, as in Java."""
+    branches = [_inner(pair.reader.resolve(_inner(branch))) for branch in union]
+    if not isinstance(writer, Mapping) or _kind(writer) != "record":
+        return branches
+    named = [
+        each
+        for each in branches
+        if isinstance(each, Mapping) and _kind(each) == "record" and _same_name(each, writer)
+    ]
+    return [*named] or branches
 
 
 def _same_name(reader: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:

@@ -46,6 +46,14 @@ def stored(*definitions: object) -> list[StoredSchema]:
     return [StoredSchema(version=at, schema=schema(each)) for at, each in enumerate(definitions)]
 
 
+def enum(name: str) -> dict[str, Any]:
+    return {"type": "enum", "name": name, "symbols": ["A"]}
+
+
+def fixed(name: str) -> dict[str, Any]:
+    return {"type": "fixed", "name": name, "size": 2}
+
+
 A = ("a", "int")
 TREE = record(("next", ["null", "R"], None), A)
 
@@ -71,6 +79,15 @@ TREE = record(("next", ["null", "R"], None), A)
         (record(A, name="x.R"), record(A, name="y.R")),
         (TREE, TREE),
         ({**record(A), "aliases": ["Old"]}, record(A, name="Old")),
+        (record(A, name="S"), record(A)),
+        ({**record(A), "type": "error"}, record(A)),
+        (record(("f", record(A, name="I"))), record(("f", record(A, name="J")))),
+        (record(("f", ["null", record(A, name="I")])), record(("f", ["null", record(A, name="J")]))),
+        (record(("f", [record(("z", "int"), name="X"), record(A, name="I")])), record(("f", record(A, name="J")))),
+        ({"type": "array", "items": record(A, name="I")}, {"type": "array", "items": record(A, name="J")}),
+        (record(("next", ["null", "S"]), A, name="S"), TREE),
+        (fixed("x.F"), fixed("y.F")),
+        (record(("e", enum("x.E")), name="S"), record(("e", enum("y.E")))),
         (
             {"type": "record", "name": "R", "fields": [{"name": "b", "type": "int", "aliases": ["a"]}]},
             record(A),
@@ -89,7 +106,13 @@ def test_what_can_be_read(reader: object, writer: object) -> None:
         (record(("a", "int")), record(("a", "long")), "long cannot be read as int"),
         (record(("a", "int")), record(("a", ["null", "int"])), "null cannot be read as int"),
         (record(("a", ["null", "string"])), record(A), "none of the types of the union"),
-        (record(A, name="S"), record(A), "record R cannot be read as S"),
+        (record(A, ("b", "int"), name="S"), record(A), "the schema.b: not written"),
+        (record(("f", ["null", record(("z", "int"), name="I")])), record(("f", record(A, name="J"))), "none of"),
+        ([record(("z", "int"), name="J"), record(A, name="I")], record(A, name="J"), "none of"),
+        (record(("next", ["null", "S"]), ("b", "int"), name="S"), TREE, "the schema.b"),
+        (enum("E"), enum("F"), "enum F cannot be read as E"),
+        (["null", enum("E")], enum("F"), "none of"),
+        (fixed("F"), fixed("G"), "fixed G cannot be read as F"),
         ({"type": "array", "items": "int"}, {"type": "array", "items": "string"}, r"schema\[\]"),
         (
             {"type": "enum", "name": "E", "symbols": ["A"]},
