@@ -30,6 +30,7 @@ class BrokerSettings:
     http_request_timeout_s: int  # VELA_HTTP_REQUEST_TIMEOUT_S: from a request's first byte to its last
     pulsar_port: int  # VELA_PULSAR_PORT
     advertised_url: str  # VELA_ADVERTISED_URL: what LOOKUP answers, pulsar://host:port
+    advertised_tls_url: str  # VELA_ADVERTISED_TLS_URL: the same for clients with TLS, pulsar+ssl://host:port
     url: str  # VELA_URL: where handlers find the broker's HTTP port
     max_message_bytes: int  # VELA_MAX_MESSAGE_BYTES: largest entry payload accepted
     max_uncompressed_bytes: (
@@ -99,14 +100,21 @@ class BrokerSettings:
         bind = environment.get("VELA_BIND", "127.0.0.1")
         pulsar_port = read.integer("VELA_PULSAR_PORT", 6650, least=0, most=65535)
         host = _local_host(bind)
+        advertised_url = read.text(
+            "VELA_ADVERTISED_URL", f"pulsar://{host}:{pulsar_port}", _is_pulsar_url, "pulsar://host:port"
+        )
         max_message_bytes = read.integer("VELA_MAX_MESSAGE_BYTES", 5 * MIB, least=1024, most=256 * MIB)
         return cls(
             bind=bind,
             http_port=read.integer("VELA_HTTP_PORT", 8080, least=0, most=65535),
             http_request_timeout_s=read.integer("VELA_HTTP_REQUEST_TIMEOUT_S", 30, least=1, most=3600),
             pulsar_port=pulsar_port,
-            advertised_url=read.text(
-                "VELA_ADVERTISED_URL", f"pulsar://{host}:{pulsar_port}", _is_pulsar_url, "pulsar://host:port"
+            advertised_url=advertised_url,
+            advertised_tls_url=read.text(
+                "VELA_ADVERTISED_TLS_URL",
+                f"pulsar+ssl://{advertised_url.partition('://')[2]}",
+                _is_pulsar_tls_url,
+                "pulsar+ssl://host:port",
             ),
             url=read.text(
                 "VELA_URL",
@@ -176,6 +184,10 @@ def _is_pulsar_url(text: str) -> bool:
     scheme, _, rest = text.partition("://")
     host, _, port = rest.rpartition(":")
     return scheme in ("pulsar", "pulsar+ssl") and bool(host) and port.isdigit()
+
+
+def _is_pulsar_tls_url(text: str) -> bool:
+    return text.startswith("pulsar+ssl://") and _is_pulsar_url(text)
 
 
 def _is_http_url(text: str) -> bool:

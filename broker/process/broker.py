@@ -29,7 +29,12 @@ from broker.storage.topics import topics as store
 from broker.subscription.deadlines import Deadlines
 from broker.subscription.dispatch.interception import Interception
 from broker.subscription.flusher import Flusher
-from broker.topics.auto_creation import make_topic, partitions_of_new, topic_not_found
+from broker.topics.auto_creation import (
+    make_default_namespace,
+    make_topic,
+    partitions_of_new,
+    topic_not_found,
+)
 from broker.topics.gates import TopicGates
 from broker.topics.loading import load_topic
 from broker.topics.non_persistent.topics import NonPersistentTopics
@@ -114,6 +119,7 @@ class Broker:
         """Take the lock and begin. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
         services = self.services
         await services.ownership.acquire()
+        await make_default_namespace(services)
         await services.segments.start()
         await services.reporter.start()
         services.writer.start()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from broker.core.policies import Policies
     from broker.process.services import Services
 
-__all__ = ["make_topic", "makes_topics", "partitions_of_new", "topic_not_found"]
+__all__ = ["make_default_namespace", "make_topic", "makes_topics", "partitions_of_new", "topic_not_found"]
 
 
 def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
@@ -52,15 +52,29 @@ async def partitions_of_new(services: Services, name: TopicName) -> int:
 
 async def make_topic(services: Services, name: TopicName, partitions: int) -> None:
     """The topic's rows, and those of its tenant and namespace where they are missing. Safe to repeat."""
-    policies: dict[str, object] = {
-        "retention_ms": services.settings.default_retention_ms,
-        "retention_bytes": services.settings.default_retention_bytes,
-    }
+    policies = _new_namespace_policies(services)
     await repeat_until_done(
         services.pool,
         lambda c: store.create_topic(c, name, partitions=partitions, policies=policies),
         what="creating a topic",
     )
+
+
+async def make_default_namespace(services: Services) -> None:
+    """Create public/default, where short topic names lie, unless it exists."""
+    policies = _new_namespace_policies(services)
+    await repeat_until_done(
+        services.pool,
+        lambda c: store.create_namespace(c, "public", "default", policies),
+        what="creating public/default",
+    )
+
+
+def _new_namespace_policies(services: Services) -> dict[str, object]:
+    return {
+        "retention_ms": services.settings.default_retention_ms,
+        "retention_bytes": services.settings.default_retention_bytes,
+    }
 
 
 async def makes_topics(services: Services, name: TopicName) -> bool:

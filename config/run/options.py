@@ -27,6 +27,7 @@ class Options:
     pulsar_port: int
     pg_port: int  # embedded server, always on 127.0.0.1
     advertised_url: str  # pulsar://host:port that clients are told
+    advertised_tls_url: str  # pulsar+ssl://host:port that clients with TLS are told
     admin_password: str  # empty = a random one, shown once
     stop_timeout_s: int  # all of a stop, PostgreSQL's included
 
@@ -52,6 +53,7 @@ class Options:
                 pulsar_port=environment.port("VELA_PULSAR_PORT", 6650),
                 pg_port=environment.port("VELA_PG_PORT", 54329),
                 advertised_url=broker.advertised_url,
+                advertised_tls_url=broker.advertised_tls_url,
                 admin_password=environment.text("VELA_ADMIN_PASSWORD"),
                 stop_timeout_s=environment.integer("VELA_STOP_TIMEOUT_S", 25, least=1, most=3600),
             )

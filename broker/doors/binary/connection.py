@@ -45,6 +45,7 @@ JOIN_BYTES: Final = 256 * 1024  # written at once even while more commands of th
 MAX_GREETING_BYTES: Final = (
     64 * 1024
 )  # a CONNECT with its credentials is smaller; a larger frame fails by itself
+TLS_HANDSHAKE: Final = b"\x16\x03"  # how every version of TLS begins; no frame is that long
 PIECE_BYTES: Final = 256 * 1024  # commands are decoded from so many bytes at a time
 
 
@@ -141,8 +142,7 @@ class BinaryConnection:
                 if not self._events:
                     if not self._unread:
                         break
-                    piece = self._unread.popleft()
-                    failure = self._decode(piece if self._greeting is None else self._greeting_in(piece))
+                    failure = self._decode(self._unread.popleft())
                 self._handle_events()
         finally:
             self._is_handling = False
@@ -153,9 +153,16 @@ class BinaryConnection:
     def _greeting_in(self, piece: bytes) -> bytes:
         """The first frame alone, or b"" until it is whole: what comes after it in one piece is only legal once it has
         been answered, and a client that does not wait for CONNECTED is served all the same.
+
+        Raises RemoteProtocolError for TLS.
         """
         greeting = self._greeting or bytearray()
         greeting += piece
+        if greeting.startswith(TLS_HANDSHAKE):
+            raise RemoteProtocolError(
+                "the client began with TLS, which this port does not speak: connect with pulsar://, or to the"
+                " proxy that ends TLS"
+            )
         end = 4 + int.from_bytes(greeting[:4], "big")
         if len(greeting) < 4 or (len(greeting) < end and end <= MAX_GREETING_BYTES):
             self._greeting = greeting
@@ -168,6 +175,8 @@ class BinaryConnection:
 
     def _decode(self, piece: bytes) -> RemoteProtocolError | None:
         try:
+            if self._greeting is not None:
+                piece = self._greeting_in(piece)
             self._events.extend(self.engine.receive(piece))
         except RemoteProtocolError as error:
             self._events.extend(error.events)  # type: ignore[arg-type]  # the engine's are Events

@@ -1,4 +1,4 @@
-"""Finding topics on a binary connection (protocol 3.4): one broker serves everything, so LOOKUP always says Connect."""
+"""Finding topics on a binary connection: one broker serves everything, so LOOKUP always says Connect."""
 
 from __future__ import annotations
 
@@ -45,11 +45,18 @@ class LookupAnswers:
             ready, why = broker.is_ready()
             if not ready:
                 raise ServiceNotReady(why)
+            if event.listener_name:
+                raise ServiceNotReady(
+                    f"the broker has no listener {event.listener_name!r}: connect without a listener name"
+                )
         except BrokerError as error:
             self._connection.count_refusal(event, str(error))
             engine.send_lookup_failed(event.request_id, server_error(error), str(error))
         else:
-            engine.send_lookup(event.request_id, url=broker.settings.advertised_url)
+            settings = broker.settings
+            engine.send_lookup(
+                event.request_id, url=settings.advertised_url, url_tls=settings.advertised_tls_url
+            )
 
     def on_topics_of_namespace(self, event: GetTopicsOfNamespace) -> None:
         """An unknown namespace has no topics; that is no error."""

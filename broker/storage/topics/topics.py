@@ -98,15 +98,20 @@ async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None
     )
 
 
+async def create_namespace(
+    connection: Connection, tenant: str, namespace: str, policies: Mapping[str, object]
+) -> None:
+    """Create a namespace with these policies, and its tenant. Safe to repeat; keeps what exists."""
+    await connection.execute(query("topics", "create_tenant"), (tenant,))
+    await connection.execute(query("topics", "create_namespace"), (namespace, json.dumps(policies), tenant))
+
+
 async def create_topic(
     connection: Connection, name: TopicName, *, partitions: int, policies: Mapping[str, object]
 ) -> None:
     """Create a topic, its tenant and namespace where they are missing. Safe to repeat; keeps what exists."""
     async with connection.transaction():
-        await connection.execute(query("topics", "create_tenant"), (name.tenant,))
-        await connection.execute(
-            query("topics", "create_namespace"), (name.namespace, json.dumps(policies), name.tenant)
-        )
+        await create_namespace(connection, name.tenant, name.namespace, policies)
         await insert_topics(connection, [(name, partitions)], parent=None)
         await insert_topics(
             connection, [(name.with_partition(index), 0) for index in range(partitions)], parent=name.full

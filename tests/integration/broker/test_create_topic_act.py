@@ -77,3 +77,8 @@ async def test_it_can_be_deleted_again(run: BrokerRun) -> None:
     await run.producer()
     await done("create_topic", HERE, name="orders")
     await done("delete_topic", "persistent://public/default/orders")
+
+
+async def test_a_topic_can_be_made_before_anybody_connected(run: BrokerRun) -> None:
+    await done("create_topic", HERE, name="orders")
+    assert rows(run.database_url, "SELECT name FROM vela_topic") == [("persistent://public/default/orders",)]

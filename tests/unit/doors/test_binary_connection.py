@@ -571,3 +571,19 @@ async def test_what_a_client_wrote_stays_on_one_short_line_of_the_log(
     assert "Lookup for a\\nbxxx" in said
     assert "\n" not in said
     assert len(said) < 1200
+
+
+@pytest.mark.parametrize("pieces", [(b"\x16\x03\x01\x02\x00\x01",), (b"\x16", b"\x03\x03\x00\x9a\x01")])
+async def test_a_client_that_begins_with_tls_is_told_that_the_port_is_without(
+    broker: FakeBroker, pieces: tuple[bytes, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    client = WireClient(broker, connect=False)
+    with caplog.at_level(logging.INFO):
+        client.tell(*pieces[:1])
+        for piece in pieces[1:]:
+            client.tell(piece)
+    assert client.is_closed()
+    (refused,) = client.heard()
+    assert "TLS" in refused.error.message
+    assert "pulsar://" in refused.error.message
+    assert "TLS" in caplog.text

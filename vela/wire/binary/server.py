@@ -214,10 +214,19 @@ class ServerEngine:
         """PARTITIONED_METADATA_RESPONSE that says why not."""
         self._write(commands.partition_metadata_failed(request_id, code, message))
 
-    def send_lookup(self, request_id: int, *, url: str, proxy_through_service_url: bool = True) -> None:
-        """LOOKUP_RESPONSE: connect to `url` (pulsar://host:port)."""
+    def send_lookup(
+        self,
+        request_id: int,
+        *,
+        url: str,
+        url_tls: str | None = None,
+        proxy_through_service_url: bool = True,
+    ) -> None:
+        """LOOKUP_RESPONSE: connect to `url` (pulsar://host:port), with TLS to `url_tls` (pulsar+ssl://host:port)."""
         self._write(
-            commands.lookup_response(request_id, url=url, proxy_through_service_url=proxy_through_service_url)
+            commands.lookup_response(
+                request_id, url=url, url_tls=url_tls, proxy_through_service_url=proxy_through_service_url
+            )
         )
 
     def send_lookup_failed(self, request_id: int, code: ServerError, message: str) -> None:

@@ -12,6 +12,7 @@ from broker.acts.kinds.parameters import ActInvalid, Rule
 from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics as store
+from broker.topics.auto_creation import make_topic
 from broker.topics.partitions import MOST_PARTITIONS
 
 if TYPE_CHECKING:
@@ -48,16 +49,7 @@ class CreateTopic(DirectKind[NewTopic]):
         return Effect(words=(f"{name} is made, {_shape(given.partitions)}",))
 
     async def carry_out(self, context: ActContext, given: NewTopic) -> None:
-        name, settings = _full_name(context, given), context.broker.settings
-        policies = {
-            "retention_ms": settings.default_retention_ms,
-            "retention_bytes": settings.default_retention_bytes,
-        }
-        await repeat_until_done(
-            context.broker.services.pool,
-            lambda c: store.create_topic(c, name, partitions=given.partitions, policies=policies),
-            what="creating a topic",
-        )
+        await make_topic(context.broker.services, _full_name(context, given), given.partitions)
 
 
 def _full_name(context: ActContext, given: NewTopic) -> TopicName:

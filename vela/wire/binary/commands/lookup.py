@@ -73,13 +73,19 @@ def lookup(
 
 
 def lookup_response(
-    request_id: int, *, url: str, proxy_through_service_url: bool, redirect: bool = False
+    request_id: int,
+    *,
+    url: str,
+    url_tls: str | None = None,
+    proxy_through_service_url: bool,
+    redirect: bool = False,
 ) -> bytes:
-    """LOOKUP_RESPONSE: connect to `url` (pulsar://host:port), or ask there when `redirect`."""
+    """LOOKUP_RESPONSE: connect to `url` (pulsar://host:port), or ask there when `redirect`; `url_tls` is for TLS."""
     answer = pb.CommandLookupTopicResponse
     body = answer(
         request_id=request_id,
         brokerServiceUrl=url,
+        brokerServiceUrlTls=url_tls,
         response=answer.Redirect if redirect else answer.Connect,
         authoritative=True,
         proxy_through_service_url=proxy_through_service_url,
