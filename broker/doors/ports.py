@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -158,8 +158,8 @@ class BrokerPort(Protocol):
     def is_ready(self) -> tuple[bool, str]:
         """Whether clients are served, and if not, why."""
 
-    def metrics_text(self) -> str:
-        """Prometheus text."""
+    def metrics_page(self) -> Iterator[bytes]:
+        """Prometheus text in slices, each of which takes about a millisecond to make."""
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """0 = not partitioned. Raises TopicNotFound."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ class AppendBatch:
     delayed: list[StoredEntry] = field(default_factory=list)  # those of them that are not due
     outbox_ids: list[int] = field(default_factory=list)  # rows of the outbox that these entries were
     size_bytes: int = 0
+    since_s: float = 0.0  # monotonic time of the first send, or of the batch before
 
 
 class TopicLog:
@@ -48,12 +50,19 @@ class TopicLog:
         self.index = MessageIndex(ledgers)
         self.cached: TopicEntries = {}
         self.queue: deque[tuple[Producer, SendRequest]] = deque()
+        self.queued_since_s = 0.0  # monotonic time, of a queue that is not empty
         self.in_flight: AppendBatch | None = None
         self.is_held = False  # what is queued waits: see log/append_pause.py
         self.trimmed_through = 0  # ledger up to which rows are still to be removed from PostgreSQL; 0 = none
         self._cache = cache
         self.policy = policy  # when the open ledger is full
         self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
+
+    def enqueue(self, producer: Producer, request: SendRequest) -> None:
+        """Let a send wait for the writer."""
+        if not self.queue:
+            self.queued_since_s = time.monotonic()
+        self.queue.append((producer, request))
 
     def has_sends(self) -> bool:
         """Whether something is to be stored now."""
@@ -81,7 +90,7 @@ class TopicLog:
         entry_id = ledger.entries
         messages, size_bytes = self.ledgers.total_messages, self.ledgers.total_bytes
         # In flight before the first send leaves the queue: a fault in between must not lose one.
-        batch = self.in_flight = AppendBatch()
+        batch = self.in_flight = AppendBatch(since_s=self.queued_since_s)
         queue = self.queue
         while queue and len(batch.entries) < max_entries and batch.size_bytes < max_bytes:
             send = queue[0]
@@ -110,6 +119,7 @@ class TopicLog:
             if request.outbox_id:
                 batch.outbox_ids.append(request.outbox_id)
             entry_id += 1
+        self.queued_since_s = time.monotonic()  # of what stays
         return batch
 
     def committed(self, batch: AppendBatch) -> None:
@@ -139,6 +149,7 @@ class TopicLog:
         """The batch is known not to be stored: its sends wait again, in their order."""
         self.in_flight = None
         self.queue.extendleft(reversed(batch.sends))
+        self.queued_since_s = batch.since_s
 
     def remember(self, entries: list[StoredEntry]) -> None:
         """Entries read from PostgreSQL: into the cache and the index."""

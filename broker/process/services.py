@@ -14,6 +14,7 @@ from broker.core.errors import BrokerError
 from broker.storage.pool import ConnectionPool
 
 if TYPE_CHECKING:
+    from broker.instruments import Instruments
     from broker.log.cache import EntryCache
     from broker.log.segments import Segments
     from broker.log.writer import Writer
@@ -48,6 +49,7 @@ class Services:
     deadlines: Deadlines
     holds: Holds
     publishes: PublishBudget
+    instruments: Instruments
     reporter: Reporter
     entry_filters: Sequence[EntryFilter]
     interception: Interception | None  # None = nobody is to be told

@@ -176,6 +176,7 @@ class AckIntake:
             if result.completed and len(subscription.deadlines):
                 subscription.deadlines.cancel(position)
         if subscription.is_durable:
+            subscription.ack_waits()
             if on_durable is not None and wrong is None:
                 subscription.topic.services.flusher.when_durable(subscription, on_durable)
             else:

@@ -303,7 +303,7 @@ class Flusher:
             subscription, topic = each.subscription, each.subscription.topic
             if topic.topic_id in stored:
                 if each.flush is not None:
-                    subscription.stored_mark_delete = each.flush.mark_delete
+                    subscription.stored(each.flush)
                 self._accepted(subscription)
                 _answer(each, None)
             elif await self._ownership.has_advanced(topic, epochs[topic]):

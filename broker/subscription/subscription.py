@@ -7,6 +7,7 @@ joins, leaves, redelivery and moves do to the cursor, the read position and the 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,8 @@ class Subscription:
         self.messages_redelivered = 0
         self.messages_expired = 0
         self.stored_mark_delete = cursor.mark_delete  # where a crash would put the cursor back to
+        self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has taken; 0 = none
+        self._flushing_since_s = 0.0  # the same of the acks that a flush has taken
         self.gap: str = ""
         self.undo_until_ms = 0  # acks at or below the last act's mark-delete are recorded until then
         self.last_used_ms = topic.services.clock.now_ms()  # when the last consumer left
@@ -242,17 +245,31 @@ class Subscription:
             returns_permits=returns_permits,
         )
 
+    def ack_waits(self) -> None:
+        """A consumer's ack has changed the cursor in memory."""
+        if not self._unstored_since_s:
+            self._unstored_since_s = time.monotonic()
+
     async def acks_settled(self) -> None:
         """See `AckIntake.settled`."""
         await self._acks.settled()
 
     def take_dirty(self) -> CursorFlush | None:
         """What the flusher has to store."""
+        self._flushing_since_s, self._unstored_since_s = self._unstored_since_s, 0.0
         return None if self.is_deleted else self.cursor.take_dirty()
 
     def put_back(self, flush: CursorFlush) -> None:
         """Storing it failed."""
         self.cursor.put_back(flush)
+        self._unstored_since_s = self._flushing_since_s or self._unstored_since_s
+
+    def stored(self, flush: CursorFlush) -> None:
+        """It is durable."""
+        self.stored_mark_delete = flush.mark_delete
+        if self._flushing_since_s:
+            latency_s = time.monotonic() - self._flushing_since_s
+            self.topic.services.instruments.ack_latency.observe(latency_s)
 
     # -- redelivery ----------------------------------------------------------------------------------------------
 

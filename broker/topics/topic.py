@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -173,7 +174,7 @@ class Topic:
             self.publish_limit.sent(producer, request)
         if self.deduplication is not None and not self.deduplication.admit(producer, request):
             return
-        self.log.queue.append((producer, request))
+        self.log.enqueue(producer, request)
         self.services.writer.submit(self)
 
     def answer(self, batch: AppendBatch) -> None:
@@ -201,6 +202,7 @@ class Topic:
             producer.answered(receipts, messages, size_bytes, now_ms)
         for producer in repeated:
             producer.settle_repeats()
+        self.services.instruments.publish_latency.observe(time.monotonic() - batch.since_s)
         self.last_append_ms = now_ms
         self.services.reporter.topic_changed(self)
         if batch.delayed:

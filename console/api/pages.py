@@ -9,7 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from broker.service.act_kinds.parameters import is_storable_text
+from broker.acts.kinds.parameters import is_storable_text
 from console.api.problems import Problem
 
 __all__ = ["next_token", "read_token"]

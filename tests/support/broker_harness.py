@@ -432,6 +432,10 @@ class BrokerRun:
         )
         return probe.consumer
 
+    def metrics_text(self) -> str:
+        """The page /metrics."""
+        return b"".join(self.broker.metrics_page()).decode()
+
     def topic(self, topic: str = "t") -> Topic:
         """The topic in this broker's memory."""
         return self.broker.topics[TopicName.parse(topic).full]

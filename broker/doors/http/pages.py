@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from broker.doors.ports import BrokerPort
@@ -15,6 +16,9 @@ __all__ = ["HttpPages", "json_reason", "refuse_handshake", "respond"]
 
 JSON = b"application/json"
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
+# Between two slices of /metrics, which take a millisecond each. A message passes the loop several times on its way and
+# should seldom meet more than one of them.
+_REST_S: Final = 0.004
 
 
 def json_reason(reason: str) -> bytes:
@@ -54,11 +58,25 @@ class HttpPages:
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
+        self._making_metrics = asyncio.Lock()  # a second page waits: two at once would leave no rest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "GET" and scope["path"] == "/metrics":
+            await self._send_metrics(send)
+            return
         status, content_type, body = self._page(scope["method"], scope["path"])
         headers = [(b"allow", b"GET, HEAD")] if status == 405 else []
         await respond(scope, send, status, body, content_type=content_type, headers=headers)
+
+    async def _send_metrics(self, send: Send) -> None:
+        async with self._making_metrics:
+            headers = [(b"content-type", PROMETHEUS_TEXT)]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            for part in self._broker.metrics_page():
+                if part:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                await asyncio.sleep(_REST_S)
+            await send({"type": "http.response.body", "body": b""})
 
     def _page(self, method: str, path: str) -> tuple[int, bytes, bytes]:
         if path not in ("/metrics", "/healthz", "/readyz"):
@@ -66,7 +84,7 @@ class HttpPages:
         if method not in ("GET", "HEAD"):
             return 405, JSON, json_reason(f"{path} takes GET")
         if path == "/metrics":
-            return 200, PROMETHEUS_TEXT, self._broker.metrics_text().encode()
+            return 200, PROMETHEUS_TEXT, b""  # of HEAD; a GET's is sent in slices
         if path == "/healthz":
             return 200, JSON, b'{"status":"ok"}'
         ready, reason = self._broker.is_ready()

@@ -268,5 +268,8 @@ class DispatchLoop:
             consumer.deliver(deliveries, now_ms)
             subscription.messages_out += consumer.messages_out - out
             subscription.messages_redelivered += consumer.messages_redelivered - redelivered
-        subscription.topic.services.reporter.changed(subscription)
+        services = subscription.topic.services
+        if assignments and plan.kind is not ReadKind.REPLAY:
+            services.instruments.dispatch_latency.observe(max(0, now_ms - found[0].append_ms) / 1000)
+        services.reporter.changed(subscription)
         return not subscription.filter.is_holding

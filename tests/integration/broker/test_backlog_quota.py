@@ -38,7 +38,7 @@ async def test_producers_are_stopped_and_come_back_when_it_drained(
     with pytest.raises(error, match=f"slow has a backlog of {is_now} bytes, the quota is {quota}"):
         await run.producer()
     assert "subscription slow has a backlog" in caplog.text
-    assert 'vela_backlog_quota_exceeded{cluster="vela"' in run.broker.metrics_text()
+    assert 'vela_backlog_quota_exceeded{cluster="vela"' in run.metrics_text()
     consumer.flow(10)
     await consumer.has(4)
     consumer.ack(positions[-1])

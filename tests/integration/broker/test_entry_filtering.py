@@ -82,7 +82,7 @@ async def test_damaged_entry_is_acked_unsent_and_costs_no_permit(
         assert subscription.cursor.backlog_messages == 0
         assert subscription.filter.discarded[Discard.CORRUPT] == 1
         assert [r.message for r in caplog.records if f"entry {bad} is damaged" in r.message]
-        assert 'reason="corrupt"} 1' in run.broker.metrics_text()
+        assert 'reason="corrupt"} 1' in run.metrics_text()
         await run.flushed()
         assert one_row(broker_url, "SELECT mark_delete_entry FROM vela_cursor") == (good.entry_id,)
 

@@ -88,7 +88,7 @@ async def test_the_policy_expires_each_subscription_and_frees_what_retention_let
         await recounted(run)
         assert (
             'pulsar_subscription_total_msg_expired{cluster="vela",namespace="public/default",'
-            'topic="persistent://public/default/t",subscription="idle"} 20' in run.broker.metrics_text()
+            'topic="persistent://public/default/t",subscription="idle"} 20' in run.metrics_text()
         )
 
 

@@ -75,7 +75,7 @@ async def test_a_topic_stays_while_memory_alone_knows_something(broker_url: str,
         if reason == "undo":
             await applied(run, "clear", {})
         assert not await left(run, clock)
-        assert "vela_subscription_backlog_messages" in run.broker.metrics_text()
+        assert "vela_subscription_backlog_messages" in run.metrics_text()
 
 
 async def test_what_an_absent_topic_holds_is_trimmed_and_its_segment_dropped(broker_url: str) -> None:

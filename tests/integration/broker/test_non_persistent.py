@@ -129,7 +129,7 @@ async def test_its_metrics_are_shown(run: BrokerRun) -> None:
     await run.consumer(T, permits=1)
     producer = await run.producer(T)
     await producer.publish(3)
-    text = run.broker.metrics_text()
+    text = run.metrics_text()
     labels = f'cluster="vela",namespace="public/default",topic="{T}"'
     assert f"pulsar_in_messages_total{{{labels}}} 3" in text
     assert f"pulsar_producers_count{{{labels}}} 1" in text

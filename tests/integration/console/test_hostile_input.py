@@ -20,7 +20,7 @@ from django.forms import Form
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from broker.service import acts
+from broker.acts import requests as acts
 from console import blocks
 from console.api import pages
 from console.forms import ApplyForm, act_forms

@@ -9,6 +9,8 @@ import pytest
 from django.db import connection
 from django.test import Client
 
+from broker.acts import requests as acts
+from broker.acts.requests import check_topic_name
 from broker.models import (
     Act,
     ConsumerSession,
@@ -18,8 +20,6 @@ from broker.models import (
     SubscriptionSummary,
     Topic,
 )
-from broker.service import acts
-from broker.service.acts import check_topic_name
 from console.marks import shown
 from tests.integration.console.fake_acts import FakeActs, a_plan
 from tests.integration.console.shop import Shop

@@ -369,7 +369,7 @@ async def test_what_the_options_cannot_do_is_said(
     series = (
         f'vela_subscription_option_warnings_total{{cluster="vela",namespace="public/default",topic="{FULL}"'
     )
-    (line,) = [each for each in still.broker.metrics_text().splitlines() if each.startswith(series)]
+    (line,) = [each for each in still.metrics_text().splitlines() if each.startswith(series)]
     assert line.endswith(" 2" if words else " 0")
 
 

@@ -41,7 +41,7 @@ async def test_discards_cost_nothing_and_are_counted_and_shown(run: BrokerRun) -
     await eventually(lambda: permits.balance == 99, "every permit is back")
     assert permits.granted - permits.spent == 99
     assert subscription.validation_errors == {"DECOMPRESSION_ERROR": 100}
-    (line,) = [each for each in run.broker.metrics_text().splitlines() if "discarded_total{" in each]
+    (line,) = [each for each in run.metrics_text().splitlines() if "discarded_total{" in each]
     assert 'reason="DECOMPRESSION_ERROR"} 100' in line
 
     consumer = only_consumer(subscription)

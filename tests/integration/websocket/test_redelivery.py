@@ -75,7 +75,7 @@ async def test_a_cumulative_ack_takes_all_before_it_but_not_on_shared(still: Bro
     peer = await JsonPeer.open(still, EXCLUSIVE)
     await peer.ack((await peer.has(3))[1], type="acknowledge", ackType="cumulative")
     await eventually(lambda: backlog(still.subscription()) == 1, "two are acked")
-    series = [line for line in still.broker.metrics_text().splitlines() if "ignored_acks_total{" in line]
+    series = [line for line in still.metrics_text().splitlines() if "ignored_acks_total{" in line]
     assert [line[-2:] for line in series] == [" 1"]
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 from broker.core.errors import BrokerError
-from broker.service import flusher, topic_log, writer
-from broker.service.values import AckRequest
+from broker.log import ready_topics, topic_log, writer
+from broker.subscription import flusher
+from broker.subscription.requests import AckRequest
 from tests.support.broker_harness import eventually
 from tests.support.memory_broker import memory_broker
 from tests.support.steps import counted_steps
@@ -32,14 +31,11 @@ async def steps_of_flush(subscriptions: int) -> int:
 
 async def steps_of_appends(topics: int) -> int:
     """Store one entry in each of so many topics, all of which need a new ledger first."""
-    modules = [writer, topic_log]
-    if (queue := sys.modules.get("broker.service.ready_topics")) is not None:
-        modules.append(queue)
     async with memory_broker(ledger_max_entries=1) as run:
         producers = [await run.producer(f"t{at}") for at in range(topics)]
         for each in producers:
             await each.publish(1)
-        with counted_steps(*modules) as steps:
+        with counted_steps(writer, topic_log, ready_topics) as steps:
             for each in producers:
                 each.send()
             await eventually(lambda: all(len(each.receipts) == 2 for each in producers), "all to be stored")

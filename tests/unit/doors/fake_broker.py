@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from broker.conf import BrokerSettings
@@ -370,8 +370,10 @@ class FakeBroker:
     def is_ready(self) -> tuple[bool, str]:
         return self.ready
 
-    def metrics_text(self) -> str:
-        return "vela_up 1\n"
+    def metrics_page(self) -> Iterator[bytes]:
+        yield b"vela_up 1\n"
+        yield b""
+        yield b"vela_down 0\n"
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         is_known = topic.full in self.topics or topic.full in self.partitions

@@ -68,7 +68,7 @@ async def test_pages(running: Running) -> None:
     assert (await get(running, "/readyz"))[0] == 200
     running[0].ready = (False, "no lock")
     assert await get(running, "/readyz") == (503, b'{"reason": "no lock"}')
-    assert await get(running, "/metrics") == (200, b"vela_up 1\n")
+    assert await get(running, "/metrics") == (200, b"vela_up 1\nvela_down 0\n")
     status, body = await get(running, "/nothing")
     assert (status, "reason" in json.loads(body)) == (404, True)
     assert (await get(running, "/metrics", "DELETE"))[0] == 405

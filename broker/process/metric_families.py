@@ -1,0 +1,245 @@
+"""The series of topics and subscriptions: Pulsar's names where they exist, `vela_…` where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+
+from broker.topics.topic import Topic
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
+    from broker.topics.non_persistent.subscription import NonPersistentSubscription
+    from broker.topics.non_persistent.topic import NonPersistentTopic
+
+    AnyTopic: TypeAlias = Topic | NonPersistentTopic
+    AnySubscription: TypeAlias = Subscription | NonPersistentSubscription
+
+__all__ = [
+    "ANY_SUBSCRIPTION",
+    "ANY_TOPIC",
+    "PASSING_SUBSCRIPTION",
+    "STORED_SUBSCRIPTION",
+    "STORED_TOPIC",
+    "Family",
+    "SplitFamily",
+]
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Family(Generic[S]):
+    """One number for each topic or subscription; None = no series."""
+
+    name: str
+    kind: str
+    text: str
+    value: Callable[[S], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFamily(Generic[S]):
+    """Several numbers for each topic or subscription, told apart by one more label."""
+
+    name: str
+    kind: str
+    text: str
+    label: str
+    values: Callable[[S], Iterable[tuple[str, float]]]
+
+
+def _quota_seconds(topic: Topic) -> float:
+    limit_ms = topic.policies.backlog_quota_ms
+    return -1 if limit_ms < 0 else limit_ms / 1000
+
+
+def _breach(topic: Topic) -> Iterable[tuple[str, float]]:
+    breach = topic.quota.breach
+    return [] if breach is None else [(breach.subscription, 1)]
+
+
+STORED_TOPIC: Final[list[Family[Topic] | SplitFamily[Topic]]] = [
+    Family(
+        "vela_topic_delayed_entries", "gauge", "entries that are not due", lambda topic: len(topic.delayed)
+    ),
+    Family(
+        "pulsar_storage_size",
+        "gauge",
+        "bytes of the ledgers kept",
+        lambda topic: sum(ledger.size_bytes for ledger in topic.log.ledgers),
+    ),
+    Family(
+        "pulsar_storage_backlog_quota_limit",
+        "gauge",
+        "bytes, -1 = none",
+        lambda topic: topic.policies.backlog_quota_bytes,
+    ),
+    Family("pulsar_storage_backlog_quota_limit_time", "gauge", "seconds, -1 = none", _quota_seconds),
+    SplitFamily(
+        "vela_backlog_quota_exceeded",
+        "gauge",
+        "1 while this subscription's backlog keeps producers out",
+        "subscription",
+        _breach,
+    ),
+    SplitFamily(
+        "pulsar_storage_backlog_quota_exceeded_evictions_total",
+        "counter",
+        "times that the slowest subscription gave up messages",
+        "quota_type",
+        lambda topic: topic.quota.evictions.items() if topic.quota.is_set else (),
+    ),
+    Family(
+        "vela_duplicate_sends_total",
+        "counter",
+        "sends that repeated what is stored",
+        lambda topic: None if topic.deduplication is None else topic.deduplication.duplicates,
+    ),
+]
+
+ANY_TOPIC: Final[list[Family[AnyTopic] | SplitFamily[AnyTopic]]] = [
+    Family(
+        "pulsar_subscriptions_count",
+        "gauge",
+        "subscriptions, readers included",
+        lambda topic: len(topic.subscriptions),
+    ),
+    Family("pulsar_producers_count", "gauge", "connected producers", lambda topic: len(topic.producers)),
+    Family(
+        "pulsar_consumers_count",
+        "gauge",
+        "connected consumers",
+        lambda topic: sum(len(each.consumers) for each in topic.subscriptions.values()),
+    ),
+    Family(
+        "pulsar_in_messages_total",
+        "counter",
+        "messages stored since the topic began; of a non-persistent one, received",
+        lambda topic: topic.log.ledgers.total_messages if isinstance(topic, Topic) else topic.messages_in,
+    ),
+    Family(
+        "pulsar_in_bytes_total",
+        "counter",
+        "bytes stored since the topic began; of a non-persistent one, received",
+        lambda topic: topic.log.ledgers.total_bytes if isinstance(topic, Topic) else topic.bytes_in,
+    ),
+    Family(
+        "pulsar_publish_rate_limit_times",
+        "counter",
+        "times that the publish rate stopped a producer",
+        lambda topic: None if topic.publish_limit is None else topic.publish_limit.times,
+    ),
+]
+
+STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]]] = [
+    Family(
+        "pulsar_subscription_back_log",
+        "gauge",
+        "entries not acked",
+        lambda subscription: subscription.cursor.backlog_entries,
+    ),
+    Family(
+        "vela_subscription_backlog_messages",
+        "gauge",
+        "messages not acked",
+        lambda subscription: subscription.cursor.backlog_messages,
+    ),
+    Family(
+        "pulsar_subscription_unacked_messages",
+        "gauge",
+        "messages delivered and not acked",
+        lambda subscription: subscription.dispatcher.unacked_messages,
+    ),
+    Family(
+        "pulsar_subscription_blocked_on_unacked_messages",
+        "gauge",
+        "1 while the subscription's limit stops it",
+        lambda subscription: float(subscription.dispatcher.blocked),
+    ),
+    Family(
+        "vela_subscription_acked_messages_total",
+        "counter",
+        "messages acked by consumers",
+        lambda subscription: subscription.messages_acked,
+    ),
+    Family(
+        "vela_subscription_invalid_acks_total",
+        "counter",
+        "acks of ids that are not stored",
+        lambda subscription: subscription.invalid_acks,
+    ),
+    Family(
+        "pulsar_subscription_total_msg_expired",
+        "counter",
+        "messages acked because their time to live had passed",
+        lambda subscription: subscription.messages_expired,
+    ),
+    Family(
+        "vela_subscription_ignored_acks_total",
+        "counter",
+        "cumulative acks where the subscription's type has none",
+        lambda subscription: subscription.ignored_acks,
+    ),
+    SplitFamily(
+        "vela_subscription_discarded_total",
+        "counter",
+        "messages thrown away by consumers as broken, by the reason they gave",
+        "reason",
+        lambda subscription: subscription.validation_errors.items(),
+    ),
+    Family(
+        "vela_subscription_option_warnings_total",
+        "counter",
+        "consumers that asked for what cannot happen; the log says what",
+        lambda subscription: sum(subscription.option_warnings.values()),
+    ),
+    SplitFamily(
+        "vela_subscription_not_sent_total",
+        "counter",
+        "messages the broker acked instead of sending them, by reason",
+        "reason",
+        lambda subscription: [
+            (reason.value, count) for reason, count in subscription.filter.discarded.items()
+        ],
+    ),
+    Family(
+        "vela_subscription_filter_errors_total",
+        "counter",
+        "entries on which an entry filter failed",
+        lambda subscription: subscription.filter.filter_errors,
+    ),
+]
+
+PASSING_SUBSCRIPTION: Final[
+    list[Family[NonPersistentSubscription] | SplitFamily[NonPersistentSubscription]]
+] = [
+    Family(
+        "vela_subscription_dropped_messages_total",
+        "counter",
+        "messages of a non-persistent topic that nobody took",
+        lambda subscription: subscription.messages_dropped,
+    ),
+]
+
+ANY_SUBSCRIPTION: Final[list[Family[AnySubscription] | SplitFamily[AnySubscription]]] = [
+    Family(
+        "pulsar_subscription_consumers_count",
+        "gauge",
+        "connected consumers",
+        lambda subscription: len(subscription.consumers),
+    ),
+    Family(
+        "vela_subscription_out_messages_total",
+        "counter",
+        "messages delivered, redelivered ones too",
+        lambda subscription: subscription.messages_out,
+    ),
+    Family(
+        "vela_subscription_dispatch_throttled_total",
+        "counter",
+        "times that a dispatch rate made the subscription wait",
+        lambda subscription: subscription.dispatch_limit.times if subscription.dispatch_limit else None,
+    ),
+]

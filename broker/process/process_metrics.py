@@ -1,0 +1,106 @@
+"""The series of the process as a whole, read when /metrics is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from broker.process.broker import Broker
+
+__all__ = ["ProcessMetrics"]
+
+
+class ProcessMetrics(Collector):
+    """Reads counters that the parts of a broker keep."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def describe(self) -> list[Metric]:
+        """Nothing: the names are looked at when the page is made, the parts of the broker may not exist yet."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every series of the process."""
+        yield from self._gauges()
+        yield from self._counters()
+        pin = self._broker.lifetime.pin
+        oldest = GaugeMetricFamily(
+            "vela_oldest_segment_opened_seconds",
+            "when the oldest segment that a cursor keeps was opened, Unix time; labelled with that cursor",
+            labels=("topic", "subscription"),
+        )
+        if pin is not None:
+            oldest.add_metric((pin.topic_name, pin.subscription), pin.opened_ms / 1000)
+        yield oldest
+        answers = CounterMetricFamily(
+            "vela_pull_answers_total", "long-poll answers by outcome", labels=("outcome",)
+        )
+        for status, count in self._broker.services.holds.answers.items():
+            answers.add_metric((status.value,), count)
+        yield answers
+        refused = CounterMetricFamily(
+            "vela_refused_requests_total",
+            "requests of binary clients that were refused, by kind",
+            labels=("request",),
+        )
+        for request, count in self._broker.refused_requests.items():
+            refused.add_metric((request,), count)
+        yield refused
+
+    def _gauges(self) -> Iterator[Metric]:
+        broker, services = self._broker, self._broker.services
+        for name, text, value in (
+            ("pulsar_broker_topics_count", "topics in memory", len(broker.topics)),
+            ("vela_broker_ready", "1 while clients are served", broker.is_ready()[0]),
+            ("vela_segments_count", "tables of entries", broker.lifetime.stragglers.segments),
+            ("vela_cache_bytes", "entry data held in memory", services.cache.size_bytes),
+            ("vela_pulls_held", "long-poll requests waiting for a message", len(services.holds)),
+            (
+                "vela_unanswered_publish_bytes",
+                "publishes that wait for their receipts, over all connections",
+                services.publishes.size_bytes,
+            ),
+        ):
+            yield GaugeMetricFamily(name, text, value=value)
+
+    def _counters(self) -> Iterator[Metric]:
+        broker, services = self._broker, self._broker.services
+        lifetime, outbox, holds = broker.lifetime, broker.outbox, services.holds
+        for name, text, value in (
+            ("vela_writer_commits_total", "append statements", services.writer.commits),
+            (
+                "vela_writer_unknown_outcomes_total",
+                "commits whose connection died and whose outcome was looked up",
+                services.writer.unknown_outcomes,
+            ),
+            (
+                "vela_publish_pauses_total",
+                "producers that were not read from because all together had too many bytes unanswered",
+                services.publishes.pauses,
+            ),
+            ("vela_trimmed_bytes_total", "of ledgers trimmed", lifetime.trimmed_bytes),
+            ("vela_segments_dropped_total", "tables of entries dropped", lifetime.stragglers.dropped),
+            (
+                "vela_segments_copied_entries_total",
+                "entries copied out of segments that were mostly dead",
+                lifetime.stragglers.copied_entries,
+            ),
+            ("vela_outbox_moved_total", "messages moved from the outbox into their topics", outbox.moved),
+            (
+                "vela_outbox_refused_total",
+                "times that a topic did not take a message of the outbox",
+                outbox.refused,
+            ),
+            ("vela_pulls_held_total", "long-poll requests that were held", holds.held_total),
+            (
+                "vela_pull_wake_ups_total",
+                "held requests answered because a message arrived",
+                holds.wake_ups,
+            ),
+        ):
+            yield CounterMetricFamily(name, text, value=value)

@@ -1,0 +1,78 @@
+"""/metrics: what it says, and that making it never keeps the loop for long."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.core.subscription.types import SubscriptionType
+from broker.process import metrics
+from tests.support.memory_broker import memory_broker
+from tests.unit.broker.test_receiving import settled
+
+
+async def test_the_page_is_prometheus_text_and_names_topics_and_subscriptions_whole() -> None:
+    async with memory_broker() as run:
+        producer = await run.producer('a"b')
+        consumer = await run.consumer('a"b', subscription="s\\1", type_=SubscriptionType.SHARED, permits=10)
+        positions = await producer.publish(3)
+        await consumer.has(3)
+        consumer.ack(positions[0])
+        await settled(run)
+        families = {each.name: each for each in text_string_to_metric_families(run.metrics_text())}
+        (backlog,) = families["vela_subscription_backlog_messages"].samples
+        assert backlog.value == 2
+        assert backlog.labels == {
+            "cluster": "vela",
+            "namespace": "public/default",
+            "topic": 'persistent://public/default/a"b',
+            "subscription": "s\\1",
+        }
+        assert families["pulsar_in_messages"].samples[0].value == 3
+        reasons = {
+            each.labels["reason"]: each.value for each in families["vela_subscription_not_sent"].samples
+        }
+        assert reasons["corrupt"] == 0
+
+
+async def test_latencies_are_counted_once_a_group() -> None:
+    async with memory_broker() as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=100)
+        positions = await producer.publish(50)
+        await consumer.has(50)
+        consumer.ack(*positions)
+        await settled(run)
+        await run.broker.services.flusher.flush_now()
+        counts = {
+            name: int(count)
+            for name, count in re.findall(
+                r"^vela_(\w+)_latency_seconds_count (\S+)\.0$", run.metrics_text(), re.MULTILINE
+            )
+        }
+        assert counts.keys() == {"publish", "dispatch", "ack"}
+        assert all(0 < count <= 3 for count in counts.values()), counts
+
+
+async def test_a_page_of_many_subscriptions_is_made_in_slices_that_add_up_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with memory_broker() as run:
+        for number in range(40):
+            await run.consumer(f"t{number}")
+        whole = run.metrics_text()
+        calls = 0
+
+        def clock() -> float:
+            nonlocal calls
+            calls += 1
+            return calls * metrics.SLICE_S / 4
+
+        monkeypatch.setattr("broker.process.metrics.time.perf_counter", clock)
+        slices = list(run.broker.metrics_page())
+        assert b"".join(slices).decode() == whole
+        lines = [part.count(b"\n") for part in slices[1:]]
+        assert max(lines) <= 3 * 4 * metrics._LOOK_EVERY + 2, "three lines at most for each of four looks"
+        assert len(slices) > 40
