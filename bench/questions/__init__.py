@@ -19,6 +19,7 @@ from bench.questions import (
     key_shared,
     latency,
     many_topics,
+    metrics_page,
     publish_binary,
     reset,
     shared_random,
@@ -50,6 +51,7 @@ QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "delayed": delayed.ask,
     "steady_disk": steady_disk.ask,
     "many_topics": many_topics.ask,
+    "metrics_page": metrics_page.ask,
 }
 
 # Vela's environment for a question that needs another than the defaults.

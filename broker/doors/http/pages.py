@@ -18,7 +18,7 @@ JSON = b"application/json"
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 # Between two slices of /metrics, which take a millisecond each. A message passes the loop several times on its way and
 # should seldom meet more than one of them.
-_REST_S: Final = 0.004
+_REST_S: Final = 0.002
 
 
 def json_reason(reason: str) -> bytes:
