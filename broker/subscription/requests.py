@@ -64,7 +64,7 @@ class SubscribeRequest:
     ] = ()  # options that cannot do what they seem to: logged once a subscription, counted
     read_compacted: bool = False  # no topic is compacted yet, so it reads everything
     epoch: int | None = None  # Java's consumer epoch, None = the client has none
-    key_shared: KeySharedPolicy = AUTO_SPLIT  # Key_Shared only
+    key_shared: KeySharedPolicy = AUTO_SPLIT  # Key_Shared; on Exclusive its sticky ranges count
     receiver_queue: int = 0  # what the client said its queue holds, for the console; 0 = unknown
     schema: SchemaDefinition | None = None
 

@@ -43,7 +43,9 @@ def check_subscribe(request: SubscribeRequest) -> None:
         read_compacted=request.read_compacted,
         persistent=request.topic.domain == "persistent",
     )
-    if request.type is SubscriptionType.KEY_SHARED:
+    if request.type is SubscriptionType.KEY_SHARED or (
+        request.type is SubscriptionType.EXCLUSIVE and request.key_shared.ranges
+    ):
         request.key_shared.check()
     if request.schema is not None and request.schema.type not in (SchemaType.NONE, SchemaType.AUTO_CONSUME):
         check_schema(request.schema)

@@ -40,7 +40,7 @@ class Deliverable(Protocol):
 
     @property
     def slot(self) -> int:
-        """Key_Shared: the hash slot of its key; 0 = it has none. Others do not look at it."""
+        """Key_Shared, and Exclusive with hash ranges: the hash slot of its key; 0 = it has none."""
 
 
 class ReadEntry(NamedTuple):
@@ -80,7 +80,7 @@ class DispatchConsumer:
     name: str
     priority: int = 0  # 0 is best
     max_unacked: int = 0  # messages, 0 = unlimited; Shared and Key_Shared only
-    key_shared: KeySharedPolicy = AUTO_SPLIT  # Key_Shared only
+    key_shared: KeySharedPolicy = AUTO_SPLIT  # Key_Shared; on Exclusive its sticky ranges count
     writable: bool = True
     permits: Permits = field(default_factory=Permits)
     pending: PendingAcks = field(default_factory=PendingAcks)

@@ -1,4 +1,4 @@
-"""Exclusive: one consumer gets everything, in order (semantics 3.2)."""
+"""Exclusive: one consumer gets everything, or the hash ranges that it asks for, in order."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from broker.core.dispatchers.base import (
     Assignment,
+    Deliverable,
     DispatchConsumer,
     E,
     ReadKind,
     ReadPlan,
     ReadSizer,
 )
+from broker.core.dispatchers.sticky_ranges import StickyRanges
+from broker.core.hash_slots import slot_of_position
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType, check_attach
 
@@ -23,6 +26,7 @@ class SingleActiveDispatcher:
 
     def __init__(self, *, max_read_entries: int = 100) -> None:
         self._active: DispatchConsumer | None = None
+        self._ranges: StickyRanges | None = None  # of a consumer that asked for some; None = everything
         self._plan: ReadPlan | None = None
         self._sizer = ReadSizer(max_read_entries)
         self._sent_through = EARLIEST  # since the last rewind: an ack beyond it is of a delivery before that
@@ -58,6 +62,7 @@ class SingleActiveDispatcher:
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
         check_attach(wanted, current=SubscriptionType.EXCLUSIVE, consumers=len(self.consumers))
+        self._ranges = _ranges_of(consumer)
         self._active = consumer
         self._rewound()
         return True
@@ -101,18 +106,28 @@ class SingleActiveDispatcher:
         taken: list[E] = []
         balance = consumer.permits.balance if consumer.writable else 0
         spent = 0
+        looked_at = 0
         for entry in entries:
             if spent >= balance:
                 break
-            spent += entry.messages_remaining
-            taken.append(entry)
+            looked_at += 1
+            if self._wants(entry):
+                spent += entry.messages_remaining
+                taken.append(entry)
+        left = list(entries[looked_at:])
         if not taken:
-            return [], list(entries)
+            return [], left
         consumer.permits.spend(spent)
         consumer.unacked_messages += spent
         self._sent_through = max(self._sent_through, taken[-1].position)
         self._sizer.observe(len(taken), spent)
-        return [Assignment(consumer=consumer, entries=taken)], list(entries[len(taken) :])
+        return [Assignment(consumer=consumer, entries=taken)], left
+
+    def _wants(self, entry: Deliverable) -> bool:
+        """Whether the consumer asked for the entry's hash range. Other entries are passed and stay unacked."""
+        if self._ranges is None:
+            return True
+        return self._ranges.select(entry.slot or slot_of_position(entry.position)) is not None
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
         """Single entries cannot be asked for: everything unacked comes again. Only the active one may ask."""
@@ -170,3 +185,13 @@ class SingleActiveDispatcher:
         self._sent_through = EARLIEST
         if self._active is not None:
             self._active.unacked_messages = 0
+
+
+def _ranges_of(consumer: DispatchConsumer) -> StickyRanges | None:
+    """The ranges of a reader that shares a topic's keys with others. Raises ConsumerAssignFailed."""
+    policy = consumer.key_shared
+    if not policy.sticky or not policy.ranges:
+        return None
+    ranges = StickyRanges()
+    ranges.add(consumer)
+    return ranges

@@ -9,12 +9,12 @@ from broker.core.dispatchers.base import ReadEntry
 from broker.core.entry import FLAG_CHUNK, FLAG_LAST_CHUNK
 from broker.core.hash_slots import slot_of_key
 from broker.core.position import Position
+from broker.core.subscription.types import SubscriptionType
 from vela.wire.entry import parse_header
 
 if TYPE_CHECKING:
     from broker.core.cursor.cursor import Cursor
     from broker.core.entry import StoredEntry
-    from broker.core.subscription.types import SubscriptionType
 
 __all__ = ["read_entries", "whole_entries"]
 
@@ -31,8 +31,8 @@ def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: Subscripti
 
 
 def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[ReadEntry]:
-    """In the same order. Of chunks on types with many consumers the metadata is parsed, of nothing else."""
-    chunks = 0 if type_.single_active else FLAG_CHUNK
+    """In the same order. Only of chunks is the metadata parsed, where entries are told apart by key."""
+    chunks = 0 if type_ is SubscriptionType.FAILOVER else FLAG_CHUNK
     return [
         ReadEntry(Position(entry.ledger_id, entry.entry_id), entry.messages, None, False, entry.key_hash or 0)
         if not entry.flags & chunks

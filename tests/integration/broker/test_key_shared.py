@@ -11,7 +11,7 @@ from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
 from broker.core.entry import FLAG_CHUNK, FLAG_LAST_CHUNK
 from broker.core.errors import ConsumerAssignFailed, SubscriptionBusy
 from broker.core.hash_slots import SlotRange, slot_of_key
-from broker.core.position import Position
+from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
 from tests.support.broker_harness import BrokerRun, ConsumerProbe, eventually, one_row, running
 from vela.wire.entry import with_checksum
@@ -194,3 +194,33 @@ async def test_a_chunk_that_waits_for_its_holder_holds_up_nobody(run: BrokerRun)
     assert run.subscription().dispatcher.next_read() is not None
     holder.flow(1)
     await holder.has(2)
+
+
+async def test_readers_with_hash_ranges_share_a_topic_between_them(run: BrokerRun) -> None:
+    producer = await run.producer()
+    for number in range(60):
+        producer.send(slot=slot_of_key(b"key-%d" % number))
+    await eventually(lambda: len(producer.receipts) == 60, "receipts")
+    lower, upper = [
+        await run.consumer(
+            subscription=f"reader-{at}",
+            type_=SubscriptionType.EXCLUSIVE,
+            permits=100,
+            durable=False,
+            start=EARLIEST,
+            key_shared=KeySharedPolicy(sticky=True, ranges=(SlotRange(at * 32768, at * 32768 + 32767),)),
+        )
+        for at in (0, 1)
+    ]
+    slots = {
+        Position(receipt.ledger_id, receipt.entry_id): slot_of_key(b"key-%d" % number)
+        for number, receipt in enumerate(producer.receipts)
+    }
+    expected = [[each for each in slots if slots[each] // 32768 == half] for half in (0, 1)]
+    await lower.has(len(expected[0]))
+    await upper.has(len(expected[1]))
+    assert [lower.positions, upper.positions] == expected
+    producer.send(slot=1)
+    producer.send(slot=65535)
+    await lower.has(len(expected[0]) + 1)
+    await upper.has(len(expected[1]) + 1)

@@ -6,8 +6,10 @@ import pytest
 
 from broker.core.dispatchers.base import DispatchConsumer, Dispatcher, ReadEntry, ReadKind
 from broker.core.dispatchers.choice import dispatcher_for
+from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
 from broker.core.dispatchers.shared import SharedDispatcher
-from broker.core.errors import ConsumerBusy, InvalidFlow, SubscriptionBusy
+from broker.core.errors import ConsumerAssignFailed, ConsumerBusy, InvalidFlow, SubscriptionBusy
+from broker.core.hash_slots import SlotRange
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 
@@ -365,3 +367,44 @@ def test_flow_of_nothing_is_refused() -> None:
     dispatcher = shared(only)
     with pytest.raises(InvalidFlow):
         dispatcher.flow(only, 0)
+
+
+def test_an_exclusive_consumer_gets_the_hash_ranges_it_asks_for() -> None:
+    reader = consumer(1, permits=3)
+    reader.key_shared = KeySharedPolicy(sticky=True, ranges=(SlotRange(100, 199), SlotRange(300, 399)))
+    dispatcher = dispatcher_for(EXCLUSIVE)
+    dispatcher.attach(reader, EXCLUSIVE)
+    slots = [100, 200, 399, 99, 150, 300, 301]
+    entries = [ReadEntry(Position(1, number), 1, slot=slot) for number, slot in enumerate(slots)]
+    plan = dispatcher.next_read()
+    assert plan is not None
+    (sent,), left = dispatcher.assign(entries, plan)
+    assert [each.position.entry_id for each in sent.entries] == [0, 2, 4]
+    assert [each.position.entry_id for each in left] == [5, 6]
+    assert reader.permits.balance == 0
+    reader.flow(5)
+    plan = dispatcher.next_read()
+    assert plan is not None
+    assert dispatcher.assign([ReadEntry(Position(1, 8), 1, slot=7)], plan) == ([], [])
+    assert reader.permits.balance == 5
+
+
+def test_readers_whose_ranges_cover_everything_get_each_entry_without_a_key_once() -> None:
+    got = []
+    for key, bounds in enumerate((SlotRange(0, 32767), SlotRange(32768, 65535)), start=1):
+        reader = consumer(key, permits=1000)
+        reader.key_shared = KeySharedPolicy(sticky=True, ranges=(bounds,))
+        dispatcher = dispatcher_for(EXCLUSIVE)
+        dispatcher.attach(reader, EXCLUSIVE)
+        got += send(dispatcher, *range(100))[key]
+    assert sorted(got) == list(range(100))
+    assert got != sorted(got)
+
+
+def test_hash_ranges_of_an_exclusive_consumer_must_make_sense() -> None:
+    reader = consumer(1)
+    reader.key_shared = KeySharedPolicy(sticky=True, ranges=(SlotRange(5, 70_000),))
+    dispatcher = dispatcher_for(EXCLUSIVE)
+    with pytest.raises(ConsumerAssignFailed):
+        dispatcher.attach(reader, EXCLUSIVE)
+    assert dispatcher.active is None
