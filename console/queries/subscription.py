@@ -78,6 +78,7 @@ class ConsumerRow:
     last_delivery_ms: int
     last_ack_ms: int
     updated_ms: int
+    properties: dict[str, str]  # the client's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

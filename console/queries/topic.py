@@ -98,6 +98,7 @@ class ProducerRow:
     last_sequence_id: int
     last_send_ms: int  # 0 = never
     updated_ms: int
+    properties: dict[str, str]  # the client's own
 
 
 def topic_head(name: str) -> TopicHead | None:

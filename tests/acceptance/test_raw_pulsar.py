@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import secrets
+import urllib.request
+from typing import Any
 from urllib.parse import urlsplit
 
 from tests.support.raw_pulsar import RawPulsar
-from tests.support.vela import VelaProcess
+from tests.support.vela import ADMIN_PASSWORD, VelaProcess
+from tests.support.waiting import wait_until
 from vela.wire.binary import commands
-from vela.wire.binary.enums import ServerError
+from vela.wire.binary.enums import ServerError, SubType
 from vela.wire.binary.events import Schema
 
 BYTES = Schema(name="Bytes", type=0, data=b"", properties={})
@@ -16,6 +21,16 @@ BYTES = Schema(name="Bytes", type=0, data=b"", properties={})
 
 def new_topic() -> str:
     return f"raw-{secrets.token_hex(4)}"
+
+
+def read(vela: VelaProcess, path: str) -> dict[str, Any]:
+    """A read of /api/v1 below a topic of public/default."""
+    request = urllib.request.Request(f"{vela.console_url}/api/v1/topics/persistent/public/default/{path}")
+    who = base64.b64encode(f"admin:{ADMIN_PASSWORD}".encode()).decode()
+    request.add_header("Authorization", f"Basic {who}")
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
 
 
 def test_a_bytes_schema_has_an_empty_version_that_is_in_the_answer(shared_vela: VelaProcess) -> None:
@@ -44,3 +59,22 @@ def test_a_lookup_through_an_unknown_listener_is_refused(shared_vela: VelaProces
     assert ServerError(answer.error) == ServerError.SERVICE_NOT_READY
     assert "external" in answer.message
     assert "listener" in answer.message
+
+
+def test_the_properties_of_producers_and_consumers_can_be_read(shared_vela: VelaProcess) -> None:
+    topic = new_topic()
+    with RawPulsar(shared_vela.pulsar_url) as peer:
+        opened = commands.producer(
+            topic, producer_id=1, request_id=1, properties={"app": "shop", "nul\0": "x" * 300}
+        )
+        peer.ask("PRODUCER_SUCCESS", opened)
+        subscribed = commands.subscribe(
+            topic, "s", type=SubType.SHARED, consumer_id=1, request_id=2, properties={"host": "a1"}
+        )
+        peer.ask("SUCCESS", subscribed)
+        (producer,) = wait_until(lambda: read(shared_vela, topic)["producing"], "the producer's row")
+        (consumer,) = wait_until(
+            lambda: read(shared_vela, f"{topic}/subscriptions/s")["connected"], "the consumer's row"
+        )
+    assert producer["properties"] == {"app": "shop", "nul": "x" * 200}
+    assert consumer["properties"] == {"host": "a1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from broker.process.reports.pending import pending_rows
@@ -11,7 +12,7 @@ from broker.process.reports.problems import problems
 from broker.storage.cursors import sessions as store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from broker.process.reports.rates import Rates
     from broker.producers.producer import Producer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["TopicReport", "report_of"]
 
 _LONGEST_TEXT = 200  # characters of a client's free text
+_MOST_PROPERTIES = 50  # of one producer or consumer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,7 @@ def _consumer_row(subscription: Subscription, consumer: Consumer, now_ms: int) -
         last_delivery_ms=consumer.last_delivery_ms,
         last_ack_ms=consumer.last_ack_ms,
         updated_ms=now_ms,
+        properties=_properties(consumer.request.properties),
     )
 
 
@@ -140,7 +143,16 @@ def _producer_row(topic: Topic, producer: Producer, now_ms: int) -> store.Produc
         last_sequence_id=producer.last_sent_sequence_id,
         last_send_ms=producer.last_send_ms,
         updated_ms=now_ms,
+        properties=_properties(producer.request.properties),
     )
+
+
+def _properties(given: Mapping[str, str]) -> str:
+    """A client's properties as a JSON object, cut to a size that an operator can be shown."""
+    if not given:
+        return "{}"
+    shown = islice(given.items(), _MOST_PROPERTIES)
+    return json.dumps({_storable(name): _storable(value) for name, value in shown})
 
 
 def _storable(text: str) -> str:

@@ -50,6 +50,7 @@ class ConsumerRow(NamedTuple):
     last_delivery_ms: int
     last_ack_ms: int
     updated_ms: int
+    properties: str  # JSON object of the client's own words; written once
 
 
 class ProducerRow(NamedTuple):
@@ -68,6 +69,7 @@ class ProducerRow(NamedTuple):
     last_sequence_id: int
     last_send_ms: int
     updated_ms: int
+    properties: str  # JSON object of the client's own words; written once
 
 
 class TopicSummaryRow(NamedTuple):

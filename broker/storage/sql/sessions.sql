@@ -3,11 +3,11 @@
 -- name: upsert_consumers
 INSERT INTO vela_consumer_session (key, owner_epoch, topic_id, subscription_id, subscription_name, subscription_type, name,
     address, client_version, face, priority, connected_ms, permits, unacked_messages, blocked, writable, messages_out,
-    bytes_out, messages_acked, messages_redelivered, last_flow_ms, last_delivery_ms, last_ack_ms, updated_ms)
+    bytes_out, messages_acked, messages_redelivered, last_flow_ms, last_delivery_ms, last_ack_ms, updated_ms, properties)
 SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[],
     %b::text[], %b::text[], %b::text[], %b::integer[], %b::bigint[], %b::bigint[], %b::bigint[], %b::boolean[],
     %b::boolean[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[],
-    %b::bigint[])
+    %b::bigint[], %t::jsonb[])
 ON CONFLICT (key) DO UPDATE SET owner_epoch = EXCLUDED.owner_epoch, permits = EXCLUDED.permits,
     unacked_messages = EXCLUDED.unacked_messages, blocked = EXCLUDED.blocked, writable = EXCLUDED.writable,
     messages_out = EXCLUDED.messages_out, bytes_out = EXCLUDED.bytes_out, messages_acked = EXCLUDED.messages_acked,
@@ -16,9 +16,9 @@ ON CONFLICT (key) DO UPDATE SET owner_epoch = EXCLUDED.owner_epoch, permits = EX
 
 -- name: upsert_producers
 INSERT INTO vela_producer_session (key, owner_epoch, topic_id, name, address, client_version, face, connected_ms,
-    messages_in, bytes_in, last_sequence_id, last_send_ms, updated_ms)
+    messages_in, bytes_in, last_sequence_id, last_send_ms, updated_ms, properties)
 SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[],
-    %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[])
+    %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %t::jsonb[])
 ON CONFLICT (key) DO UPDATE SET owner_epoch = EXCLUDED.owner_epoch, messages_in = EXCLUDED.messages_in,
     bytes_in = EXCLUDED.bytes_in, last_sequence_id = EXCLUDED.last_sequence_id, last_send_ms = EXCLUDED.last_send_ms,
     updated_ms = EXCLUDED.updated_ms

@@ -21,7 +21,7 @@ FROM vela_cursor_chunk WHERE cursor_id = %(subscription_id)s ORDER BY ledger_id,
 -- name: consumers
 SELECT key, name, subscription_type, address, client_version, face, priority, connected_ms, permits, unacked_messages,
        blocked, writable, messages_out, bytes_out, messages_acked, messages_redelivered, last_flow_ms, last_delivery_ms,
-       last_ack_ms, updated_ms
+       last_ack_ms, updated_ms, properties
 FROM vela_consumer_session WHERE subscription_id = %(subscription_id)s ORDER BY priority, name, key LIMIT %(limit)s
 
 -- name: pending

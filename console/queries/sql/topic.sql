@@ -33,7 +33,7 @@ ORDER BY s.name, t.partition LIMIT %(limit)s
 
 -- name: producers
 SELECT p.key, p.name, t.partition, p.address, p.client_version, p.face, p.connected_ms, p.messages_in, p.bytes_in,
-       p.last_sequence_id, p.last_send_ms, p.updated_ms
+       p.last_sequence_id, p.last_send_ms, p.updated_ms, p.properties
 FROM vela_producer_session p JOIN vela_topic t ON t.id = p.topic_id
 WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
 ORDER BY p.name, t.partition, p.key LIMIT %(limit)s

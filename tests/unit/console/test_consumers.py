@@ -31,6 +31,7 @@ ROW = ConsumerRow(
     last_delivery_ms=1,
     last_ack_ms=0,
     updated_ms=1,
+    properties={},
 )
 
 
