@@ -1,4 +1,4 @@
-"""Standing still: nothing of a topic is on its way to PostgreSQL while an operator's act fixes or ends its log."""
+"""A pause of appends: nothing of a topic is on its way to PostgreSQL while an operator's act fixes or ends its log."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.topics.topic import Topic
+    from broker.log.topic_log import TopicLog
+    from broker.log.writer import Writer
 
-__all__ = ["appends_held"]
+__all__ = ["appends_paused"]
 
 _LOOK_EVERY_S = 0.002  # an act may wait; the append path carries no event for it
 
 
 @asynccontextmanager
-async def appends_held(topic: Topic) -> AsyncIterator[None]:
+async def appends_paused(log: TopicLog, writer: Writer) -> AsyncIterator[None]:
     """Inside, no append of the topic is in flight and none begins; what is sent meanwhile waits in its queue.
 
     Waits for the commit under way, whose receipts go out first: a producer closed before would send them again.
     """
-    topic.log.is_held = True
+    log.is_paused = True
     try:
-        while topic.is_open and (topic.is_taken or topic.log.in_flight is not None):  # noqa: ASYNC110 - see above
+        while log.is_open and (log.is_taken or log.in_flight is not None):  # noqa: ASYNC110 - see above
             await asyncio.sleep(_LOOK_EVERY_S)
         yield
     finally:
-        topic.log.is_held = False
-        if topic.is_open and topic.log.queue:
-            topic.services.writer.submit(topic)
+        log.is_paused = False
+        if log.is_open and log.queue:
+            writer.submit(log)

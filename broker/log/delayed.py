@@ -1,4 +1,4 @@
-"""Delayed delivery of one topic (semantics S1.4, 3.8): what is not due is passed over, what falls due is replayed.
+"""Delayed delivery of one topic: entries that are not due are passed over, and replayed when they fall due.
 
 The due time belongs to the entry, so one set of bits serves all subscriptions of the topic; none keeps a tracker of its
 own, and acks, skips, resets and restarts have nothing to bring up to date. Due times lie in `vela_delayed_entry`,
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from broker.core.errors import NotAllowed
 from broker.core.ledgers.delayed import WINDOW_ENTRIES, DelayedEntries, DueEntry, next_ready
@@ -21,28 +21,64 @@ from broker.storage.log import delayed as store
 from broker.storage.pool import repeat_until_done
 
 if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.core.cursor.cursor import Cursor
     from broker.core.entry import StoredEntry
+    from broker.core.policies import Policies
+    from broker.deadlines import Deadlines
+    from broker.log.epochs import Epochs
     from broker.log.sends import SendRequest
-    from broker.subscription.subscription import Subscription
-    from broker.topics.topic import Topic
+    from broker.log.topic_log import TopicLog
+    from broker.storage.pool import ConnectionPool
 
-__all__ = ["DelayedMessages"]
+__all__ = ["DELAYING", "DelayedMessages", "ReplayTarget"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 RELEASE_ENTRIES: Final = 2000  # in one turn of the loop, before other connections get theirs
-_DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
+DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = 1 << 62
 _LOOK_AGAIN_S: Final = 0.005
 _LONGEST_HOLD_MS: Final = 250  # whatever else waits to be replayed
 _READ_AGAIN_MS: Final = 1000  # after a read failed
 
 
+class ReplayTarget(Protocol):
+    """The topic's subscriptions, as delayed messages need them."""
+
+    def replay(self, positions: Sequence[Position]) -> None:
+        """Send these entries now, on every subscription that had passed them over."""
+
+    def has_room_for_replays(self) -> bool:
+        """Whether some subscription has sent all that was released before, or none can send at all."""
+
+
 class DelayedMessages:
     """Touched by the event loop only."""
 
-    def __init__(self, topic: Topic) -> None:
-        self._topic = topic
+    def __init__(
+        self,
+        log: TopicLog,
+        policies: Policies,
+        target: ReplayTarget,
+        *,
+        clock: Clock,
+        tick_ms: int,
+        pool: ConnectionPool,
+        epochs: Epochs,
+        deadlines: Deadlines,
+        keep: Callable[[asyncio.Task[Any]], None],
+    ) -> None:
+        """`tick_ms`: how early an entry may go out unless the policy is strict. `keep` holds a task until it ends."""
+        self._log = log
+        self._policies = policies
+        self._target = target
+        self._clock = clock
+        self._tick_ms = tick_ms
+        self._pool = pool
+        self._epochs = epochs
+        self._deadlines = deadlines
+        self._keep = keep
         self._entries = DelayedEntries()
         self._last_row_ms = 0  # latest due time among the rows known
         self._pruned_through_ms = 0
@@ -64,7 +100,7 @@ class DelayedMessages:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        return f"the delayed messages of {self._topic.name}"
+        return f"the delayed messages of {self._log.name}"
 
     @property
     def near_entries(self) -> int:
@@ -73,27 +109,27 @@ class DelayedMessages:
 
     def holds_back(self, type_: SubscriptionType) -> bool:
         """Whether a subscription of this type passes anything over; Exclusive and Failover get it at once."""
-        return bool(len(self._entries)) and type_ in _DELAYING and self._topic.policies.delayed_delivery
+        return bool(len(self._entries)) and type_ in DELAYING and self._policies.delayed_delivery
 
-    def next_ready(self, subscription: Subscription, position: Position) -> Position:
+    def next_ready(self, cursor: Cursor, position: Position) -> Position:
         """The next entry to read at or after `position`; call only where `holds_back`."""
-        return next_ready(subscription.cursor, self._entries.waiting, position)
+        return next_ready(cursor, self._entries.waiting, position)
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType) -> bool:
         """Whether an entry that was read is not to be sent yet."""
         return (
-            type_ in _DELAYING
-            and self._topic.policies.delayed_delivery
-            and entry.deliver_at_ms > self._limit_ms(self._topic.services.clock.now_ms())
+            type_ in DELAYING
+            and self._policies.delayed_delivery
+            and entry.deliver_at_ms > self._limit_ms(self._clock.now_ms())
         )
 
     def refusal(self, request: SendRequest) -> NotAllowed | None:
         """Why a send with a delivery time is refused, None when it is not."""
-        most_ms = self._topic.policies.max_delay_ms
-        delay_ms = request.deliver_at_ms - self._topic.services.clock.now_ms()
+        most_ms = self._policies.max_delay_ms
+        delay_ms = request.deliver_at_ms - self._clock.now_ms()
         if most_ms and delay_ms > most_ms:
             return NotAllowed(
-                f"a delay of {delay_ms} ms; {self._topic.name} takes at most {most_ms} ms (policy max_delay_ms)"
+                f"a delay of {delay_ms} ms; {self._log.name} takes at most {most_ms} ms (policy max_delay_ms)"
             )
         return None
 
@@ -115,7 +151,7 @@ class DelayedMessages:
 
     def run_due(self, now_ms: int) -> int:
         """Let what is due be sent; how many entries. Running it twice does no harm."""
-        if not self._topic.is_open:
+        if not self._log.is_open:
             return 0
         limit_ms = self._limit_ms(now_ms)
         due_ms = self._entries.next_due_ms()
@@ -127,9 +163,7 @@ class DelayedMessages:
         if released:
             self._has_released = True
             self._released_ms = now_ms
-            for subscription in list(self._topic.subscriptions.values()):
-                if subscription.type in _DELAYING:
-                    subscription.replay(released)
+            self._target.replay(released)
         if len(released) == RELEASE_ENTRIES:
             # Not by the timer: the tick alone must be enough for any number (design 7).
             asyncio.get_running_loop().call_soon(self._release_more)
@@ -137,15 +171,16 @@ class DelayedMessages:
 
     def next_due_ms(self) -> int | None:
         """When the nearest entry is due; None = nothing waits, or due times are being read."""
-        if not self._topic.is_open:
+        if not self._log.is_open:
             return None
         due_ms = self._entries.next_due_ms()
         if due_ms is None:
             return None
-        return due_ms - self._slack_ms() if self._topic.policies.delayed_delivery else 0
+        return due_ms - self._slack_ms() if self._policies.delayed_delivery else 0
 
-    def policies_changed(self) -> None:
-        """Switched off: what waits is due now."""
+    def policies_changed(self, policies: Policies) -> None:
+        """Go by new policies: with delayed delivery switched off, everything that waits is due now."""
+        self._policies = policies
         asyncio.get_running_loop().call_soon(self._release_more)
 
     def _has_room(self, now_ms: int) -> bool:
@@ -154,13 +189,7 @@ class DelayedMessages:
         A replay set is served by position: let go at once, what falls due under load would overtake what was due before
         it, and high positions would wait for seconds (measured). In the heap they wait in the order of their time.
         """
-        is_busy = False
-        for subscription in self._topic.subscriptions.values():
-            if subscription.type is SubscriptionType.SHARED and subscription.dispatcher.can_send():
-                if not subscription.dispatcher.replay_entries:
-                    return True
-                is_busy = True
-        return not is_busy or now_ms - self._released_ms >= _LONGEST_HOLD_MS
+        return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_HOLD_MS
 
     def _look_again(self) -> None:
         """Not by the timer: the tick alone must be enough."""
@@ -173,41 +202,41 @@ class DelayedMessages:
         self._release_more()
 
     def _release_more(self) -> None:
-        self.run_due(self._topic.services.clock.now_ms())
+        self.run_due(self._clock.now_ms())
         self._watch()
 
     def _slack_ms(self) -> int:
-        return 0 if self._topic.policies.delayed_strict else self._topic.services.settings.tick_ms
+        return 0 if self._policies.delayed_strict else self._tick_ms
 
     def _limit_ms(self, now_ms: int) -> int:
         """What is due at or before this goes out now."""
-        return now_ms + self._slack_ms() if self._topic.policies.delayed_delivery else _FOR_EVER_MS
+        return now_ms + self._slack_ms() if self._policies.delayed_delivery else _FOR_EVER_MS
 
     def _watch(self) -> None:
         due_ms = self.next_due_ms()
         if due_ms is not None:
-            self._topic.services.deadlines.watch(self, due_ms)
+            self._deadlines.watch(self, due_ms)
 
     # -- the table -----------------------------------------------------------------------------------------------
 
     def _refill_if_needed(self) -> None:
-        if self._entries.needs_refill and self._topic.is_open:
+        if self._entries.needs_refill and self._log.is_open:
             task = asyncio.create_task(
-                self._refill(self._entries.begin_refill()), name=f"due times of {self._topic.name}"
+                self._refill(self._entries.begin_refill()), name=f"due times of {self._log.name}"
             )
-            self._topic.services.keep(task)
+            self._keep(task)
 
     async def _refill(self, after: DueEntry) -> None:
         try:
             rows = await repeat_until_done(
-                self._topic.services.pool,
-                lambda c: store.due_after(c, self._topic.topic_id, after=after, most=WINDOW_ENTRIES),
+                self._pool,
+                lambda c: store.due_after(c, self._log.topic_id, after=after, most=WINDOW_ENTRIES),
                 what="reading due times",
             )
         except Exception:
-            log.exception("%r: their due times cannot be read; they are asked for again", self)
+            logger.exception("%r: their due times cannot be read; they are asked for again", self)
             self._entries.give_up_refill()
-            self._topic.services.deadlines.watch(self, self._topic.services.clock.now_ms() + _READ_AGAIN_MS)
+            self._deadlines.watch(self, self._clock.now_ms() + _READ_AGAIN_MS)
             return
         self._entries.refill([DueEntry(*row) for row in rows], is_all=len(rows) < WINDOW_ENTRIES)
         self._last_row_ms = max(self._last_row_ms, rows[-1][0] if rows else 0)
@@ -216,33 +245,33 @@ class DelayedMessages:
     @property
     def needs_pruning(self) -> bool:
         """Whether rows can go."""
-        topic = self._topic
-        return topic.is_open and (
+        log = self._log
+        return log.is_open and (
             self._has_released
-            or self._pruned_through_ms < self._last_row_ms <= topic.services.clock.now_ms()
-            or (len(self._entries) > 0 and topic.log.ledgers.first_position().ledger_id > self._first_ledger)
+            or self._pruned_through_ms < self._last_row_ms <= self._clock.now_ms()
+            or (len(self._entries) > 0 and log.ledgers.first_position().ledger_id > self._first_ledger)
         )
 
     async def prune(self) -> None:
         """Delete the rows of what has been released, and of what has been trimmed. Safe to repeat."""
-        topic = self._topic
-        now_ms, first = topic.services.clock.now_ms(), topic.log.ledgers.first_position().ledger_id
+        log = self._log
+        now_ms, first = self._clock.now_ms(), log.ledgers.first_position().ledger_id
         through_ms = min(now_ms, self._entries.released_through_ms(now_ms))
         self._has_released = False
         if through_ms > self._pruned_through_ms:
-            await topic.services.ownership.write(
-                topic,
+            await self._epochs.write(
+                log,
                 lambda connection, epoch: store.prune(
-                    connection, topic_id=topic.topic_id, owner_epoch=epoch, due_through_ms=through_ms
+                    connection, topic_id=log.topic_id, owner_epoch=epoch, due_through_ms=through_ms
                 ),
                 what="deleting due times that have passed",
             )
             self._pruned_through_ms = through_ms
         if first > self._first_ledger and self._entries.forget_before(Position(first, 0)):
-            await topic.services.ownership.write(
-                topic,
+            await self._epochs.write(
+                log,
                 lambda connection, epoch: store.prune_trimmed(
-                    connection, topic_id=topic.topic_id, owner_epoch=epoch, first_ledger=first
+                    connection, topic_id=log.topic_id, owner_epoch=epoch, first_ledger=first
                 ),
                 what="deleting due times of trimmed messages",
             )

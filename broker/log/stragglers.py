@@ -15,14 +15,14 @@ from broker.core.ledgers.segment_rules import SegmentUse, worth_copying
 from broker.storage.log import lifetime as store
 
 if TYPE_CHECKING:
+    from broker.log.epochs import Epochs
     from broker.log.segments import Segments
-    from broker.process.ownership import Ownership
+    from broker.log.topic_log import TopicLog
     from broker.storage.pool import ConnectionPool
-    from broker.topics.topic import Topic
 
 __all__ = ["Stragglers"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PIECE_BYTES = 512 * 1024  # beside its first entry
 PIECE_ENTRIES = 1000
@@ -36,13 +36,13 @@ class Stragglers:
         self,
         pool: ConnectionPool,
         segments: Segments,
-        ownership: Ownership,
-        open_topic: Callable[[str], Awaitable[Topic]],
+        epochs: Epochs,
+        open_log: Callable[[str], Awaitable[TopicLog]],
     ) -> None:
         self._pool = pool
         self._segments = segments
-        self._ownership = ownership
-        self._open_topic = open_topic
+        self._epochs = epochs
+        self._open_log = open_log
         self._damaged: set[int] = set()  # segments that lack entries of a ledger: left alone
         self.segments = 0
         self.dropped = 0
@@ -72,16 +72,16 @@ class Stragglers:
         if done:
             self.segments -= 1
             self.dropped += 1
-            log.info("dropped segment %s, %s bytes", use.segment_id, use.size_bytes)
+            logger.info("dropped segment %s, %s bytes", use.segment_id, use.size_bytes)
         else:
-            log.info("segment %s cannot be dropped yet: a reader's transaction holds it", use.segment_id)
+            logger.info("segment %s cannot be dropped yet: a reader's transaction holds it", use.segment_id)
         return done
 
     async def _empty(self, use: SegmentUse) -> bool:
         """Move every ledger out of a segment; False when one has to be tried again later."""
         async with self._pool.use() as connection:
             ledgers = await store.ledgers_in(connection, use.segment_id)
-        log.info(
+        logger.info(
             "copying %s ledgers, about %s bytes, out of segment %s",
             len(ledgers),
             use.live_bytes,
@@ -94,13 +94,13 @@ class Stragglers:
 
     async def _move(self, ledger: store.LedgerToMove, source: int) -> bool:
         target = await self._segments.long_lived()
-        topic = await self._open_topic(ledger.topic_name)
-        if not await self._copy(topic, ledger, source, target):
+        log = await self._open_log(ledger.topic_name)
+        if not await self._copy(log, ledger, source, target):
             return False
         if not await self._segments.views_hold_all():
             return False  # whoever reads through the views would miss the ledger until they are made anew
-        moved = await self._ownership.write(
-            topic,
+        moved = await self._epochs.write(
+            log,
             lambda connection, epoch: store.move_ledger(
                 connection,
                 topic_id=ledger.topic_id,
@@ -111,19 +111,19 @@ class Stragglers:
             ),
             what="moving a ledger to another segment",
         )
-        if moved and ledger.ledger_id in topic.log.segments:
-            topic.log.segments[ledger.ledger_id] = target
+        if moved and ledger.ledger_id in log.segments:
+            log.segments[ledger.ledger_id] = target
         return moved is not None
 
-    async def _copy(self, topic: Topic, ledger: store.LedgerToMove, source: int, target: int) -> bool:
+    async def _copy(self, log: TopicLog, ledger: store.LedgerToMove, source: int, target: int) -> bool:
         """Copy what is missing in `target`; True also when the ledger was trimmed meanwhile. False: try again later."""
         loop = asyncio.get_running_loop()
         async with self._pool.use() as connection:
             first = 1 + await store.copied_through(connection, target=target, ledger_id=ledger.ledger_id)
         while first < ledger.entries:
-            if not topic.is_open:
+            if not log.is_open:
                 return False
-            if topic.log.segments.get(ledger.ledger_id) != source:
+            if log.segments.get(ledger.ledger_id) != source:
                 return True
             began_s = loop.time()
             async with self._pool.use() as connection:
@@ -138,7 +138,7 @@ class Stragglers:
                 )
             if not copied:
                 self._damaged.add(source)
-                log.critical(
+                logger.critical(
                     "segment %s lacks entry %s:%s of %s, so it is kept: check the database for lost rows",
                     source,
                     ledger.ledger_id,

@@ -1,30 +1,37 @@
-"""One topic's log in its owner's memory: what is stored, what waits to be, and which ids come next (design 5)."""
+"""One topic's log in its owner's memory: its epoch, what is stored, what waits to be, and which ids come next."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.core.entry import FLAG_DELAYED, StoredEntry
+from broker.core.errors import BrokerError, TopicFenced
 from broker.core.ledgers.ledger import LedgerInfo, LedgerMap, RolloverPolicy, must_roll
 from broker.core.ledgers.message_index import MessageIndex
 from broker.core.position import Position
 from broker.log.cache import EntryCache, TopicEntries
 
 if TYPE_CHECKING:
+    from broker.core.topic_name import TopicName
     from broker.log.sends import SendRequest
-    from broker.producers.producer import Producer
 
-__all__ = ["AppendBatch", "TopicLog"]
+__all__ = ["AppendBatch", "LogListener", "Send", "TopicLog"]
+
+logger = logging.getLogger(__name__)
+
+Send = tuple[Any, "SendRequest"]  # the producer, which the log only hands back, and what it sent
 
 
 @dataclass(slots=True)
 class AppendBatch:
     """What one statement stores for one topic; its ids stay the same however often it is tried."""
 
-    sends: list[tuple[Producer, SendRequest]] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
     entries: list[StoredEntry] = field(default_factory=list)
     delayed: list[StoredEntry] = field(default_factory=list)  # those of them that are not due
     outbox_ids: list[int] = field(default_factory=list)  # rows of the outbox that these entries were
@@ -32,33 +39,89 @@ class AppendBatch:
     since_s: float = 0.0  # monotonic time of the first send, or of the batch before
 
 
+class LogListener(Protocol):
+    """The topic, as its log tells it what became of sends and of the ownership."""
+
+    def stored(self, batch: AppendBatch) -> None:
+        """The batch is durable: give receipts, in the order of the sends, and deliver."""
+
+    def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
+        """These sends are known not to be stored, nor to be tried again."""
+
+    def given_up(self, error: BrokerError | None) -> None:
+        """The log is closed for good: let every client go. `error` is None at a clean stop."""
+
+
 class TopicLog:
-    """Ids, totals and the queue of sends of one topic. Touched by the event loop only."""
+    """Ownership, ids, totals and the queue of sends of one topic. Touched by the event loop only.
+
+    This process owns the topic under `owner_epoch` until `fence` or `close`. `Epochs` alone changes the epoch.
+    """
+
+    listener: LogListener
 
     def __init__(
         self,
         *,
+        name: TopicName,
         topic_id: int,
+        owner_epoch: int,
         ledgers: LedgerMap,
         segments: dict[int, int],
         cache: EntryCache,
         policy: RolloverPolicy,
     ) -> None:
+        self.name = name
         self.topic_id = topic_id
+        self.owner_epoch = owner_epoch
+        self.is_open = True
+        self.is_fenced = False  # closed by `fence`: nothing of it may be stored any more
+        self.is_queued = False  # waits for a lane of the writer
+        self.is_taken = False  # a lane is opening a ledger for it
         self.ledgers = ledgers
         self.segments = segments  # ledger → segment
         self.index = MessageIndex(ledgers)
         self.cached: TopicEntries = {}
-        self.queue: deque[tuple[Producer, SendRequest]] = deque()
+        self.queue: deque[Send] = deque()
         self.queued_since_s = 0.0  # monotonic time, of a queue that is not empty
         self.in_flight: AppendBatch | None = None
-        self.is_held = False  # what is queued waits: see log/append_pause.py
+        self.is_paused = False  # what is queued waits: see log/append_pause.py
         self.trimmed_through = 0  # ledger up to which rows are still to be removed from PostgreSQL; 0 = none
         self._cache = cache
         self.policy = policy  # when the open ledger is full
         self._last_append_ms = max((info.last_append_ms for info in ledgers.infos()), default=0)
 
-    def enqueue(self, producer: Producer, request: SendRequest) -> None:
+    def __repr__(self) -> str:
+        return f"the log of {self.name}"
+
+    def fence(self, reason: str) -> None:
+        """Store and send nothing more, and let every client go to connect again. Safe to repeat.
+
+        Another broker owns the topic, or a fault left it unknown what is stored: the next one to ask loads it anew.
+        """
+        if self.is_open:
+            logger.warning("%s is given up: %s", self.name, reason)
+            self.is_fenced = True
+            self._give_up(TopicFenced(f"{self.name}: {reason}; connect again"))
+
+    def close(self) -> None:
+        """Let go at a clean stop, after the writer and the flusher are done. Safe to repeat."""
+        if self.is_open:
+            self._give_up(None)
+
+    def _give_up(self, error: BrokerError | None) -> None:
+        self.is_open = False
+        self.queue.clear()
+        self.listener.given_up(error)
+
+    def refuse(self, error: BrokerError) -> None:
+        """Give up what waits and what is in flight: it is known not to be stored."""
+        batch, self.in_flight = self.in_flight, None
+        sends = [*(batch.sends if batch else ()), *self.queue]
+        self.queue.clear()
+        self.listener.refused(sends, error)
+
+    def enqueue(self, producer: Any, request: SendRequest) -> None:
         """Let a send wait for the writer."""
         if not self.queue:
             self.queued_since_s = time.monotonic()
@@ -66,7 +129,7 @@ class TopicLog:
 
     def has_sends(self) -> bool:
         """Whether something is to be stored now."""
-        return bool(self.queue) and not self.is_held
+        return bool(self.queue) and not self.is_paused
 
     @property
     def open_segment_id(self) -> int | None:

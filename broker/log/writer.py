@@ -19,22 +19,23 @@ import psycopg
 
 from broker.clock import Clock
 from broker.core.errors import PersistenceFailed
+from broker.log.epochs import TAKEN, Epochs
 from broker.log.ledger_rolling import roll_ledgers
-from broker.log.ready_topics import ReadyTopics
+from broker.log.ready_logs import ReadyLogs
 from broker.log.segments import Segments
 from broker.log.topic_log import AppendBatch
 from broker.storage.connection import Connection, connect, is_outcome_unknown
 from broker.storage.log import entries as store
-from broker.storage.pool import first_line
+from broker.storage.pool import first_line, repeat_until_done
 from broker.storage.supervised import for_ever
 
 if TYPE_CHECKING:
-    from broker.process.ownership import Ownership
-    from broker.topics.topic import Topic
+    from broker.log.topic_log import TopicLog
+    from broker.storage.pool import ConnectionPool
 
 __all__ = ["Writer"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LANES = 2
 MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
@@ -61,12 +62,15 @@ class _Lane:
 class Writer:
     """Takes topics with waiting sends and stores them. `submit` costs nothing while a lane is busy."""
 
-    def __init__(self, conninfo: str, *, clock: Clock, segments: Segments, ownership: Ownership) -> None:
+    def __init__(
+        self, conninfo: str, *, clock: Clock, segments: Segments, epochs: Epochs, pool: ConnectionPool
+    ) -> None:
         self._conninfo = conninfo
         self._clock = clock
         self._segments = segments
-        self._ownership = ownership
-        self._ready = ReadyTopics()
+        self._epochs = epochs
+        self._pool = pool
+        self._ready = ReadyLogs()
         self._work = asyncio.Event()
         self._lanes: list[asyncio.Task[None]] = []
         self._busy = 0
@@ -92,11 +96,11 @@ class Writer:
             lane.cancel()
         await asyncio.gather(*self._lanes, return_exceptions=True)
 
-    def submit(self, topic: Topic) -> None:
-        """A topic has sends waiting. Idempotent while it waits or is in flight."""
-        if topic.is_queued or topic.is_taken or topic.log.in_flight is not None or topic.log.is_held:
+    def submit(self, log: TopicLog) -> None:
+        """A log has sends waiting. Idempotent while it waits or is in flight."""
+        if log.is_queued or log.is_taken or log.in_flight is not None or log.is_paused:
             return
-        self._ready.add(topic)
+        self._ready.add(log)
         self._drained.clear()
         self._work.set()
 
@@ -120,55 +124,55 @@ class Writer:
             await lane.close()
 
     async def _round(self, lane: _Lane) -> None:
-        """Gather one statement's worth, store it, answer. Every topic taken is settled, whatever fails."""
-        topic = self._ready.next()
-        if not topic.is_open or not topic.log.has_sends():
+        """Gather one statement's worth, store it, answer. Every log taken is settled, whatever fails."""
+        log = self._ready.next()
+        if not log.is_open or not log.has_sends():
             return
-        topic.is_taken = True
+        log.is_taken = True
         try:
             await self._connected(lane)
             now_ms = self._clock.now_ms()
-            if topic.log.needs_ledger(now_ms, self._segments.open_id):
+            if log.needs_ledger(now_ms, self._segments.open_id):
                 full = self._ready.take_full(self._segments.open_id, now_ms, most=MAX_ROLLS - 1)
-                await self._roll([topic, *full], now_ms)
+                await self._roll([log, *full], now_ms)
         except Exception as error:  # nothing of it has been sent
-            self._refuse(topic, error)
+            self._refuse(log, error)
             return
         finally:
-            topic.is_taken = False
-        if not topic.is_open or not topic.log.has_sends():
+            log.is_taken = False
+        if not log.is_open or not log.has_sends():
             return  # given up, held, or emptied, while the ledger was being opened
-        if topic.log.needs_ledger(now_ms, self._segments.open_id):
-            self.submit(topic)  # refused and used again meanwhile, or the segment has closed since
+        if log.needs_ledger(now_ms, self._segments.open_id):
+            self.submit(log)  # refused and used again meanwhile, or the segment has closed since
             return
-        batches = self._gather(topic, now_ms)
+        batches = self._gather(log, now_ms)
         try:
             await self._store(lane, batches)
         except Exception:
-            log.exception("%s: a fault while a failed append was being settled", lane.name)
+            logger.exception("%s: a fault while a failed append was being settled", lane.name)
             for each in _in_flight(batches):
-                each.fenced("a fault of the broker, whose log has it, left the outcome of an append unknown")
+                each.fence("a fault of the broker, whose log has it, left the outcome of an append unknown")
 
-    async def _roll(self, topics: list[Topic], now_ms: int) -> None:
+    async def _roll(self, logs: list[TopicLog], now_ms: int) -> None:
         """Give these topics new ledgers. Where that fails, only the guilty topic may suffer for it."""
         segment_id = self._segments.open_id
-        for topic in topics:
-            topic.is_taken = True
+        for log in logs:
+            log.is_taken = True
         try:
-            await roll_ledgers(self._ownership, topics, segment_id=segment_id, now_ms=now_ms)
+            await roll_ledgers(self._epochs, logs, segment_id=segment_id, now_ms=now_ms)
         except Exception as error:
-            if len(topics) == 1:
-                self._refuse(topics[0], error)
+            if len(logs) == 1:
+                self._refuse(logs[0], error)
                 return
             if not isinstance(error, psycopg.Error):
-                log.exception("opening the next ledgers of %s topics failed", len(topics))
-            for topic in topics:
-                if topic.is_open and topic.log.needs_ledger(now_ms, segment_id):
-                    await self._roll([topic], now_ms)
+                logger.exception("opening the next ledgers of %s topics failed", len(logs))
+            for log in logs:
+                if log.is_open and log.needs_ledger(now_ms, segment_id):
+                    await self._roll([log], now_ms)
         finally:
-            for topic in topics[1:]:
-                topic.is_taken = False
-                self._resubmit(topic)
+            for log in logs[1:]:
+                log.is_taken = False
+                self._resubmit(log)
 
     async def _connected(self, lane: _Lane) -> Connection:
         delay_s = _RETRY_S
@@ -176,36 +180,36 @@ class Writer:
             try:
                 lane.connection = await connect(self._conninfo, name=lane.name)
             except psycopg.OperationalError as error:
-                log.warning("%s: the database is away (%s); trying again", lane.name, first_line(error))
+                logger.warning("%s: the database is away (%s); trying again", lane.name, first_line(error))
                 await asyncio.sleep(delay_s)
                 delay_s = min(delay_s * 2, _RETRY_MOST_S)
         return lane.connection
 
-    def _gather(self, first: Topic, now_ms: int) -> dict[Topic, AppendBatch]:
+    def _gather(self, first: TopicLog, now_ms: int) -> dict[TopicLog, AppendBatch]:
         """Take batches of `first` and of the topics that are ready for the same segment, up to a statement's size."""
-        segment_id = first.log.open_segment_id or self._segments.open_id
-        batches: dict[Topic, AppendBatch] = {}
+        segment_id = first.open_segment_id or self._segments.open_id
+        batches: dict[TopicLog, AppendBatch] = {}
         entries = size_bytes = 0
-        topic: Topic | None = first
-        while topic is not None:
-            batch = self._take(topic, MAX_ENTRIES - entries, MAX_BYTES - size_bytes, now_ms)
+        log: TopicLog | None = first
+        while log is not None:
+            batch = self._take(log, MAX_ENTRIES - entries, MAX_BYTES - size_bytes, now_ms)
             if batch is not None:
-                batches[topic] = batch
+                batches[log] = batch
                 entries += len(batch.entries)
                 size_bytes += batch.size_bytes
             has_room = entries < MAX_ENTRIES and size_bytes < MAX_BYTES
-            topic = self._ready.next_for(segment_id, now_ms) if has_room else None
+            log = self._ready.next_for(segment_id, now_ms) if has_room else None
         return batches
 
-    def _take(self, topic: Topic, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch | None:
+    def _take(self, log: TopicLog, max_entries: int, max_bytes: int, now_ms: int) -> AppendBatch | None:
         try:
-            return topic.log.take_batch(max_entries=max_entries, max_bytes=max_bytes, now_ms=now_ms)
+            return log.take_batch(max_entries=max_entries, max_bytes=max_bytes, now_ms=now_ms)
         except Exception as error:  # the other topics' sends are stored all the same
-            self._refuse(topic, error)
+            self._refuse(log, error)
             return None
 
-    async def _store(self, lane: _Lane, batches: dict[Topic, AppendBatch]) -> None:
-        """Store these batches and settle each: committed, refused, waiting again, or its topic is fenced."""
+    async def _store(self, lane: _Lane, batches: dict[TopicLog, AppendBatch]) -> None:
+        """Store these batches and settle each: committed, refused, waiting again, or its log is fenced."""
         if not batches:
             return
         try:
@@ -214,76 +218,78 @@ class Writer:
             if lane.connection is not None and not is_outcome_unknown(error, lane.connection):
                 await self._store_one_by_one(lane, _in_flight(batches), error)
                 return
-            log.warning(
+            logger.warning(
                 "append: the connection died in a commit (%s); finding out what was stored", first_line(error)
             )
-            for topic, batch in (await self._not_stored(lane, batches)).items():
-                topic.log.give_back(batch)
-                self._resubmit(topic)
+            for log, batch in (await self._not_stored(lane, batches)).items():
+                log.give_back(batch)
+                self._resubmit(log)
         except Exception as error:
-            log.exception("append: a fault while %s topics were being stored", len(batches))
+            logger.exception("append: a fault while %s topics were being stored", len(batches))
             await self._store_one_by_one(lane, await self._not_stored(lane, batches), error)
 
-    async def _append(self, connection: Connection, batches: dict[Topic, AppendBatch]) -> None:
+    async def _append(self, connection: Connection, batches: dict[TopicLog, AppendBatch]) -> None:
         rows = store.AppendColumns()
-        for topic, batch in batches.items():
+        for log, batch in batches.items():
             for entry in batch.entries:
-                rows.add(topic.topic_id, entry)
+                rows.add(log.topic_id, entry)
             for entry in batch.delayed:
-                rows.add_delayed(topic.topic_id, entry)
+                rows.add_delayed(log.topic_id, entry)
             if batch.outbox_ids:
-                rows.add_moved(topic.topic_id, batch.outbox_ids)
-        epochs = {topic.topic_id: topic.owner_epoch for topic in batches}
+                rows.add_moved(log.topic_id, batch.outbox_ids)
+        epochs = {log.topic_id: log.owner_epoch for log in batches}
         first = next(iter(batches))
-        segment_id = first.log.segments[batches[first].entries[0].ledger_id]
+        segment_id = first.segments[batches[first].entries[0].ledger_id]
         stored = await store.append(connection, segment_id=segment_id, epochs=epochs, rows=rows)
         self.commits += 1
-        for topic, batch in batches.items():
-            if topic.topic_id in stored:
-                self._committed(topic, batch)
-            elif await self._ownership.has_advanced(topic, epochs[topic.topic_id]):
+        for log, batch in batches.items():
+            if log.topic_id in stored:
+                self._committed(log, batch)
+            elif await self._epochs.has_advanced(log, epochs[log.topic_id]):
                 # This process itself advanced the epoch while the statement was on its way (ownership resumed).
-                topic.log.give_back(batch)
-                self._resubmit(topic)
+                log.give_back(batch)
+                self._resubmit(log)
             else:
-                topic.fenced("another broker took the topic")
+                log.fence(TAKEN)
 
-    def _committed(self, topic: Topic, batch: AppendBatch) -> None:
+    def _committed(self, log: TopicLog, batch: AppendBatch) -> None:
         try:
-            topic.log.committed(batch)
-            topic.answer(batch)
+            log.committed(batch)
+            log.listener.stored(batch)
         except (
             Exception
         ):  # memory may be half changed, and some receipts not given: begin anew from the database
-            log.exception("%s: answering a commit failed", topic.name)
-            topic.fenced("answering a commit failed inside the broker; its log says why")
-        self._resubmit(topic)
+            logger.exception("%s: answering a commit failed", log.name)
+            log.fence("answering a commit failed inside the broker; its log says why")
+        self._resubmit(log)
 
-    def _resubmit(self, topic: Topic) -> None:
-        if topic.is_open and topic.log.queue:
-            self.submit(topic)
+    def _resubmit(self, log: TopicLog) -> None:
+        if log.is_open and log.queue:
+            self.submit(log)
 
     async def _store_one_by_one(
-        self, lane: _Lane, batches: dict[Topic, AppendBatch], error: Exception
+        self, lane: _Lane, batches: dict[TopicLog, AppendBatch], error: Exception
     ) -> None:
         """Nothing of these batches is stored: only the guilty topic may suffer for it."""
         if len(batches) == 1:
             self._refuse(next(iter(batches)), error)
             return
-        for topic, batch in batches.items():
-            if topic.log.in_flight is batch:
-                await self._store(lane, {topic: batch})
+        for log, batch in batches.items():
+            if log.in_flight is batch:
+                await self._store(lane, {log: batch})
 
-    def _refuse(self, topic: Topic, error: Exception) -> None:
+    def _refuse(self, log: TopicLog, error: Exception) -> None:
         if isinstance(error, psycopg.Error):
-            log.error("append to %s refused: %s", topic.name, first_line(error))
+            logger.error("append to %s refused: %s", log.name, first_line(error))
             reason = f"the database refused the append: {first_line(error)}"
         else:
-            log.error("append to %s failed inside the broker", topic.name, exc_info=error)
+            logger.error("append to %s failed inside the broker", log.name, exc_info=error)
             reason = f"the append failed inside the broker ({error!r}); its log says more"
-        topic.append_refused(PersistenceFailed(reason))
+        log.refuse(PersistenceFailed(reason))
 
-    async def _not_stored(self, lane: _Lane, batches: dict[Topic, AppendBatch]) -> dict[Topic, AppendBatch]:
+    async def _not_stored(
+        self, lane: _Lane, batches: dict[TopicLog, AppendBatch]
+    ) -> dict[TopicLog, AppendBatch]:
         """Find out about a statement of unknown outcome: commit what is stored, return what is not.
 
         The epochs are advanced first, which waits for the old statement's end: after that nothing changes any more.
@@ -291,26 +297,34 @@ class Writer:
         self.unknown_outcomes += 1
         await lane.close()
         unknown = _in_flight(batches)
-        kept = await self._ownership.advance_or_fence({topic: topic.owner_epoch for topic in unknown})
-        missing: dict[Topic, AppendBatch] = {}
-        for topic, batch in unknown.items():
-            if topic not in kept:
+        kept = await self._epochs.advance_or_fence({log: log.owner_epoch for log in unknown})
+        missing: dict[TopicLog, AppendBatch] = {}
+        for log, batch in unknown.items():
+            if log not in kept:
                 continue
             try:
-                is_stored = await topic.is_stored(batch)
+                is_stored = await self._is_stored(log, batch)
             except Exception:
-                log.exception("%s: looking for the last entry failed", topic.name)
-                topic.fenced("the broker could not find out what of an append is stored; its log says why")
+                logger.exception("%s: looking for the last entry failed", log.name)
+                log.fence("the broker could not find out what of an append is stored; its log says why")
                 continue
             if is_stored:
-                self._committed(topic, batch)
+                self._committed(log, batch)
             else:
-                missing[topic] = batch
+                missing[log] = batch
         return missing
 
+    async def _is_stored(self, log: TopicLog, batch: AppendBatch) -> bool:
+        """Whether a batch of unknown outcome is in the log. Call after advancing the epoch: then it cannot change."""
+        last = batch.entries[-1]
+        stored = await repeat_until_done(
+            self._pool,
+            lambda c: store.last_entry(c, segment_id=log.segments[last.ledger_id], ledger_id=last.ledger_id),
+            what="finding out what was stored",
+        )
+        return stored is not None and stored.entry_id >= last.entry_id
 
-def _in_flight(batches: dict[Topic, AppendBatch]) -> dict[Topic, AppendBatch]:
-    """Those of the batches that are not settled yet; a topic may have another batch on its way by now."""
-    return {
-        topic: batch for topic, batch in batches.items() if topic.is_open and topic.log.in_flight is batch
-    }
+
+def _in_flight(batches: dict[TopicLog, AppendBatch]) -> dict[TopicLog, AppendBatch]:
+    """Those of the batches that are not settled yet; a log may have another batch on its way by now."""
+    return {log: batch for log, batch in batches.items() if log.is_open and log.in_flight is batch}

@@ -13,8 +13,10 @@ from broker.clock import Clock, SystemClock
 from broker.core.errors import NotAllowed, ServiceNotReady, TopicNotFound
 from broker.core.schemas.schema import SchemaType
 from broker.core.topic_name import TopicName, parse_namespace
+from broker.deadlines import Deadlines
 from broker.instruments import Instruments
 from broker.log.cache import EntryCache
+from broker.log.epochs import Epochs
 from broker.log.segments import Segments
 from broker.log.writer import Writer
 from broker.plugins import load_plugins
@@ -28,7 +30,6 @@ from broker.pulls.offsets import commit_offset, committed_offset
 from broker.pulls.parked import Holds
 from broker.storage.pool import ConnectionPool, repeat_until_done
 from broker.storage.topics import topics as store
-from broker.subscription.deadlines import Deadlines
 from broker.subscription.dispatch.interception import Interception
 from broker.subscription.flusher import Flusher
 from broker.topics.auto_creation import (
@@ -85,19 +86,18 @@ class Broker:
         services.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
         services.cache = EntryCache(settings.tail_cache_bytes)
         services.segments = Segments(pool, settings, clock, read_role=read_role)
+        services.epochs = Epochs(pool)
         services.ownership = Ownership(
             conninfo,
             settings=settings,
-            pool=pool,
-            topics=lambda: list(self.topics.values()),
+            epochs=services.epochs,
+            logs=lambda: [topic.log for topic in self.topics.values()],
             on_notify=self._on_notify,
         )
         services.writer = Writer(
-            conninfo, clock=clock, segments=services.segments, ownership=services.ownership
+            conninfo, clock=clock, segments=services.segments, epochs=services.epochs, pool=pool
         )
-        services.flusher = Flusher(
-            ConnectionPool(conninfo, name="flusher", size=1), services.ownership, clock
-        )
+        services.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), services.epochs, clock)
         services.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
         services.instruments = Instruments()
         services.publishes = PublishBudget(settings.max_unanswered_publish_bytes)
@@ -150,7 +150,7 @@ class Broker:
             log.warning("stopping with sends that got no receipt; their producers send them again")
         self.non_persistent.close()
         for topic in list(self.topics.values()):
-            topic.close()
+            topic.log.close()
         await services.writer.stop()
         for loading in list(self._loading.values()):
             loading.cancel()

@@ -1,4 +1,4 @@
-"""Who may write: the advisory lock for liveness, epochs for fencing, and what happens when either is lost (design 6).
+"""The broker lock: one process owns the topics of a database, notices when it loses the lock, and takes it back.
 
 The lock's connection is always awaited in `notifies()`: an idle connection does not notice its death. The same
 connection therefore carries the wake-ups from other processes.
@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
@@ -19,12 +18,12 @@ import psycopg
 from broker.conf import BrokerSettings
 from broker.storage import ownership as store
 from broker.storage.connection import Connection, connect
-from broker.storage.pool import ConnectionPool, first_line, repeat_until_done
+from broker.storage.pool import first_line
 from broker.storage.supervised import for_ever
-from broker.storage.topics import topics as topic_store
 
 if TYPE_CHECKING:
-    from broker.topics.topic import Topic
+    from broker.log.epochs import Epochs
+    from broker.log.topic_log import TopicLog
 
 __all__ = ["BrokerAlreadyRuns", "Ownership"]
 
@@ -47,21 +46,19 @@ class Ownership:
         conninfo: str,
         *,
         settings: BrokerSettings,
-        pool: ConnectionPool,
-        topics: Callable[[], list[Topic]],
+        epochs: Epochs,
+        logs: Callable[[], list[TopicLog]],
         on_notify: Callable[[str, str], None],
     ) -> None:
         self._conninfo = conninfo
         self._settings = settings
-        self._pool = pool
-        self._topics = topics
+        self._epochs = epochs
+        self._logs = logs
         self._on_notify = on_notify
         self._connection: Connection | None = None
         self._backends: set[int] = set()  # of the lock's connections since the lock was last held for sure
         self._task: asyncio.Task[None] | None = None
-        self._advancing = asyncio.Lock()
         self.is_held = False
-        self.token = secrets.randbits(62)
         self.on_lost: Callable[[], None] = lambda: None
         self.on_resumed: Callable[[], None] = lambda: None
 
@@ -97,111 +94,6 @@ class Ownership:
                 await self._connection.close()
             except psycopg.Error as error:
                 log.warning("letting the broker lock go: %s", error)
-
-    async def advance(self, expected: Mapping[Topic, int]) -> set[Topic]:
-        """Advance the epochs of these topics from the values expected; returns the topics still ours.
-
-        The database waits until older statements of those topics have ended. A topic whose epoch this process has
-        advanced since `expected` was read counts as ours: that advance waited just the same.
-        """
-        async with self._advancing:
-            kept = {
-                topic for topic, epoch in expected.items() if topic.owner_epoch != epoch and topic.is_open
-            }
-            asked = {topic.topic_id: topic for topic in expected if topic not in kept and topic.is_open}
-            if asked:
-                epochs = {topic_id: topic.owner_epoch for topic_id, topic in asked.items()}
-                advanced = await repeat_until_done(
-                    self._pool,
-                    lambda c: topic_store.advance_epochs(c, epochs, token=self.token),
-                    what="advancing epochs",
-                )
-                for topic_id, epoch in advanced.items():
-                    asked[topic_id].owner_epoch = epoch
-                    kept.add(asked[topic_id])
-            return kept
-
-    async def advance_or_fence(self, expected: Mapping[Topic, int]) -> set[Topic]:
-        """Make sure that no statement sent under these epochs can still do anything; return the topics still ours.
-
-        The others are fenced: those that another broker took, and all of them when the epochs cannot be advanced.
-        """
-        reason = "another broker took the topic"
-        try:
-            kept = await self.advance(expected)
-        except Exception:
-            log.exception("advancing the epochs of %s topics failed; they are given up", len(expected))
-            kept, reason = (
-                set(),
-                "a fault of the broker, whose log has it, left the outcome of a write unknown",
-            )
-        for topic in expected.keys() - kept:
-            topic.fenced(reason)
-        return kept
-
-    async def has_advanced(self, topic: Topic, epoch: int) -> bool:
-        """Whether this process itself advanced the topic's epoch from `epoch`; asked after a write was fenced.
-
-        The advance may have committed and its answer be under way still: it is waited for.
-        """
-        async with self._advancing:
-            return topic.is_open and topic.owner_epoch != epoch
-
-    async def write(
-        self, topic: Topic, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
-    ) -> T | None:
-        """Run one write guarded by the topic's epoch, `call(connection, epoch)`, until its outcome is known.
-
-        None from the call means fenced; None from here means that another broker has the topic, which is given up
-        then. The rest is as in `write_all`.
-        """
-
-        async def write_one(connection: Connection, epochs: Mapping[Topic, int]) -> Mapping[Topic, T]:
-            result = await call(connection, epochs[topic])
-            return {} if result is None else {topic: result}
-
-        return (await self.write_all([topic], write_one, what=what)).get(topic)
-
-    async def write_all(
-        self,
-        topics: Sequence[Topic],
-        call: Callable[[Connection, Mapping[Topic, int]], Awaitable[Mapping[Topic, T]]],
-        *,
-        what: str,
-    ) -> dict[Topic, T]:
-        """Run one write guarded by the epochs of many topics, until its outcome is known. Returns each topic's result.
-
-        A topic missing from the call's answer was fenced; one missing from the result here belongs to another broker
-        and is given up. The call must be safe to repeat. After a lost connection the epochs are advanced first, so that
-        a statement which the server gets or ends later cannot undo what was written since. Raises psycopg.Error when
-        the server refuses, and whatever else the call raises. Not safe to cancel.
-        """
-        done: dict[Topic, T] = {}
-        waiting = list(topics)
-        while waiting:
-            epochs: dict[Topic, int] = {}
-            try:
-                async with self._pool.use() as connection:
-                    epochs = {topic: topic.owner_epoch for topic in waiting}
-                    results = await call(connection, epochs)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                log.warning("%s: the database is away (%s); trying again", what, first_line(error))
-                await asyncio.sleep(_RETRY_S)
-                if epochs:  # the statement may have been sent
-                    kept = await self.advance_or_fence(epochs)
-                    waiting = [topic for topic in waiting if topic in kept]
-                continue
-            except psycopg.Error:
-                raise  # the server refused it, and nothing of it is stored
-            except Exception:
-                if epochs:  # it may be stored all the same, even later
-                    await self.advance_or_fence(epochs)
-                raise
-            done.update(results)
-            missing = [topic for topic in waiting if topic not in results]
-            waiting = [topic for topic in missing if await self.has_advanced(topic, epochs[topic])]
-            _give_up(topic for topic in missing if topic not in waiting)
-        return done
 
     async def _hold(self) -> None:
         """Listen until the lock's connection is lost, then take the lock again."""
@@ -256,22 +148,22 @@ class Ownership:
     async def _take_back(self, connection: Connection) -> None:
         """The lock is ours again: keep every topic that nobody took meanwhile."""
         await self._announce(connection)
-        topics = self._topics()
-        kept = await self.advance({topic: topic.owner_epoch for topic in topics})
-        for topic in topics:
-            if topic not in kept and topic.is_open:
-                topic.fenced("another broker took the topic while the lock was lost")
+        logs = self._logs()
+        kept = await self._epochs.advance({each: each.owner_epoch for each in logs})
+        for each in logs:
+            if each not in kept:
+                each.fence("another broker took the topic while the lock was lost")
         # Last, since it also shows that the lock's connection has outlived the advance.
         await self._listen(connection)
         self._backends = {connection.info.backend_pid}
         self.is_held = True
-        log.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(topics))
+        log.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(logs))
 
     def _give_up(self) -> None:
         """Another broker holds the lock: what is in memory here is out of date by its first write."""
         self._backends = {self._connection.info.backend_pid} if self._connection is not None else set()
-        for topic in self._topics():
-            topic.fenced("another broker took over while the lock was lost")
+        for each in self._logs():
+            each.fence("another broker took over while the lock was lost")
 
     async def _connect(self) -> Connection:
         connection = await connect(self._conninfo, name="lock")
@@ -308,8 +200,3 @@ class Ownership:
             f"another broker already runs on this database ({who}); "
             "stop it, or point DATABASE_URL at another database"
         )
-
-
-def _give_up(topics: Iterable[Topic]) -> None:
-    for topic in topics:
-        topic.fenced("another broker took the topic")

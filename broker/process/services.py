@@ -14,8 +14,10 @@ from broker.core.errors import BrokerError
 from broker.storage.pool import ConnectionPool
 
 if TYPE_CHECKING:
+    from broker.deadlines import Deadlines
     from broker.instruments import Instruments
     from broker.log.cache import EntryCache
+    from broker.log.epochs import Epochs
     from broker.log.segments import Segments
     from broker.log.writer import Writer
     from broker.plugins import EntryFilter
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from broker.producers.publish_budget import PublishBudget
     from broker.producers.schemas import Schemas
     from broker.pulls.parked import Holds
-    from broker.subscription.deadlines import Deadlines
     from broker.subscription.dispatch.interception import Interception
     from broker.subscription.flusher import Flusher
     from broker.topics.topic import Topic
@@ -44,6 +45,7 @@ class Services:
     cache: EntryCache
     segments: Segments
     ownership: Ownership
+    epochs: Epochs
     writer: Writer
     flusher: Flusher
     deadlines: Deadlines

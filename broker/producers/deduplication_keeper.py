@@ -124,8 +124,8 @@ def tidy(topic: Topic, expiry_ms: int) -> None:
 
 async def _forget(topic: Topic) -> None:
     """An old state must not come back when it is switched on again."""
-    await topic.services.ownership.write(
-        topic,
+    await topic.services.epochs.write(
+        topic.log,
         lambda connection, epoch: store.forget_topic(connection, topic_id=topic.topic_id, owner_epoch=epoch),
         what="forgetting deduplication",
     )

@@ -22,6 +22,7 @@ import psycopg
 from broker.clock import Clock
 from broker.core.errors import BrokerError, TopicFenced
 from broker.core.subscription.flush_pace import flush_pause_s
+from broker.log.epochs import TAKEN, Epochs
 from broker.storage.acts import acts as act_store
 from broker.storage.cursors import cursors as store
 from broker.storage.pool import ConnectionPool, first_line
@@ -30,15 +31,14 @@ from broker.subscription.refused_cursors import RefusedCursor, RefusedCursors
 
 if TYPE_CHECKING:
     from broker.core.cursor.state import CursorFlush
-    from broker.process.ownership import Ownership
+    from broker.log.topic_log import TopicLog
     from broker.storage.connection import Connection
     from broker.subscription.requests import DurableCallback
     from broker.subscription.subscription import Subscription
-    from broker.topics.topic import Topic
 
 __all__ = ["Flusher"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # One statement's worth; a single cursor beyond it still goes in one statement, since it is stored whole or not at all.
 MAX_CURSORS = 1000
@@ -62,14 +62,14 @@ class _Taken:
 class Flusher:
     """Collects dirty subscriptions and stores their cursors."""
 
-    def __init__(self, pool: ConnectionPool, ownership: Ownership, clock: Clock) -> None:
+    def __init__(self, pool: ConnectionPool, epochs: Epochs, clock: Clock) -> None:
         self._pool = pool
-        self._ownership = ownership
+        self._epochs = epochs
         self._clock = clock
         self._dirty: dict[Subscription, None] = {}  # in the order in which they changed
         self._waiting: dict[Subscription, list[DurableCallback]] = {}  # of dirty or refused subscriptions
         self._refused = RefusedCursors()
-        self._unknown: dict[Topic, int] = {}  # epochs under which statements of unknown outcome were sent
+        self._unknown: dict[TopicLog, int] = {}  # epochs under which statements of unknown outcome were sent
         self._work = asyncio.Event()
         self._urgent = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -124,14 +124,14 @@ class Flusher:
         """Flush a last time; give up when the database stays away."""
         try:
             for each in await asyncio.wait_for(self.flush_now(), timeout=3):
-                log.warning(
+                logger.warning(
                     "the last cursor position of subscription %s of %s could not be stored; messages acknowledged"
                     " since then will be delivered again",
                     each.name,
                     each.topic.name,
                 )
         except TimeoutError:
-            log.warning(
+            logger.warning(
                 "the last cursor positions could not be stored; their messages will be delivered again"
             )
         if self._task is not None:
@@ -191,7 +191,7 @@ class Flusher:
         """The server may get or end a lost statement only later: advance the epochs, so that it can undo nothing."""
         unknown, self._unknown = self._unknown, {}
         if unknown:
-            await self._ownership.advance_or_fence(unknown)
+            await self._epochs.advance_or_fence(unknown)
 
     def _take_part(self, todo: deque[Subscription], part: list[_Taken]) -> None:
         """Take as many of `todo` as one statement may carry, at least one."""
@@ -217,7 +217,7 @@ class Flusher:
         try:
             taken.flush = subscription.take_dirty()
         except Exception as error:  # the other cursors are stored all the same
-            log.exception("taking the cursor of subscription %s", subscription.name)
+            logger.exception("taking the cursor of subscription %s", subscription.name)
             self._refuse(taken, error)
             return None
         if taken.flush is None:
@@ -243,24 +243,24 @@ class Flusher:
         part = [each for each in part if not self._is_given_up(each)]
         if not part:
             return
-        epochs = {each.subscription.topic: each.subscription.topic.owner_epoch for each in part}
+        epochs = {(log := each.subscription.topic.log): log.owner_epoch for each in part}
         is_known = True
         try:
             async with self._pool.use() as connection:
                 is_known = False
                 stored = await self._send(connection, part, epochs)
         except AWAY as error:
-            log.warning("cursor flush: the database is away (%s); trying again", first_line(error))
+            logger.warning("cursor flush: the database is away (%s); trying again", first_line(error))
             self._put_back(part)
             await asyncio.sleep(_RETRY_S)
         except psycopg.Error as error:
             is_known = True
             await self._store_halves(part, error)
         except Exception as error:
-            log.exception("cursor flush: a fault while %s cursors were being stored", len(part))
+            logger.exception("cursor flush: a fault while %s cursors were being stored", len(part))
             if not is_known:
                 is_known = True
-                await self._ownership.advance_or_fence(epochs)
+                await self._epochs.advance_or_fence(epochs)
             await self._store_halves(part, error)
         else:
             is_known = True
@@ -270,9 +270,9 @@ class Flusher:
                 self._unknown |= epochs
 
     async def _send(
-        self, connection: Connection, part: Sequence[_Taken], epochs: dict[Topic, int]
+        self, connection: Connection, part: Sequence[_Taken], epochs: dict[TopicLog, int]
     ) -> set[int]:
-        epoch_of = {topic.topic_id: epoch for topic, epoch in epochs.items()}
+        epoch_of = {log.topic_id: epoch for log, epoch in epochs.items()}
         overlays = [
             (each.topic.topic_id, each.undo_act_id, flush.overlay)
             for each, flush in _flushes(part)
@@ -298,19 +298,19 @@ class Flusher:
         await self._store(part[:half])
         await self._store(part[half:])
 
-    async def _settle(self, part: Sequence[_Taken], stored: set[int], epochs: dict[Topic, int]) -> None:
+    async def _settle(self, part: Sequence[_Taken], stored: set[int], epochs: dict[TopicLog, int]) -> None:
         for each in part:
-            subscription, topic = each.subscription, each.subscription.topic
-            if topic.topic_id in stored:
+            subscription, log = each.subscription, each.subscription.topic.log
+            if log.topic_id in stored:
                 if each.flush is not None:
                     subscription.stored(each.flush)
                 self._accepted(subscription)
                 _answer(each, None)
-            elif await self._ownership.has_advanced(topic, epochs[topic]):
+            elif await self._epochs.has_advanced(log, epochs[log]):
                 # This process itself advanced the epoch while the statement was on its way: the same again.
                 self._put_back([each])
             else:
-                topic.fenced("another broker took the topic")
+                log.fence(TAKEN)
                 self._refused.remove(subscription)
                 _answer(each, TopicFenced(_MOVED))
 
@@ -345,7 +345,7 @@ class Flusher:
             now_s=asyncio.get_running_loop().time(),
         )
         if refused.refusals & (refused.refusals - 1) == 0:  # the 1st, 2nd, 4th … time
-            log.error(
+            logger.error(
                 "the cursor of subscription %s of %s cannot be stored: %s; delivery goes on, and acks stay in memory"
                 " until the database takes them (failed attempts: %s)",
                 subscription.name,
@@ -360,7 +360,7 @@ class Flusher:
     def _accepted(self, subscription: Subscription) -> None:
         refused = self._refused.remove(subscription)
         if refused is not None and not subscription.is_deleted:
-            log.warning(
+            logger.warning(
                 "the cursor of subscription %s of %s is stored again; it could not be stored since %s",
                 subscription.name,
                 subscription.topic.name,
@@ -379,4 +379,4 @@ def _answer(taken: _Taken, error: BrokerError | None) -> None:
         try:
             callback(error)
         except Exception:  # one transport's fault is not the next one's
-            log.exception("an ack's receipt")
+            logger.exception("an ack's receipt")

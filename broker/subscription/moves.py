@@ -171,7 +171,7 @@ class CursorMove:
                 return done or None
 
             try:
-                stored = await topic.services.ownership.write(topic, store_move, what="moving a cursor")
+                stored = await topic.services.epochs.write(topic.log, store_move, what="moving a cursor")
             except psycopg.Error as error:
                 cursor.restore(before)
                 raise PersistenceFailed(f"the database refused the move: {first_line(error)}") from error
@@ -213,8 +213,8 @@ class CursorMove:
         subscription, topic = self._subscription, self._subscription.topic
         async with topic.services.flusher.paused():
             subscription.is_deleted = True
-            deleted = await topic.services.ownership.write(
-                topic,
+            deleted = await topic.services.epochs.write(
+                topic.log,
                 lambda connection, epoch: _delete(connection, subscription, epoch),
                 what="removing a subscription",
             )

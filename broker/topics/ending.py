@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.acts.counted import counted
+from broker.core.counted import counted
 from broker.core.errors import NotAllowed, TopicFenced, TopicNotFound, TopicTerminated
 from broker.core.topic_name import TopicName
-from broker.log.append_pause import appends_held
+from broker.log.append_pause import appends_paused
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import life as store
 from broker.storage.topics import topics as topic_store
@@ -51,16 +51,16 @@ async def terminate(topic: Topic) -> Position:
     """
     if topic.is_terminated:
         return topic.log.ledgers.last_position()
-    async with appends_held(topic):
-        done = await topic.services.ownership.write(
-            topic,
+    async with appends_paused(topic.log, topic.services.writer):
+        done = await topic.services.epochs.write(
+            topic.log,
             lambda connection, epoch: store.terminate(connection, topic_id=topic.topic_id, owner_epoch=epoch),
             what="terminating a topic",
         )
         if not done:
             raise TopicFenced(f"{topic.name} moved to another broker; try again")
         topic.is_terminated = True
-        topic.append_refused(TopicTerminated(f"{topic.name} is terminated: it takes no more messages"))
+        topic.log.refuse(TopicTerminated(f"{topic.name} is terminated: it takes no more messages"))
     topic.close_producers(TopicTerminated(f"{topic.name} is terminated"))
     for subscription in list(topic.subscriptions.values()):
         tell_end_of_topic(subscription)
@@ -75,7 +75,7 @@ async def unload(broker: Broker, names: Sequence[TopicName]) -> int:
     """
     async with _still(broker, names) as topics:
         for topic in topics:
-            topic.close()
+            topic.log.close()
         await broker.services.flusher.flush_now()
     return len(topics)
 
@@ -115,7 +115,7 @@ async def delete(
             _require_no_subscriptions(name, figures)
         epochs = await _own(broker, found.members, topics)
         for topic in topics:
-            topic.close()
+            topic.log.close()
         await services.flusher.flush_now()
         gone = await repeat_until_done(
             services.pool,
@@ -201,9 +201,9 @@ async def _still(broker: Broker, names: Sequence[TopicName]) -> AsyncIterator[li
         await broker.loads_done()
         topics = [topic for each in names if (topic := broker.topics.get(each.full)) is not None]
         for topic in topics:
-            topic.log.is_held = True  # all at once, then wait for each
+            topic.log.is_paused = True  # all at once, then wait for each
         for topic in topics:
-            await held.enter_async_context(appends_held(topic))
+            await held.enter_async_context(appends_paused(topic.log, topic.services.writer))
         yield topics
 
 
@@ -214,7 +214,7 @@ async def _own(broker: Broker, members: Mapping[int, str], topics: Sequence[Topi
     for topic_id in members.keys() - epochs.keys():
         epochs[topic_id] = await repeat_until_done(
             services.pool,
-            partial(topic_store.take_topic, topic_id=topic_id, token=services.ownership.token),
+            partial(topic_store.take_topic, topic_id=topic_id, token=services.epochs.token),
             what="taking a topic",
         )
     return epochs

@@ -38,21 +38,20 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
     """
     stored = await repeat_until_done(
         services.pool,
-        lambda connection: _take(connection, row.topic_id, services.ownership.token),
+        lambda connection: _take(connection, row.topic_id, services.epochs.token),
         what=f"loading {name}",
     )
     policies = effective_policies(
         services.settings, row.namespace_policies, row.topic_policies, where=name.full
     )
     topic = Topic(
-        name=name,
-        topic_id=row.topic_id,
-        owner_epoch=stored.owner_epoch,
         terminated=row.terminated,
         policies=policies,
         producer_epoch=row.producer_epoch,
         log_=TopicLog(
+            name=name,
             topic_id=row.topic_id,
+            owner_epoch=stored.owner_epoch,
             ledgers=LedgerMap(stored.ledgers),
             segments=stored.segments,
             cache=services.cache,
@@ -61,9 +60,9 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
         services=services,
     )
     for each_open in stored.left_open:
-        await seal(topic, each_open)
+        await seal(services.epochs, topic.log, each_open)
     if not len(topic.log.ledgers) and not await roll_ledgers(
-        services.ownership, [topic], segment_id=services.segments.open_id, now_ms=services.clock.now_ms()
+        services.epochs, [topic.log], segment_id=services.segments.open_id, now_ms=services.clock.now_ms()
     ):
         raise ServiceNotReady(f"{name} moved to another broker while it was being opened; connect again")
     topic.last_used_ms = row.last_used_ms or topic.last_used_ms

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from broker.core.errors import (
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
-from broker.log.delayed import DelayedMessages
+from broker.log.delayed import DELAYING, DelayedMessages
 from broker.log.reader import TopicReader
 from broker.log.sends import Receipt
 from broker.producers.access import ProducerAccess
@@ -33,7 +33,6 @@ from broker.producers.deduplication_keeper import apply_deduplication_policy
 from broker.producers.producer import Producer
 from broker.producers.publish_limit import PublishLimit
 from broker.storage.cursors import cursors as cursor_store
-from broker.storage.log import entries as log_store
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics as store
 from broker.subscription.consumer import Consumer
@@ -47,9 +46,8 @@ from broker.topics.policies_in_force import rollover_policy
 if TYPE_CHECKING:
     from broker.core.client_identity import ClientIdentity
     from broker.core.policies import Policies
-    from broker.core.topic_name import TopicName
     from broker.log.sends import SendRequest
-    from broker.log.topic_log import AppendBatch, TopicLog
+    from broker.log.topic_log import AppendBatch, Send, TopicLog
     from broker.process.services import Services
     from broker.producers.deduplication import TopicDeduplication
     from broker.producers.requests import ProducerRequest, ProducerSink
@@ -61,31 +59,38 @@ log = logging.getLogger(__name__)
 
 
 class Topic:
-    """Owned by this process under `owner_epoch`; closed for good by `fenced` or `close`."""
+    """A topic that this process owns, as its log says; closed for good with its log."""
 
     def __init__(
         self,
         *,
-        name: TopicName,
-        topic_id: int,
-        owner_epoch: int,
         terminated: bool,
         policies: Policies,
         producer_epoch: int | None,
         log_: TopicLog,
         services: Services,
     ) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.owner_epoch = owner_epoch
+        self.name = log_.name
+        self.topic_id = log_.topic_id
         self.is_terminated = terminated
         self.policies = policies  # in force now; replaced by `set_policies` alone
         self.log = log_
+        log_.listener = self
         self.services = services
         self.reader = TopicReader(services.pool, log_)
-        self.delayed = DelayedMessages(self)
+        self.delayed = DelayedMessages(
+            log_,
+            policies,
+            self,
+            clock=services.clock,
+            tick_ms=services.settings.tick_ms,
+            pool=services.pool,
+            epochs=services.epochs,
+            deadlines=services.deadlines,
+            keep=services.keep,
+        )
         self.access = ProducerAccess(
-            name,
+            self.name,
             topic_epoch=producer_epoch,
             store_epoch=self._store_producer_epoch,
             run=lambda work: services.keep(asyncio.create_task(work)),
@@ -98,16 +103,27 @@ class Topic:
         self._rates: tuple[int, ...] | None = None  # in force; None = not looked at yet
         self.subscriptions: dict[str, Subscription] = {}
         self.quota = BacklogQuota(self)
-        self.is_open = True
-        self.is_fenced = False  # closed by `fenced`: nothing of it may be stored any more
-        self.is_queued = False  # waits for a writer lane
-        self.is_taken = False  # a lane is opening a ledger for it
         self.last_append_ms = 0
         self.last_used_ms = services.clock.now_ms()  # when the last client left
         self.asked_ms = self.last_used_ms  # when somebody last asked for the topic
         self.creating = (
             asyncio.Lock()
         )  # held while subscriptions and bookmarks are made, and while ledgers are trimmed
+
+    @property
+    def owner_epoch(self) -> int:
+        """Under which this process owns the topic; see `Epochs`."""
+        return self.log.owner_epoch
+
+    @property
+    def is_open(self) -> bool:
+        """False for good once the topic was fenced or closed."""
+        return self.log.is_open
+
+    @property
+    def is_fenced(self) -> bool:
+        """Closed because nothing of it may be stored any more."""
+        return self.log.is_fenced
 
     # -- producers and appends -----------------------------------------------------------------------------------
 
@@ -175,10 +191,10 @@ class Topic:
         if self.deduplication is not None and not self.deduplication.admit(producer, request):
             return
         self.log.enqueue(producer, request)
-        self.services.writer.submit(self)
+        self.services.writer.submit(self.log)
 
-    def answer(self, batch: AppendBatch) -> None:
-        """The batch is durable: receipts in the order of the sends, then delivery."""
+    def stored(self, batch: AppendBatch) -> None:
+        """Give receipts for a durable batch, in the order of the sends, then deliver it."""
         now_ms = self.services.clock.now_ms()
         repeated = () if self.deduplication is None else self.deduplication.stored(batch, now_ms)
         by_producer: dict[Producer, tuple[list[Receipt], list[int]]] = {}
@@ -212,24 +228,21 @@ class Topic:
         for subscription in list(self.subscriptions.values()):
             subscription.pump()
 
-    def append_refused(self, error: BrokerError) -> None:
-        """This topic's rows cannot be stored: producers are closed and resend after reconnecting.
+    def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
+        """Close the producers of sends that cannot be stored: they resend after reconnecting.
 
         Closed, since what such a producer has sent after the refused entries must not overtake their repetition.
         """
-        batch, self.log.in_flight = self.log.in_flight, None
-        sends = [*(batch.sends if batch else ()), *self.log.queue]
-        self.log.queue.clear()
         if self.deduplication is not None:
-            sends += self.deduplication.give_up()
+            sends = [*sends, *self.deduplication.give_up()]
         for producer, request in sends:
             producer.failed(request, error)
         for producer in {producer: None for producer, _ in sends}:
             producer.closed_by_broker(error)
 
     async def _store_producer_epoch(self, producer_epoch: int) -> None:
-        stored = await self.services.ownership.write(
-            self,
+        stored = await self.services.epochs.write(
+            self.log,
             lambda connection, epoch: store.set_producer_epoch(
                 connection, topic_id=self.topic_id, owner_epoch=epoch, producer_epoch=producer_epoch
             ),
@@ -237,18 +250,6 @@ class Topic:
         )
         if stored is None:
             raise TopicFenced(f"{self.name} moved to another broker; connect again")
-
-    async def is_stored(self, batch: AppendBatch) -> bool:
-        """Whether a batch of unknown outcome is in the log. Call after advancing the epoch: then it cannot change."""
-        last = batch.entries[-1]
-        stored = await repeat_until_done(
-            self.services.pool,
-            lambda c: log_store.last_entry(
-                c, segment_id=self.log.segments[last.ledger_id], ledger_id=last.ledger_id
-            ),
-            what="finding out what was stored",
-        )
-        return stored is not None and stored.entry_id >= last.entry_id
 
     # -- subscriptions -------------------------------------------------------------------------------------------
 
@@ -328,8 +329,8 @@ class Topic:
                 return known
             require_new_subscription(self, name, by_attaching=by_attaching)
             state = await self.cursor_starting_at(start, remaining)
-            subscription_id = await self.services.ownership.write(
-                self,
+            subscription_id = await self.services.epochs.write(
+                self.log,
                 lambda connection, epoch: cursor_store.create_subscription(
                     connection,
                     topic_id=self.topic_id,
@@ -424,6 +425,23 @@ class Topic:
     async def _rolled_back(self, rollback_s: int) -> Position:
         return await self.reader.position_at_time(self.services.clock.now_ms() - rollback_s * 1000)
 
+    # -- delayed messages ----------------------------------------------------------------------------------------
+
+    def replay(self, positions: Sequence[Position]) -> None:
+        """Send these entries, which are due, on every subscription that passes over what is not."""
+        for subscription in list(self.subscriptions.values()):
+            if subscription.type in DELAYING:
+                subscription.replay(positions)
+
+    def has_room_for_replays(self) -> bool:
+        """Whether a Shared subscription has sent all that was released before, or none can send."""
+        waiting = [
+            each.dispatcher.replay_entries
+            for each in self.subscriptions.values()
+            if each.type is SubscriptionType.SHARED and each.dispatcher.can_send()
+        ]
+        return not waiting or min(waiting) == 0
+
     # -- policies ------------------------------------------------------------------------------------------------
 
     def set_policies(self, policies: Policies) -> None:
@@ -435,7 +453,7 @@ class Topic:
     def policies_changed(self) -> None:
         """Bring what was derived from `self.policies` up to date; what reads them at each use needs nothing here."""
         self.log.policy = rollover_policy(self.policies)
-        self.delayed.policies_changed()
+        self.delayed.policies_changed(self.policies)
         for subscription in list(self.subscriptions.values()):
             subscription.policies_changed()
         self.access.max_producers = self.policies.max_producers
@@ -455,24 +473,8 @@ class Topic:
 
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def fenced(self, reason: str) -> None:
-        """Nothing more of this object is stored or sent, and every client is let go to connect again.
-
-        Another broker owns the topic, or a fault left it unknown what is stored: the next one to ask loads it anew.
-        """
-        if self.is_open:
-            log.warning("%s is given up: %s", self.name, reason)
-            self.is_fenced = True
-            self._let_go(TopicFenced(f"{self.name}: {reason}; connect again"))
-
-    def close(self) -> None:
-        """A clean stop, after the writer and the flusher are done."""
-        if self.is_open:
-            self._let_go(None)
-
-    def _let_go(self, error: BrokerError | None) -> None:
-        self.is_open = False
-        self.log.queue.clear()
+    def given_up(self, error: BrokerError | None) -> None:
+        """Let every client go: the log was fenced or closed."""
         self.services.forget_topic(self)
         steps: list[Callable[[], object]] = [self.publishes.close]
         if self.publish_limit is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.cursor.cursor import Cursor
 from broker.core.ledgers.retention import Retention
-from broker.log.trimming import trim
+from broker.topics.trimming import trim
 
 if TYPE_CHECKING:
     from broker.core.position import Position

@@ -78,8 +78,8 @@ async def _remove(subscription: Subscription) -> None:
         )
         async with services.flusher.paused():
             subscription.is_deleted = True
-            deleted = await services.ownership.write(
-                topic,
+            deleted = await services.epochs.write(
+                topic.log,
                 lambda connection, epoch: cursor_store.delete_subscription(
                     connection,
                     topic_id=topic.topic_id,

@@ -26,7 +26,7 @@ def may_leave(topic: Topic, now_ms: int) -> bool:
     log = topic.log
     return (
         topic.is_open
-        and not (log.queue or log.in_flight or log.trimmed_through or topic.is_queued or topic.is_taken)
+        and not (log.queue or log.in_flight or log.trimmed_through or log.is_queued or log.is_taken)
         and not topic.creating.locked()
         and not len(topic.delayed)  # the tick would ask for its due messages every second
         and all(_is_at_rest(each) for each in topic.subscriptions.values())

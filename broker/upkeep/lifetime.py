@@ -17,13 +17,14 @@ import psycopg
 from broker.core.errors import BrokerError
 from broker.log.sealing import seal_idle
 from broker.log.stragglers import Stragglers
-from broker.log.trimming import trim
 from broker.storage.log import lifetime as store
 from broker.storage.pool import first_line
 from broker.subscription.expiry import expire
+from broker.topics.trimming import trim
 from broker.upkeep.idle_topics import may_leave
 
 if TYPE_CHECKING:
+    from broker.log.topic_log import TopicLog
     from broker.process.services import Services
     from broker.topics.topic import Topic
 
@@ -48,7 +49,7 @@ class Lifetime:
         self._services = services
         self._topics = topics
         self._open_topic = open_topic
-        self._stragglers = Stragglers(services.pool, services.segments, services.ownership, open_topic)
+        self._stragglers = Stragglers(services.pool, services.segments, services.epochs, self._open_log)
         self._waiting: list[Topic] = []  # of this round, not looked at yet
         self._due = 0.0  # topics to look at now, with the fraction left over
         self._visit_at_ms: dict[int, int] = {}  # topics not in memory: not before this time
@@ -99,14 +100,14 @@ class Lifetime:
         if not topic.is_open:
             return
         policies = topic.policies
-        await seal_idle(topic)
+        await seal_idle(self._services.epochs, topic.log, open_segment_id=self._services.segments.open_id)
         if policies.message_ttl_ms:
             for subscription in list(topic.subscriptions.values()):
                 if subscription.is_durable and subscription.cursor.backlog_messages:
                     await expire(subscription, policies.message_ttl_ms)
         self.trimmed_bytes += await trim(topic)
         if may_leave(topic, self._services.clock.now_ms()):
-            topic.close()
+            topic.log.close()
 
     async def visit_absent(self) -> None:
         """Load topics that are not in memory and may have something to free, and look at them."""
@@ -122,6 +123,9 @@ class Lifetime:
             await self._guarded(self._visit(name), name)
         if len(found) < _VISITS:
             self._next_visits_ms = now_ms + 6 * self._services.settings.lifetime_check_ms
+
+    async def _open_log(self, name: str) -> TopicLog:
+        return (await self._open_topic(name)).log
 
     async def _visit(self, name: str) -> None:
         await self.look_at(await self._open_topic(name))

@@ -9,8 +9,8 @@ import pytest
 
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
-from broker.log.trimming import trim
 from broker.storage.log import lifetime as store
+from broker.topics.trimming import trim
 from tests.support.broker_harness import BrokerRun, eventually, new_run, one_row, rows
 from tests.support.lifetime import (
     ENTRIES,

@@ -114,7 +114,7 @@ class DispatchLoop:
         found: list[StoredEntry] = []
         holds_back = subscription.topic.delayed.holds_back(subscription.type)
         next_wanted = (
-            partial(subscription.topic.delayed.next_ready, subscription)
+            partial(subscription.topic.delayed.next_ready, subscription.cursor)
             if holds_back
             else subscription.cursor.next_unacked
         )

@@ -93,7 +93,7 @@ async def test_what_an_absent_topic_holds_is_trimmed_and_its_segment_dropped(bro
         segments = run.broker.services.segments
         closed = segments.open_id
         clock.advance(IDLE_MS)
-        run.broker.topics[NAME].close()
+        run.broker.topics[NAME].log.close()
         segments._opened_ms = clock.now_ms()
         clock.advance(10**9)
         await segments.turn()
@@ -108,7 +108,7 @@ async def test_what_an_absent_topic_holds_is_trimmed_and_its_segment_dropped(bro
         )
         await lifetime.look_at_segments()
         assert rows(broker_url, "SELECT to_regclass(%s)", f"vela_entry_{closed}") == [(None,)]
-        run.broker.topics[NAME].close()
+        run.broker.topics[NAME].log.close()
         lifetime._next_visits_ms = 0
         await lifetime.visit_absent()
         assert NAME not in run.broker.topics, "there is nothing to free: it is not loaded again"

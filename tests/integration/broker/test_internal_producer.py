@@ -86,7 +86,7 @@ async def test_sends_keep_their_order_and_no_more_than_the_bound_are_under_way(r
 async def test_it_opens_again_after_the_topic_was_unloaded(run: BrokerRun) -> None:
     producer = await InternalProducer.open(run.broker, "t", name="own")
     first = await producer.send(entry())
-    run.topic().close()
+    run.topic().log.close()
     sends = [asyncio.create_task(producer.send(entry(b"%d" % n))) for n in range(20)]
     receipts: list[Receipt] = await asyncio.gather(*sends)
     positions = [(each.ledger_id, each.entry_id) for each in (first, *receipts)]
@@ -100,7 +100,7 @@ async def test_what_had_no_receipt_when_the_topic_went_has_an_unknown_outcome(ru
     trap = run.proxy.trap(APPEND, Moment.HOLD_REQUEST)
     sends = [asyncio.create_task(producer.send(entry())) for _ in range(3)]
     await asyncio.wait_for(trap.caught.wait(), 8)
-    run.topic().close()
+    run.topic().log.close()
     answers = await asyncio.gather(*sends, return_exceptions=True)
     assert all(isinstance(each, SendOutcomeUnknown) for each in answers), answers
     trap.release()

@@ -90,7 +90,7 @@ async def test_a_fenced_topic_leaves_nothing_behind(run: BrokerRun) -> None:
     assert consumer.consumer is not None
     consumer.consumer.redeliver(None)
     await trap.caught.wait()
-    topic.fenced("the test says so")
+    topic.log.fence("the test says so")
     trap.release()
     assert run.broker.topics == {}
     assert not topic.producers

@@ -137,7 +137,7 @@ async def test_a_topic_that_goes_away_meanwhile_gets_each_message_once(run: Brok
     for _ in range(5):
         await has_moved(run, run.broker.outbox.moved + 1)
         if (topic := run.broker.topics.get(TopicName.parse("t").full)) is not None:
-            topic.close()
+            topic.log.close()
     await eventually(lambda: left(run.database_url) == 0, "an empty outbox")
     consumer = await run.consumer(permits=5000)
     await consumer.has(900)

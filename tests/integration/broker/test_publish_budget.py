@@ -136,7 +136,7 @@ async def test_what_leaves_unanswered_is_counted_no_more(broker_url: str, leaves
                 producer.send(bytes(MESSAGE_BYTES))
         assert budget.size_bytes > LIMIT_BYTES
         if leaves == "topic":
-            run.topic("t1").fenced("another broker took the topic")
+            run.topic("t1").log.fence("another broker took the topic")
             assert LIMIT_BYTES // 2 < budget.size_bytes < LIMIT_BYTES
         else:
             assert gone.producer is not None

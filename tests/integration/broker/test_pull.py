@@ -435,6 +435,6 @@ async def test_a_commit_that_does_not_move_the_offset_writes_no_act(run: BrokerR
 async def test_a_topic_that_leaves_answers_its_waiters(run: BrokerRun) -> None:
     await run.producer()
     waiting = await held(run, ask(0))
-    run.topic().close()
+    run.topic().log.close()
     await eventually(lambda: waiting.answer.done(), "an answer")
     assert (await result(waiting)).next_begin_offset == 0

@@ -116,7 +116,7 @@ async def test_the_last_consumers_end_forgets_the_counts(still: BrokerRun) -> No
 @pytest.mark.row("I13")
 async def test_unloading_the_topic_forgets_the_counts(still: BrokerRun) -> None:
     await holding(still, 3)
-    still.topic().close()
+    still.topic().log.close()
     again = await still.consumer(permits=100)
     await again.has(3)
     assert counts(again, 3) == [0, 0, 0]

@@ -45,7 +45,7 @@ async def test_what_is_under_way_is_stored_and_what_waits_is_refused(run: Broker
     await trap.caught.wait()
     producer.send(b"waits")
     ending = asyncio.ensure_future(terminate(run.topic()))
-    await eventually(lambda: run.topic().log.is_held, "the topic to stand still")
+    await eventually(lambda: run.topic().log.is_paused, "the topic to stand still")
     producer.send(b"waits too")
     trap.release()
     last = await ending

@@ -55,7 +55,7 @@ async def test_sends_of_an_unload_are_stored_once_or_sent_again(run: BrokerRun) 
     await trap.caught.wait()
     producer.send(b"waits")
     unloading = asyncio.ensure_future(unload(run.broker, [T]))
-    await eventually(lambda: run.topic().log.is_held, "the topic to stand still")
+    await eventually(lambda: run.topic().log.is_paused, "the topic to stand still")
     trap.release()
     await unloading
     assert len(producer.receipts) == 2

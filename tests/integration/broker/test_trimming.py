@@ -10,7 +10,7 @@ import pytest
 from broker.core.ledgers.retention import Retention
 from broker.core.position import EARLIEST
 from broker.core.subscription.types import SubscriptionType
-from broker.log.trimming import trim
+from broker.topics.trimming import trim
 from tests.support.acting import answered, ask
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, rows
 from tests.support.lifetime import (

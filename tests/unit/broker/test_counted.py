@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.acts.counted import lasting
+from broker.core.counted import lasting
 
 
 @pytest.mark.parametrize(

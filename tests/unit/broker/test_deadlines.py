@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.subscription.deadlines import Deadlines
+from broker.deadlines import Deadlines
 from tests.support.broker_harness import ManualClock
 
 

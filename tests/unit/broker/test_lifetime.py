@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
-from broker.log.trimming import trim
 from broker.subscription.expiry import expire
+from broker.topics.trimming import trim
 from tests.support.broker_harness import ManualClock
 from tests.support.memory_broker import MemoryRun, memory_broker
 from tests.support.memory_storage import MemoryStorage

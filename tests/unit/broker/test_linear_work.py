@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.errors import BrokerError
-from broker.log import ready_topics, topic_log, writer
+from broker.log import ready_logs, topic_log, writer
 from broker.subscription import flusher
 from broker.subscription.requests import AckRequest
 from tests.support.broker_harness import eventually
@@ -35,7 +35,7 @@ async def steps_of_appends(topics: int) -> int:
         producers = [await run.producer(f"t{at}") for at in range(topics)]
         for each in producers:
             await each.publish(1)
-        with counted_steps(writer, topic_log, ready_topics) as steps:
+        with counted_steps(writer, topic_log, ready_logs) as steps:
             for each in producers:
                 each.send()
             await eventually(lambda: all(len(each.receipts) == 2 for each in producers), "all to be stored")

@@ -69,8 +69,8 @@ class CreateBookmark(DirectKind[NewBookmark]):
     async def carry_out(self, context: ActContext, given: NewBookmark) -> None:
         topic, target = await context.topic(), await _target(context, given)
         async with topic.creating:  # a trim asks for bookmarks and forgets ledgers under the same lock
-            stored = await topic.services.ownership.write(
-                topic,
+            stored = await topic.services.epochs.write(
+                topic.log,
                 lambda connection, epoch: store.create(
                     connection,
                     topic_id=topic.topic_id,
@@ -112,8 +112,8 @@ class DeleteBookmark(DirectKind[BookmarkName]):
 
     async def carry_out(self, context: ActContext, given: BookmarkName) -> None:
         topic = await context.topic()
-        stored = await topic.services.ownership.write(
-            topic,
+        stored = await topic.services.epochs.write(
+            topic.log,
             lambda connection, epoch: store.delete(
                 connection, topic_id=topic.topic_id, owner_epoch=epoch, name=given.name
             ),

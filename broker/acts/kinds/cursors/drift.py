@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from broker.acts.counted import counted
+from broker.core.counted import counted
 from broker.process.reports.rates import MEASURED_OVER_S
 
 if TYPE_CHECKING:

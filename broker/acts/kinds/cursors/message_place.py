@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.acts.counted import counted
 from broker.acts.kinds.cursors.cursor_kind import with_index
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn
+from broker.core.counted import counted
 from broker.core.cursor.ack_set import full
 from broker.core.position import Position
 from broker.storage.pool import repeat_until_done

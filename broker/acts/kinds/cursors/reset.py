@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from broker.acts.counted import counted, lasting
 from broker.acts.kinds.base import ActContext
 from broker.acts.kinds.cursors.cursor_kind import Change, CursorKind, Target, with_index
 from broker.acts.kinds.cursors.message_place import find_message
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
+from broker.core.counted import counted, lasting
 from broker.core.position import EARLIEST
 from broker.storage.acts import bookmarks as bookmark_store
 from broker.storage.pool import repeat_until_done

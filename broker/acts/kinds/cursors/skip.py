@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from broker.acts.counted import counted
 from broker.acts.kinds.base import ActContext
 from broker.acts.kinds.cursors.chunked import chunk_at, end_of_message
 from broker.acts.kinds.cursors.cursor_kind import Change, CursorKind, Target, with_index
 from broker.acts.kinds.cursors.message_place import find_message
 from broker.acts.kinds.parameters import ActInvalid, NoParameters, NothingToActOn, Rule
+from broker.core.counted import counted
 
 if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from broker.acts.counted import counted
 from broker.acts.kinds.base import ActContext
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
+from broker.core.counted import counted
 
 if TYPE_CHECKING:
     from broker.subscription.consumer import Consumer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from broker.acts.counted import counted
 from broker.acts.kinds.base import ActContext
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import ActInvalid, NoParameters
+from broker.core.counted import counted
 from broker.core.errors import TopicFenced
 from broker.storage.cursors import cursors as cursor_store
 
@@ -44,8 +44,8 @@ class _Switch(DirectKind[NoParameters]):
         topic = subscription.topic
         if self.pauses:
             subscription.is_paused = True  # what went out while the row is written would come after the pause
-        stored = await topic.services.ownership.write(
-            topic,
+        stored = await topic.services.epochs.write(
+            topic.log,
             lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
             what="pausing a subscription",
         )

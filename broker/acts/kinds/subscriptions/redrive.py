@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from broker.acts.counted import counted
 from broker.acts.kinds.base import ActContext, ActKind, Plan
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.acts.kinds.subscriptions.redrive_scan import REDRIVES, Found, Selection, Tally, scan
+from broker.core.counted import counted
 from broker.core.errors import BrokerError, InvalidTopicName, TopicNotFound
 from broker.core.position import Position
 from broker.core.topic_name import TopicName

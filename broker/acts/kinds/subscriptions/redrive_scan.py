@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from broker.acts.counted import counted
+from broker.core.counted import counted
 from broker.core.errors import InvalidTopicName
 from broker.core.position import Position
 from broker.core.topic_name import TopicName

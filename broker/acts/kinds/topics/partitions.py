@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from broker.acts.counted import counted
 from broker.acts.kinds.base import ActContext, Scope
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import Rule
+from broker.core.counted import counted
 from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import partitions as store

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from broker.acts.counted import counted
 from broker.acts.kinds.base import ActContext, ActKind, Plan, Scope
 from broker.acts.kinds.direct import Effect
 from broker.acts.kinds.parameters import ActInvalid, Rule
+from broker.core.counted import counted
 from broker.core.ledgers.retention import Retention
 from broker.core.policies import Policies, PolicyInvalid, PolicyLevel
 from broker.core.topic_name import TopicName
-from broker.log.trimming import trimmable_bytes
 from broker.topics import policies
 from broker.topics.policies import Holder
+from broker.topics.trimming import trimmable_bytes
 
 if TYPE_CHECKING:
     from broker.topics.topic import Topic

@@ -134,8 +134,8 @@ def _move(reader: Subscription, through: Position) -> None:
 
 async def _remove_rows(topic: Topic) -> None:
     through = topic.log.trimmed_through
-    done = await topic.services.ownership.write(
-        topic,
+    done = await topic.services.epochs.write(
+        topic.log,
         lambda connection, epoch: store.trim(
             connection, topic_id=topic.topic_id, owner_epoch=epoch, through=through
         ),

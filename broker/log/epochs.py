@@ -1,0 +1,144 @@
+"""Writes guarded by owner epochs: a statement of a former owner stores nothing.
+
+Every write to a topic's log and cursors names the epoch under which this process owns the topic. A broker that takes
+the topic advances the epoch, and so does this process when it must know that an old statement can do no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import psycopg
+
+from broker.storage.pool import ConnectionPool, first_line, repeat_until_done
+from broker.storage.topics import topics as store
+
+if TYPE_CHECKING:
+    from broker.log.topic_log import TopicLog
+    from broker.storage.connection import Connection
+
+__all__ = ["TAKEN", "Epochs"]
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+TAKEN: Final = "another broker took the topic"
+_RETRY_S = 0.2
+
+
+class Epochs:
+    """The epochs of the logs that this process owns. `token` tells its epochs from those of other processes."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+        self._advancing = asyncio.Lock()
+        self.token = secrets.randbits(62)
+
+    async def advance(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
+        """Advance the epochs of these logs from the values expected; returns the logs still ours.
+
+        The database waits until older statements of those logs have ended. A log whose epoch this process has
+        advanced since `expected` was read counts as ours: that advance waited just the same.
+        """
+        async with self._advancing:
+            kept = {log for log, epoch in expected.items() if log.owner_epoch != epoch and log.is_open}
+            asked = {log.topic_id: log for log in expected if log not in kept and log.is_open}
+            if asked:
+                epochs = {topic_id: log.owner_epoch for topic_id, log in asked.items()}
+                advanced = await repeat_until_done(
+                    self._pool,
+                    lambda c: store.advance_epochs(c, epochs, token=self.token),
+                    what="advancing epochs",
+                )
+                for topic_id, epoch in advanced.items():
+                    asked[topic_id].owner_epoch = epoch
+                    kept.add(asked[topic_id])
+            return kept
+
+    async def advance_or_fence(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
+        """Make sure that no statement sent under these epochs can still do anything; return the logs still ours.
+
+        The others are fenced: those that another broker took, and all of them when the epochs cannot be advanced.
+        """
+        reason = TAKEN
+        try:
+            kept = await self.advance(expected)
+        except Exception:
+            logger.exception("advancing the epochs of %s logs failed; they are given up", len(expected))
+            kept, reason = (
+                set(),
+                "a fault of the broker, whose log has it, left the outcome of a write unknown",
+            )
+        for log in expected.keys() - kept:
+            log.fence(reason)
+        return kept
+
+    async def has_advanced(self, log: TopicLog, epoch: int) -> bool:
+        """Whether this process itself advanced the log's epoch from `epoch`; asked after a write was fenced.
+
+        The advance may have committed and its answer be under way still: it is waited for.
+        """
+        async with self._advancing:
+            return log.is_open and log.owner_epoch != epoch
+
+    async def write(
+        self, log: TopicLog, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
+    ) -> T | None:
+        """Run one write guarded by the log's epoch, `call(connection, epoch)`, until its outcome is known.
+
+        None from the call means fenced; None from here means that another broker has the log, which is given up
+        then. The rest is as in `write_all`.
+        """
+
+        async def write_one(connection: Connection, epochs: Mapping[TopicLog, int]) -> Mapping[TopicLog, T]:
+            result = await call(connection, epochs[log])
+            return {} if result is None else {log: result}
+
+        return (await self.write_all([log], write_one, what=what)).get(log)
+
+    async def write_all(
+        self,
+        logs: Sequence[TopicLog],
+        call: Callable[[Connection, Mapping[TopicLog, int]], Awaitable[Mapping[TopicLog, T]]],
+        *,
+        what: str,
+    ) -> dict[TopicLog, T]:
+        """Run one write guarded by the epochs of many logs, until its outcome is known. Returns each log's result.
+
+        A log missing from the call's answer was fenced; one missing from the result here belongs to another broker
+        and is given up. The call must be safe to repeat. After a lost connection the epochs are advanced first, so that
+        a statement which the server gets or ends later cannot undo what was written since. Raises psycopg.Error when
+        the server refuses, and whatever else the call raises. Not safe to cancel.
+        """
+        done: dict[TopicLog, T] = {}
+        waiting = list(logs)
+        while waiting:
+            epochs: dict[TopicLog, int] = {}
+            try:
+                async with self._pool.use() as connection:
+                    epochs = {log: log.owner_epoch for log in waiting}
+                    results = await call(connection, epochs)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                logger.warning("%s: the database is away (%s); trying again", what, first_line(error))
+                await asyncio.sleep(_RETRY_S)
+                if epochs:  # the statement may have been sent
+                    kept = await self.advance_or_fence(epochs)
+                    waiting = [log for log in waiting if log in kept]
+                continue
+            except psycopg.Error:
+                raise  # the server refused it, and nothing of it is stored
+            except Exception:
+                if epochs:  # it may be stored all the same, even later
+                    await self.advance_or_fence(epochs)
+                raise
+            done.update(results)
+            missing = [log for log in waiting if log not in results]
+            waiting = [log for log in missing if await self.has_advanced(log, epochs[log])]
+            for log in missing:
+                if log not in waiting:
+                    log.fence(TAKEN)
+        return done

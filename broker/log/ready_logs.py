@@ -1,0 +1,71 @@
+"""The logs that wait for a lane of the writer.
+
+Each is looked at a bounded number of times however many others wait: it moves from `_new` to `_sound` or `_full`, from
+`_sound` perhaps to `_full`, and out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.log.topic_log import TopicLog
+
+__all__ = ["ReadyLogs"]
+
+
+class ReadyLogs:
+    """Sets `TopicLog.is_queued` while a log waits here."""
+
+    def __init__(self) -> None:
+        self._new: deque[TopicLog] = deque()
+        self._sound: deque[TopicLog] = deque()  # seen to have a ledger to append to
+        self._full: deque[TopicLog] = deque()  # seen to need a new ledger first
+        self._is_turn_of_full = False
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._sound) + len(self._full)
+
+    def add(self, log: TopicLog) -> None:
+        """Let a log wait that does not yet."""
+        log.is_queued = True
+        self._new.append(log)
+
+    def next(self) -> TopicLog:
+        """Take a log out; those that need a ledger and the others take turns. Raises IndexError when none waits."""
+        self._is_turn_of_full = not self._is_turn_of_full
+        others = self._sound or self._new
+        log = (self._full if self._full and (self._is_turn_of_full or not others) else others).popleft()
+        log.is_queued = False
+        return log
+
+    def next_for(self, segment_id: int, now_ms: int) -> TopicLog | None:
+        """Take out the next log that can append to this segment at once; None when no other can."""
+        while others := self._sound or self._new:
+            log = others.popleft()
+            if _has_sends(log) and log.needs_ledger(now_ms, segment_id):
+                self._full.append(log)
+                continue
+            log.is_queued = False
+            if _has_sends(log):
+                return log
+        return None
+
+    def take_full(self, segment_id: int, now_ms: int, *, most: int) -> list[TopicLog]:
+        """Take out the logs that need a new ledger first: when a segment has closed, all of them."""
+        while self._new:
+            log = self._new.popleft()
+            is_full = _has_sends(log) and log.needs_ledger(now_ms, segment_id)
+            (self._full if is_full else self._sound).append(log)
+        taken: list[TopicLog] = []
+        while self._full and len(taken) < most:
+            log = self._full.popleft()
+            log.is_queued = False
+            if _has_sends(log):
+                taken.append(log)
+        return taken
+
+
+def _has_sends(log: TopicLog) -> bool:
+    return log.is_open and log.has_sends()
