@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from broker.acts.kinds.base import Scope
-from broker.acts.kinds.cursors.drift import TYPED_ABOVE_MESSAGES
+from broker.acts.kinds.drift import TYPED_ABOVE_MESSAGES
 from broker.acts.kinds.parameters import json_schema
 from broker.acts.kinds.registry import KINDS, find_kind
 from broker.core.errors import BrokerError, InvalidTopicName

@@ -13,8 +13,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from broker.core.delayed import WINDOW_ENTRIES, DelayedEntries, DueEntry, next_ready
 from broker.core.errors import NotAllowed
-from broker.core.ledgers.delayed import WINDOW_ENTRIES, DelayedEntries, DueEntry, next_ready
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.storage.log import delayed as store

@@ -8,12 +8,16 @@ broker's own commits, never for a peer's frames.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from broker.producers.producer import Producer
+from typing import Protocol
 
 __all__ = ["PublishAccount", "PublishBudget"]
+
+
+class Throttled(Protocol):
+    """A producer, as the budget pauses it."""
+
+    def throttle(self, limit: object, *, throttled: bool) -> None:
+        """Stop reading from the producer's peer, or go on, as `limit` says."""
 
 
 class PublishBudget:
@@ -23,13 +27,13 @@ class PublishBudget:
         self.size_bytes = 0
         self.pauses = 0  # producers that had to wait
         self._limit_bytes = limit_bytes
-        self._paused: dict[Producer, None] = {}
+        self._paused: dict[Throttled, None] = {}
 
     def account(self) -> PublishAccount:
         """Open the account of one topic."""
         return PublishAccount(self)
 
-    def add(self, producer: Producer, size_bytes: int) -> None:
+    def add(self, producer: Throttled, size_bytes: int) -> None:
         """Count a publish; its producer is not read from any more while the sum is above the limit."""
         self.size_bytes += size_bytes
         if self.size_bytes > self._limit_bytes and producer not in self._paused:
@@ -55,7 +59,7 @@ class PublishAccount:
         self._budget = budget
         self._size_bytes = 0
 
-    def add(self, producer: Producer, size_bytes: int) -> None:
+    def add(self, producer: Throttled, size_bytes: int) -> None:
         """Count a publish."""
         self._size_bytes += size_bytes
         self._budget.add(producer, size_bytes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from broker.acts.kinds.base import ActConflict, ActContext, ActKind, Plan
-from broker.acts.kinds.cursors.drift import Drift, Standing, more_than_planned
+from broker.acts.kinds.drift import Drift, Standing, more_than_planned
 
 __all__ = ["DirectKind", "Effect"]
 

@@ -8,11 +8,12 @@ joins and leaves alike, and it is looked at in the step that records the pending
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from broker.core.dispatchers.base import Assignment, DispatchConsumer, E, ReadKind, ReadPlan
 from broker.core.dispatchers.hash_ring import DEFAULT_POINTS, HashRing
-from broker.core.dispatchers.key_shared_policy import AUTO_SPLIT, DrainingSlot, KeySharedPolicy, OwnedRanges
+from broker.core.dispatchers.key_shared_policy import AUTO_SPLIT, KeySharedPolicy
 from broker.core.dispatchers.multiple_active import (
     LOOK_AHEAD_PER_CONSUMER,
     LOOK_AHEAD_PER_SUBSCRIPTION,
@@ -23,7 +24,7 @@ from broker.core.dispatchers.replay_queues import ANYBODY
 from broker.core.dispatchers.slot_selector import SlotSelector
 from broker.core.dispatchers.sticky_ranges import StickyRanges
 from broker.core.errors import SubscriptionBusy
-from broker.core.hash_slots import slot_of_position
+from broker.core.hash_slots import SlotRange, slot_of_position
 from broker.core.position import Position
 from broker.core.subscription.redelivery import RedeliveryCounts
 from broker.core.subscription.types import SubscriptionType
@@ -31,6 +32,25 @@ from broker.core.subscription.types import SubscriptionType
 __all__ = ["KeySharedDispatcher"]
 
 _ENTRY_BITS: Final = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedRanges:
+    """The slots whose keys one consumer gets."""
+
+    consumer: DispatchConsumer
+    ranges: tuple[SlotRange, ...]  # ascending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainingSlot:
+    """A slot whose keys wait: one consumer still holds entries of it, and another one owns it by now."""
+
+    slot: int
+    holder: DispatchConsumer
+    owner: DispatchConsumer | None  # None = no consumer covers it (sticky)
+    held_entries: int  # delivered to the holder and not acked
+    waiting_entries: int  # that come once it is drained
 
 
 class KeySharedDispatcher(MultipleActiveDispatcher):

@@ -1,17 +1,14 @@
-"""What a Key_Shared consumer asks for when it attaches, and what an operator is shown of it (semantics 3.4)."""
+"""What a Key_Shared consumer asks for when it attaches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from broker.core.errors import ConsumerAssignFailed
 from broker.core.hash_slots import SLOTS, SlotRange
 
-if TYPE_CHECKING:
-    from broker.core.dispatchers.base import DispatchConsumer
-
-__all__ = ["AUTO_SPLIT", "DrainingSlot", "KeySharedPolicy", "OwnedRanges"]
+__all__ = ["AUTO_SPLIT", "KeySharedPolicy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +42,3 @@ class KeySharedPolicy:
 
 AUTO_SPLIT: Final = KeySharedPolicy()
 """What a consumer gets that asks for nothing: the broker shares the slots out, and keeps the order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnedRanges:
-    """The slots whose keys one consumer gets."""
-
-    consumer: DispatchConsumer
-    ranges: tuple[SlotRange, ...]  # ascending
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainingSlot:
-    """A slot whose keys wait: one consumer still holds entries of it, and another one owns it by now."""
-
-    slot: int
-    holder: DispatchConsumer
-    owner: DispatchConsumer | None  # None = no consumer covers it (sticky)
-    held_entries: int  # delivered to the holder and not acked
-    waiting_entries: int  # that come once it is drained

@@ -15,12 +15,12 @@ from weakref import WeakValueDictionary
 import psycopg
 
 from broker.clock import Clock
-from broker.process.reports.rates import Rates
 from broker.process.reports.rows import TopicReport, report_of
 from broker.storage.cursors import cursors as cursor_store
 from broker.storage.cursors import sessions as store
 from broker.storage.pool import ConnectionPool, first_line
 from broker.storage.supervised import AWAY, for_ever
+from broker.topics.rates import Rates
 
 if TYPE_CHECKING:
     from broker.producers.producer import Producer

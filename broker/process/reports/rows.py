@@ -14,11 +14,11 @@ from broker.storage.cursors import sessions as store
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from broker.process.reports.rates import Rates
     from broker.producers.producer import Producer
     from broker.storage.cursors.cursors import PendingRow
     from broker.subscription.consumer import Consumer
     from broker.subscription.subscription import Subscription
+    from broker.topics.rates import Rates
     from broker.topics.topic import Topic
 
 __all__ = ["TopicReport", "report_of"]

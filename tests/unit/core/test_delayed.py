@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker.core.cursor.cursor import Cursor
 from broker.core.cursor.position_set import PositionSet
-from broker.core.ledgers.delayed import DelayedEntries, DueEntry, next_ready
+from broker.core.delayed import DelayedEntries, DueEntry, next_ready
 from broker.core.position import EARLIEST, Position
 from tests.unit.core.logs import Log
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from broker.acts.kinds.base import ActConflict, ActContext, ActKind, Plan
 from broker.acts.kinds.cursors.chunked import notes_on_chunks
-from broker.acts.kinds.cursors.drift import Drift, more_than_planned
+from broker.acts.kinds.drift import Drift, more_than_planned
 from broker.core.cursor.cursor import Cursor
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from broker.acts.kinds.base import ActContext, Scope
 from broker.acts.kinds.cursors.cursor_kind import Target
-from broker.acts.kinds.cursors.drift import Standing
 from broker.acts.kinds.cursors.reset import Place, find_place
 from broker.acts.kinds.direct import DirectKind, Effect
+from broker.acts.kinds.drift import Standing
 from broker.acts.kinds.parameters import ActInvalid, Rule
 from broker.core.counted import counted
 from broker.core.errors import BrokerError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from broker.acts.kinds.base import ActConflict, ActContext, Scope
-from broker.acts.kinds.cursors.drift import Standing
 from broker.acts.kinds.direct import DirectKind, Effect
+from broker.acts.kinds.drift import Standing
 from broker.acts.kinds.parameters import NoParameters, Rule
 from broker.core.counted import counted
 from broker.core.position import Position

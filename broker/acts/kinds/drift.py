@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from broker.core.counted import counted
-from broker.process.reports.rates import MEASURED_OVER_S
+from broker.topics.rates import MEASURED_OVER_S
 
 if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription
