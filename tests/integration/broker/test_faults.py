@@ -38,7 +38,7 @@ CALLS = {
     "log.read_some",
     "pool.flusher",
     "pool.work",
-    "topics.roll_ledger",
+    "topics.roll_ledgers",
 }
 # Made beside it by the broker's clock, or when a client attaches; broken too, and each may be there or not.
 ALSO = {
