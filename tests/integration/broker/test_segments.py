@@ -121,7 +121,10 @@ async def test_a_ledger_that_the_server_refuses_to_open_costs_no_other_topic_its
         clock.advance(1000)
         await run.broker.services.segments.turn()
         refused = run.topic("t3").topic_id
-        rows(broker_url, f"ALTER TABLE vela_ledger ADD CHECK (topic_id <> {refused} OR segment_id = 1)")
+        rows(
+            broker_url,
+            f"ALTER TABLE vela_ledger ADD CONSTRAINT test_no CHECK (topic_id <> {refused} OR segment_id = 1)",
+        )
         for producer in producers:
             producer.send()
         for number, producer in enumerate(producers):
