@@ -1,4 +1,6 @@
-"""Django's handle on the broker. Nothing starts here: `manage.py runbroker` does that (design 3)."""
+"""Django's handle on the broker. Nothing starts here: `manage.py runbroker` does that."""
+
+from importlib import import_module
 
 from django.apps import AppConfig
 
@@ -8,3 +10,7 @@ class BrokerConfig(AppConfig):
 
     name = "broker"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Registers the app's system checks."""
+        import_module("broker.checks")

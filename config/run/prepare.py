@@ -10,11 +10,18 @@ from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 
+from broker.checks import foreign_database
+
 
 def main() -> None:
-    """Bring the database up to date; print one line a thing done, nothing when there was nothing to do."""
+    """Bring the database up to date; print one line a thing done, nothing when there was nothing to do.
+
+    On a database of another version it changes nothing and exits with a sentence.
+    """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
+    if refusal := foreign_database():
+        sys.exit(refusal)
     executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if pending:

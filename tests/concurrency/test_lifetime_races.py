@@ -242,7 +242,7 @@ async def test_appends_and_trims_go_on_while_a_ledger_is_copied(broker_url: str)
         await recounted(run, "slow")
 
 
-@pytest.mark.parametrize("statement", [COPY, FLIP, "SELECT vela_drop_segment_v2"])
+@pytest.mark.parametrize("statement", [COPY, FLIP, "SELECT vela_drop_segment_v1"])
 @pytest.mark.parametrize("moment", [Moment.LOSE_REQUEST, Moment.LOSE_ANSWER])
 async def test_a_crash_at_any_step_of_a_copy_loses_and_doubles_nothing(
     broker_url: str, statement: str, moment: Moment

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection
 
+from broker.checks import foreign_database
 from broker.conf import EXIT_SETTING_INVALID, SettingInvalid, broker_settings
 from broker.doors.process import CannotStart, run_broker
 from broker.process.broker import Broker
@@ -24,8 +27,16 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
             settings = broker_settings()
+            _refuse_foreign_database()
             run_broker(lambda: Broker(settings, conninfo(), read_role=settings.read_role))
         except SettingInvalid as error:
             raise CommandError(str(error), returncode=EXIT_SETTING_INVALID) from None
         except CannotStart as error:
             raise CommandError(str(error), returncode=1 if error.may_pass else EXIT_SETTING_INVALID) from None
+
+
+def _refuse_foreign_database() -> None:
+    """Raises CannotStart on a database of another version; whatever else is wrong with it, the broker's start says."""
+    with closing(connection), suppress(DatabaseError):
+        if refusal := foreign_database():
+            raise CannotStart(refusal, may_pass=False)

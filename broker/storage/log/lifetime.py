@@ -131,7 +131,7 @@ async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool)
     cursor = await connection.execute(query("lifetime", "open_segment"), (now_ms, long_lived))
     row = await cursor.fetchone()
     if row is None:
-        raise psycopg.InternalError("vela_open_segment_v2 returned nothing")
+        raise psycopg.InternalError("vela_open_segment_v1 returned nothing")
     return int(row[0])
 
 

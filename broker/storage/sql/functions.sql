@@ -2,7 +2,7 @@
 
 -- name: functions
 -- Views over the live segments. A reader's open transaction may hold them, so the caller sets lock_timeout and repeats;
--- appends go to the segment's own table and never wait for this (design 4).
+-- appends go to the segment's own table and never wait for this.
 CREATE OR REPLACE FUNCTION vela_refresh_entry_views_v1() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     union_all text;
@@ -31,35 +31,43 @@ BEGIN
     END IF;
 END $$;
 
--- A new segment: the table first, so that appends can begin; the views follow in a transaction of their own.
-CREATE OR REPLACE FUNCTION vela_open_segment_v1(now_ms bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+-- A new segment: the table first, so that appends can begin; the views follow in a transaction of their own. The ledgers
+-- that keep other segments from being dropped are copied to a long-lived one.
+CREATE OR REPLACE FUNCTION vela_open_segment_v1(now_ms bigint, is_long_lived boolean DEFAULT false)
+RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     segment bigint;
 BEGIN
-    INSERT INTO vela_segment (state, opened_ms) VALUES ('open', now_ms) RETURNING id INTO segment;
+    INSERT INTO vela_segment (state, opened_ms, long_lived) VALUES ('open', now_ms, is_long_lived)
+        RETURNING id INTO segment;
     EXECUTE format(
         'CREATE TABLE vela_entry_%s ('
         ' ledger_id bigint NOT NULL, entry_id bigint NOT NULL, messages integer NOT NULL, flags smallint NOT NULL,'
         ' key_hash integer, append_ms bigint NOT NULL, deliver_at_ms bigint NOT NULL,'
         ' cumulative_messages bigint NOT NULL, cumulative_bytes bigint NOT NULL, data bytea NOT NULL,'
         ' PRIMARY KEY (ledger_id, entry_id))', segment);
-    -- Payloads are compressed by producers or random: never spend time on compressing them again (T2).
+    -- Producers compress payloads themselves, and random ones do not compress: PostgreSQL need not try.
     EXECUTE format('ALTER TABLE vela_entry_%s ALTER COLUMN data SET STORAGE EXTERNAL', segment);
     RETURN segment;
 END $$;
 
--- Takes a segment out of the views and drops it. The caller sets lock_timeout and repeats.
-CREATE OR REPLACE FUNCTION vela_drop_segment_v1(segment bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- Takes a segment out of the views and drops it, unless a ledger lies in it; false then. The row's lock keeps new ledgers
+-- out: their foreign key waits for it. The caller sets lock_timeout and repeats.
+CREATE OR REPLACE FUNCTION vela_drop_segment_v1(segment bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
+    PERFORM FROM vela_segment WHERE id = segment AND state <> 'open' FOR UPDATE;
+    IF NOT FOUND OR EXISTS (SELECT FROM vela_ledger WHERE segment_id = segment) THEN
+        RETURN false;
+    END IF;
     UPDATE vela_segment SET state = 'dropping' WHERE id = segment;
     PERFORM vela_refresh_entry_views_v1();
     EXECUTE format('DROP TABLE IF EXISTS vela_entry_%s', segment);
-    DELETE FROM vela_ledger WHERE segment_id = segment;
     DELETE FROM vela_segment WHERE id = segment;
+    RETURN true;
 END $$;
 
 -- name: tables
--- What models cannot say: UNLOGGED for what may vanish at a crash (T7), room for HOT updates (T5), the read schema.
+-- What models cannot say: UNLOGGED for what may vanish at a crash, room for HOT updates, the read schema.
 ALTER TABLE vela_pending_ack SET UNLOGGED;
 ALTER TABLE vela_producer_session SET UNLOGGED;
 ALTER TABLE vela_consumer_session SET UNLOGGED;
@@ -87,5 +95,5 @@ DO $$ DECLARE segment bigint; BEGIN
     FOR segment IN SELECT id FROM vela_segment LOOP EXECUTE format('DROP TABLE IF EXISTS vela_entry_%s', segment); END LOOP;
 END $$;
 DROP FUNCTION IF EXISTS vela_refresh_entry_views_v1();
-DROP FUNCTION IF EXISTS vela_open_segment_v1(bigint);
+DROP FUNCTION IF EXISTS vela_open_segment_v1(bigint, boolean);
 DROP FUNCTION IF EXISTS vela_drop_segment_v1(bigint);

@@ -1,35 +1,5 @@
 -- What frees the log: trimmed ledgers, dropped segments, copies of what still lives in them. See README.md for the races.
 
--- name: functions
--- Loaded by a migration. Since v1: the long-lived segment, where the last ledgers of other segments are copied to.
-CREATE OR REPLACE FUNCTION vela_open_segment_v2(now_ms bigint, is_long_lived boolean) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-    segment bigint;
-BEGIN
-    segment := vela_open_segment_v1(now_ms);
-    UPDATE vela_segment SET long_lived = is_long_lived WHERE id = segment;
-    RETURN segment;
-END $$;
-
--- Takes a segment out of the views and drops it, unless a ledger lies in it; false then. The row's lock keeps new ledgers
--- out: their foreign key waits for it. The caller sets lock_timeout and repeats.
-CREATE OR REPLACE FUNCTION vela_drop_segment_v2(segment bigint) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM FROM vela_segment WHERE id = segment AND state <> 'open' FOR UPDATE;
-    IF NOT FOUND OR EXISTS (SELECT FROM vela_ledger WHERE segment_id = segment) THEN
-        RETURN false;
-    END IF;
-    UPDATE vela_segment SET state = 'dropping' WHERE id = segment;
-    PERFORM vela_refresh_entry_views_v1();
-    EXECUTE format('DROP TABLE IF EXISTS vela_entry_%s', segment);
-    DELETE FROM vela_segment WHERE id = segment;
-    RETURN true;
-END $$;
-
--- name: drop_functions
-DROP FUNCTION IF EXISTS vela_open_segment_v2(bigint, boolean);
-DROP FUNCTION IF EXISTS vela_drop_segment_v2(bigint);
-
 -- name: seal_ledger
 -- The open ledger of a topic that nobody appends to, so that its segment can be dropped some day. NULL = fenced.
 WITH o AS MATERIALIZED (
@@ -83,10 +53,10 @@ SELECT id, pg_total_relation_size(('vela_entry_' || id)::regclass)
 FROM vela_segment WHERE state = 'open' AND long_lived ORDER BY id DESC LIMIT 1
 
 -- name: open_segment
-SELECT vela_open_segment_v2(%s, %s)
+SELECT vela_open_segment_v1(%s, %s)
 
 -- name: drop_segment
-SELECT vela_drop_segment_v2(%s)
+SELECT vela_drop_segment_v1(%s)
 
 -- name: ledgers_in
 SELECT l.id, l.topic_id, t.name, l.entries

@@ -59,6 +59,7 @@ async def test_a_segment_under_a_readers_open_transaction_is_dropped_later(run: 
     await producer.publish(2)
     async with run.broker.services.pool.use() as connection:
         spare = await store.open_segment(connection, 1)
+        await store.close_segment(connection, spare, 1)
         assert await store.refresh_entry_views(connection, lock_timeout_ms=200, read_role="")
     drop = f"SET lock_timeout = '100ms'; SELECT vela_drop_segment_v1({spare})"
     with psycopg.connect(run.database_url) as reader:

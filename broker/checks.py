@@ -1,0 +1,42 @@
+"""Whether another version of Vela migrated the database: Django's `migrate` asks, and whoever starts on it."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.core import checks
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.migrations.recorder import MigrationRecorder
+
+from broker import migrations
+
+__all__ = ["foreign_database"]
+
+
+def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
+    """One sentence that says what to do, if the database has migrations of the broker that this version has not.
+
+    Django would take such a database for an up-to-date one, and the first query would fail.
+    """
+    known = {module.name for module in pkgutil.iter_modules(migrations.__path__)}
+    applied = MigrationRecorder(connections[alias]).applied_migrations()
+    unknown = sorted(name for app, name in applied if app == "broker" and name not in known)
+    if not unknown:
+        return None
+    return (
+        f"Another version of Vela migrated this database (this one does not know {unknown[-1]}): run that version, or"
+        " start on an empty database, with another DATABASE_URL or, for the embedded server, another VELA_DATA_DIR."
+    )
+
+
+@checks.register(checks.Tags.database)
+def check_database(
+    *, databases: Sequence[str] | None = None, **_kwargs: Any
+) -> Iterable[checks.CheckMessage]:
+    """`manage.py migrate` runs this before it changes anything."""
+    if DEFAULT_DB_ALIAS not in (databases or ()):
+        return []
+    refusal = foreign_database()
+    return [checks.Error(refusal, id="broker.E001")] if refusal else []
