@@ -1,12 +1,12 @@
-"""Key_Shared's hash slots: which slot an entry belongs to (semantics 3.4, protocol 3.7)."""
+"""Key_Shared's hash slots: which slot an entry belongs to."""
 
 from __future__ import annotations
 
 import functools
 from typing import Final, NamedTuple
 
-from broker.core.murmur3 import murmur3_32
 from broker.core.position import Position
+from vela.wire.key_hash import murmur3_32
 
 __all__ = ["SLOTS", "SlotRange", "slot_of_key", "slot_of_position"]
 

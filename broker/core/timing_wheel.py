@@ -1,4 +1,7 @@
-"""Deadlines in a hashed timing wheel: O(1) to schedule and cancel, whatever their number. No clock inside."""
+"""Deadlines in a hashed timing wheel: O(1) to schedule and cancel, whatever their number. No clock inside.
+
+Not the client's: here due times are exact to the millisecond, come out in their order and can be asked for.
+"""
 
 from __future__ import annotations
 

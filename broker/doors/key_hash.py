@@ -1,18 +1,16 @@
-"""Hashes of message keys, as Pulsar's clients and brokers compute them."""
+"""Which hash slot an entry or a message belongs to, by its ordering key or its key."""
 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.core.hash_slots import slot_of_key
 
 if TYPE_CHECKING:
     from vela.wire.entry import EntryHeader, Message
 
-__all__ = ["entry_slot", "java_string_hash", "message_slot"]
-
-_MASK: Final = 0xFFFFFFFF
+__all__ = ["entry_slot", "message_slot"]
 
 
 def entry_slot(header: EntryHeader) -> int | None:
@@ -34,12 +32,3 @@ def message_slot(message: Message) -> int | None:
         except ValueError:
             pass
     return slot_of_key(message.key.encode())
-
-
-def java_string_hash(text: str) -> int:
-    """`String.hashCode()` without its sign, over UTF-16 units."""
-    value = 0
-    units = text.encode("utf-16-le", "surrogatepass")
-    for at in range(0, len(units), 2):
-        value = (31 * value + int.from_bytes(units[at : at + 2], "little")) & _MASK
-    return value & 0x7FFFFFFF

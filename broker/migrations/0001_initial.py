@@ -1,4 +1,4 @@
-"""The tables of the models, and what models cannot say: functions, UNLOGGED tables, fill factors, views, a first segment."""
+"""The tables of the models, and what models cannot say: functions, UNLOGGED tables, views, a first segment."""
 
 import django.db.models.deletion
 from django.db import migrations, models

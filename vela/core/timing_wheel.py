@@ -1,4 +1,7 @@
-"""Due times in a hashed timing wheel: scheduling and cancelling cost the same, however many keys there are."""
+"""Due times in a hashed timing wheel: scheduling and cancelling cost the same, however many keys there are.
+
+Not the broker's: the client rounds to whole ticks, as Apache's trackers do, and takes whole buckets.
+"""
 
 from __future__ import annotations
 

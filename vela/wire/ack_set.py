@@ -1,6 +1,6 @@
-"""Ack sets on the wire: signed 64-bit words, lowest index first; in memory: one integer (protocol 3.9).
+"""Ack sets: which members of a batch are still unacked, as an integer whose bit i stands for batch index i.
 
-Bit i set means that index i of the batch is still unacked. Words left out at the end are zero, all acked.
+On the wire they are signed 64-bit words, lowest first. Words left out at the end are zero: their members are acked.
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ from typing import Final
 
 from vela.wire.varint import UINT64_MASK, signed64
 
-__all__ = ["from_words", "to_words"]
+__all__ = ["from_words", "full", "to_words"]
 
 _WORD_BITS: Final = 64
+
+
+def full(messages: int) -> int:
+    """The ack set of an entry of `messages` messages, none of them acked."""
+    return (1 << messages) - 1
 
 
 def from_words(words: Sequence[int]) -> int | None:

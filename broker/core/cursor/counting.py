@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker.core.cursor.ack_chunks import AckChunks
-from broker.core.cursor.ack_set import full
 from broker.core.cursor.state import SkipTarget, Totals
 from broker.core.ledgers.ledger import LedgerMap
 from broker.core.ledgers.message_index import (
@@ -19,6 +18,7 @@ from broker.core.ledgers.message_index import (
     chunk_of,
 )
 from broker.core.position import LATEST, Position
+from vela.wire.ack_set import full
 
 
 def settle(ledgers: LedgerMap, acked: AckChunks, mark_delete: Position) -> Position:

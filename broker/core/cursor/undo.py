@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from broker.core.cursor.ack_chunks import AckChunks
-from broker.core.cursor.ack_set import full
 from broker.core.cursor.counting import AckedSet, acked_only_in, count_state, settle
 from broker.core.cursor.state import AckChunk, AckOverlay, CursorState, Totals
 from broker.core.ledgers.ledger import LedgerMap
 from broker.core.ledgers.message_index import IndexMissing, MessageIndex
 from broker.core.position import EARLIEST, LATEST, Position
+from vela.wire.ack_set import full
 
 
 class OverlayRecorder:

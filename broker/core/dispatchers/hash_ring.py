@@ -8,7 +8,7 @@ from typing import Final
 
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.hash_slots import SLOTS, SlotRange
-from broker.core.murmur3 import murmur3_32
+from vela.wire.key_hash import murmur3_32
 
 __all__ = ["DEFAULT_POINTS", "HashRing", "ring_choice"]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-from broker.core.murmur3 import murmur3_32
-from broker.doors.key_hash import java_string_hash
 from vela.wire.json.options import HashingScheme, RoutingMode
+from vela.wire.key_hash import java_string_hash, murmur3_string_hash
 
 __all__ = ["PartitionChoice"]
 
@@ -35,9 +34,8 @@ class PartitionChoice:
         if self._partitions == 1:
             return 0
         if key is not None:
-            if self._hashing is HashingScheme.MURMUR3_32:
-                return (murmur3_32(key.encode()) & 0x7FFFFFFF) % self._partitions
-            return java_string_hash(key) % self._partitions
+            murmur = self._hashing is HashingScheme.MURMUR3_32
+            return (murmur3_string_hash(key) if murmur else java_string_hash(key)) % self._partitions
         chosen = self._next
         if self._takes_turns:
             self._next = (chosen + 1) % self._partitions

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from broker.acts.kinds.cursors.cursor_kind import CursorKind, Target, preview
 from broker.acts.kinds.parameters import ActInvalid
 from broker.acts.kinds.registry import KINDS
-from broker.core.cursor.ack_set import full
 from broker.core.cursor.cursor import Cursor
 from broker.core.position import EARLIEST, Position
 from broker.core.topic_name import TopicName
 from broker.storage.acts.acts import recorded_acks
 from broker.storage.cursors.chunk_codec import encode_overlay
 from tests.unit.core.logs import Log
+from vela.wire.ack_set import full
 
 Message = tuple[Position, int]
 NOW_MS = 1_000_000

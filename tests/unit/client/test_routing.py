@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vela.core.producing.batching import BatchLimits
-from vela.core.producing.key_hash import boost_hash, java_string_hash, key_hash, murmur3_32
+from vela.core.producing.key_hash import boost_hash, key_hash
 from vela.core.producing.outgoing import Outgoing
 from vela.core.producing.routing import RoundRobin, SinglePartition
 from vela.options import HashingScheme
@@ -34,27 +34,6 @@ PLAIN = Outgoing(b"0123456789")
 @pytest.mark.parametrize(("key", "partition"), BY_APACHES_PYTHON_CLIENT.items())
 def test_the_default_hash_is_that_of_apaches_python_client(key: str, partition: int) -> None:
     assert boost_hash(key) % 4093 == partition
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("", 0), ("a", 97), ("hello", 99162322), ("Pulsar", 1894207829 & 0x7FFFFFFF), ("polygenelubricants", 0)],
-)
-def test_javas_hash_is_javas(key: str, value: int) -> None:
-    if key == "Pulsar":
-        value = sum(ord(c) * 31 ** (len(key) - 1 - i) for i, c in enumerate(key)) & 0x7FFFFFFF
-    assert java_string_hash(key) == value
-
-
-def test_javas_hash_counts_a_character_outside_the_basic_plane_as_two() -> None:
-    assert java_string_hash("😀") == (31 * 0xD83D + 0xDE00) & 0x7FFFFFFF
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("", 0), ("test", 0xBA6BD213), ("Hello, world!", 0xC0363E43), ("a", 0x3C2569B2)]
-)
-def test_murmur_gives_its_published_values(key: str, value: int) -> None:
-    assert murmur3_32(key) == value & 0x7FFFFFFF
 
 
 @given(st.text(max_size=30), st.sampled_from(HashingScheme), st.integers(1, 100))

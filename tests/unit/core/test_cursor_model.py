@@ -8,13 +8,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from broker.core.cursor import ack_chunks
 from broker.core.cursor import counting as cursor_count
-from broker.core.cursor.ack_set import full
 from broker.core.cursor.cursor import Cursor
 from broker.core.cursor.state import AckChunk, CursorFlush, CursorState
 from broker.core.ledgers import message_index
 from broker.core.position import EARLIEST, LATEST, Position
 from tests.support.examples import model_settings
 from tests.unit.core.logs import ENTRY_BYTES, Log
+from vela.wire.ack_set import full
 
 Message = tuple[Position, int]
 

@@ -1,40 +1,12 @@
-"""Hashes against published vectors."""
+"""Slots and partitions of keys."""
 
 from __future__ import annotations
 
-import pytest
-
 from broker.core.hash_slots import slot_of_key
-from broker.core.murmur3 import murmur3_32
-from broker.doors.key_hash import entry_slot, java_string_hash
+from broker.doors.key_hash import entry_slot
 from broker.doors.websocket.partition_choice import PartitionChoice
 from vela.wire.entry import encode_single, parse_header
 from vela.wire.json.options import HashingScheme, RoutingMode
-
-
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        (b"", 0),
-        (b"a", 0x3C2569B2),
-        (b"hello", 0x248BFA47),
-        (b"hello, world", 0x149BBB7F),
-        (b"The quick brown fox jumps over the lazy dog", 0x2E4FF723),
-    ],
-)
-def test_murmur3(data: bytes, expected: int) -> None:
-    assert murmur3_32(data) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("", 0), ("a", 97), ("hello", 99162322), ("polygenelubricants", 0)]
-)
-def test_java_string_hash(text: str, expected: int) -> None:
-    assert java_string_hash(text) == expected
-
-
-def test_java_hashes_utf16_units() -> None:
-    assert java_string_hash("\U0001f600") == (31 * 0xD83D + 0xDE00) & 0x7FFFFFFF
 
 
 def test_slot_zero_does_not_exist() -> None:

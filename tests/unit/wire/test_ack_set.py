@@ -16,6 +16,18 @@ def test_words_invert(value: int) -> None:
     assert ack_set.from_words(words) == value
 
 
+def test_of_an_entry_that_is_not_acked_every_member_counts() -> None:
+    assert ack_set.full(3) == 0b111
+    assert ack_set.full(70).bit_count() == 70
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(0, [0]), (0b110, [6]), (2**64 - 1, [-1]), (1 << 63, [-(2**63)]), (1 << 64, [0, 1])]
+)
+def test_words(value: int, words: list[int]) -> None:
+    assert ack_set.to_words(value) == words
+
+
 @pytest.mark.parametrize(
     ("words", "value"),
     [([], None), ([0], 0), ([1], 1), ([-1], 2**64 - 1), ([0, 1], 2**64), ([5, 0, 0], 5)],

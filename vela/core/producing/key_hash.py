@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from vela.options import HashingScheme
+from vela.wire.key_hash import java_string_hash, murmur3_string_hash
 
-__all__ = ["boost_hash", "java_string_hash", "key_hash", "murmur3_32"]
+__all__ = ["boost_hash", "key_hash"]
 
-_U32: Final = 0xFFFFFFFF
 _U64: Final = 0xFFFFFFFFFFFFFFFF
 _INT_MAX: Final = 0x7FFFFFFF
 
@@ -17,35 +17,6 @@ _INT_MAX: Final = 0x7FFFFFFF
 def key_hash(scheme: HashingScheme) -> Callable[[str], int]:
     """The function from a key to 0 … 2^31 - 1."""
     return _FUNCTIONS[scheme]
-
-
-def java_string_hash(key: str) -> int:
-    """Java's String.hashCode without its sign: over UTF-16 units."""
-    value = 0
-    for unit in memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"):
-        value = (31 * value + unit) & _U32
-    return value & _INT_MAX
-
-
-def murmur3_32(key: str) -> int:
-    """Murmur3 32 bit with seed 0, without its sign, over UTF-8."""
-    data = key.encode()
-    value = 0
-    whole = len(data) & ~3
-    for start in range(0, whole, 4):
-        value ^= _murmur_mix(int.from_bytes(data[start : start + 4], "little"))
-        value = ((value << 13 | value >> 19) & _U32) * 5 + 0xE6546B64 & _U32
-    if whole < len(data):
-        value ^= _murmur_mix(int.from_bytes(data[whole:], "little"))
-    value ^= len(data)
-    value = (value ^ value >> 16) * 0x85EBCA6B & _U32
-    value = (value ^ value >> 13) * 0xC2B2AE35 & _U32
-    return (value ^ value >> 16) & _INT_MAX
-
-
-def _murmur_mix(word: int) -> int:
-    word = word * 0xCC9E2D51 & _U32
-    return (word << 15 | word >> 17) * 0x1B873593 & _U32
 
 
 def boost_hash(key: str) -> int:
@@ -87,5 +58,5 @@ _BOOST_K: Final = 0xDF442D22CE4859B9  # its square, low half
 _FUNCTIONS: Final[dict[HashingScheme, Callable[[str], int]]] = {
     HashingScheme.BoostHash: boost_hash,
     HashingScheme.JavaStringHash: java_string_hash,
-    HashingScheme.Murmur3_32Hash: murmur3_32,
+    HashingScheme.Murmur3_32Hash: murmur3_string_hash,
 }

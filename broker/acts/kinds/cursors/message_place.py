@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from broker.acts.kinds.cursors.cursor_kind import with_index
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn
 from broker.core.counted import counted
-from broker.core.cursor.ack_set import full
 from broker.core.position import Position
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics as topic_store
+from vela.wire.ack_set import full
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId
 

@@ -14,11 +14,11 @@ from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
 from vela.aio.producers.partitioned_producer import PartitionedProducer
-from vela.core.producing.key_hash import java_string_hash
 from vela.message import Message, MessageId
 from vela.options import HashingScheme, PartitionsRoutingMode
 from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
+from vela.wire.key_hash import java_string_hash
 
 
 class Partitions:
