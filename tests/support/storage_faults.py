@@ -15,13 +15,12 @@ from broker.log import writer
 from broker.storage import pool as connections
 from broker.storage.acts import acts
 from broker.storage.cursors import cursors
-from broker.storage.log import deduplication, delayed, outbox
-from broker.storage.log import entries as log
+from broker.storage.log import deduplication, delayed, entries, outbox
 from broker.storage.topics import topics
 
 __all__ = ["Fault", "Moment", "StorageFaults"]
 
-_MODULES = (acts, cursors, deduplication, delayed, log, outbox, topics)
+_MODULES = (acts, cursors, deduplication, delayed, entries, outbox, topics)
 
 
 class Fault(RuntimeError):
@@ -52,7 +51,7 @@ class StorageFaults:
         times: int = 1,
         error: type[Exception] = Fault,
     ) -> None:
-        """Break calls `first` … of `call` ("log.append") from now on."""
+        """Break calls `first` … of `call` ("entries.append") from now on."""
         first += self.calls[call]
         self._plan[call] = moment, range(first, first + times), error
 

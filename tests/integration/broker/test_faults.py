@@ -32,10 +32,10 @@ NEW = [b"new %d" % number for number in range(10)]
 # Every call that the traffic below makes of the storage, once it flows.
 CALLS = {
     "cursors.flush",
-    "log.append",
-    "log.read",
-    "log.read_counts",
-    "log.read_some",
+    "entries.append",
+    "entries.read",
+    "entries.read_counts",
+    "entries.read_some",
     "pool.flusher",
     "pool.work",
     "topics.roll_ledgers",
@@ -43,7 +43,7 @@ CALLS = {
 # Made beside it by the broker's clock, or when a client attaches; broken too, and each may be there or not.
 ALSO = {
     "acts.waiting",
-    "connections.connect",
+    "pool.connect",
     "cursors.create_subscription",
     "cursors.forget_pending",
     "cursors.replace_pending",
@@ -155,11 +155,11 @@ async def test_a_fault_at_a_call_leaves_nobody_without_an_answer(
 
 async def test_an_append_whose_outcome_cannot_be_found_out_gives_its_topic_up(broker_url: str) -> None:
     """Its producers connect again and resend: like after a crash, what is stored may then be stored again."""
-    for unanswered in ("topics.advance_epochs", "log.last_entry"):
+    for unanswered in ("topics.advance_epochs", "entries.last_entry"):
         empty(broker_url)
         async with traffic(broker_url) as found:
             topic = found.run.topic()
-            found.faults.fail("log.append", AFTER)
+            found.faults.fail("entries.append", AFTER)
             found.faults.fail(unanswered)
             found.flow()
             await found.settle()
