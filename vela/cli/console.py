@@ -103,7 +103,7 @@ class ConsoleApi:
             if act["is_waiting"] and time.monotonic() > until:
                 then = "still applies it" if act["state"] == "apply_requested" else "makes its plan"
                 raise CliError(
-                    f"act {act['id']} waits: no broker answered within {wait_s:g} s. One that starts in time"
+                    f"act {act['id']} waits: no broker answered within {wait_s:g} s. A broker that starts in time"
                     f" (VELA_ACT_EXPIRY_S, 600 s) {then}; look with `vela acts show {act['id']}`",
                     Exit.NOTHING,
                     code="ActWaiting",
@@ -157,8 +157,8 @@ class ConsoleApi:
     def _about_tls(self) -> str:
         """The end of an error that a wrong scheme may be the cause of."""
         if self._shown_url.startswith("https:"):
-            return "; where it speaks no TLS the address begins with http://"
-        return "; where it speaks TLS the address begins with https://"
+            return "; if it does not use TLS, the address begins with http://"
+        return "; if it uses TLS, the address begins with https://"
 
     def _read(self, response: httpx.Response) -> Answer:
         etag = response.headers.get("ETag", "")
@@ -168,7 +168,7 @@ class ConsoleApi:
         body = _object(response) if kind in ("application/json", "application/problem+json") else None
         if body is None or (response.status_code >= 400 and kind != "application/problem+json"):
             raise CliError(
-                f"what answers at {self._shown_url} is not Vela's console ({response.status_code}"
+                f"the server at {self._shown_url} is not Vela's console ({response.status_code}"
                 f" {kind or 'without content'}): set VELA_CONSOLE_URL or --console-url to the console's port",
                 code="NotTheConsole",
             )
@@ -229,7 +229,7 @@ def _with_what_is_not_kept(text: str, is_missing: bool) -> str:
     """An error about a topic that is not there; of a non-persistent one that says little."""
     if not is_missing or "non-persistent://" not in text:
         return text
-    return f"{text}; non-persistent topics are not kept, and so neither shown nor acted on"
+    return f"{text}; non-persistent topics are not stored, so you cannot show them or act on them"
 
 
 def _address(url: str) -> tuple[SplitResult, str]:

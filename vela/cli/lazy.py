@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
                 raise
             near = error.object[max(0, error.start - 20) : error.end + 20]
             raise CliError(
-                f"{near!r} is not UTF-8: only messages and names of files may hold other bytes",
+                f"{near!r} is not UTF-8: only messages and file names may contain other bytes",
                 Exit.USAGE,
                 code="NotUtf8",
                 as_json=ctx.meta[_HAS_JSON],

@@ -21,7 +21,7 @@ class FiniteRange(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no finite number.", param, ctx)
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
 
 
@@ -33,5 +33,5 @@ def json_option(command: C) -> C:
         expose_value=False,
         is_eager=True,
         callback=remember_json,
-        help="Print JSON, a document on a line of its own.",
+        help="Print JSON, one document on each line.",
     )(command)

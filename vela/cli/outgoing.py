@@ -96,7 +96,7 @@ async def _of_file(name: str, how: str) -> AsyncIterator[Outgoing]:
     except TooMuch as error:
         what = shown if how == "whole" else f"{shown}, line {number + 1},"
         raise CliError(
-            f"{what} is larger than {MOST_BYTES >> 20} MiB, and no message is: cut it",
+            f"{what} is larger than {MOST_BYTES >> 20} MiB, the limit for a message: cut it",
             Exit.USAGE,
             code="MessageTooBig",
         ) from error
@@ -130,7 +130,7 @@ def _from_json(line: bytes, where: str) -> Outgoing:
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no number in JSON")
+    raise ValueError(f"{word} is not a number in JSON")
 
 
 def _payload(given: dict[str, Any], where: str) -> bytes:

@@ -40,9 +40,11 @@ class _Name(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         name = str(value)
         if not name or name != name.strip():
-            self.fail(f"{name!r} is no {self.name} name: give one without blanks around it", param, ctx)
+            self.fail(
+                f"{name!r} is not a valid {self.name} name: give one without blanks around it", param, ctx
+            )
         if any(unicodedata.category(character) == "Cc" for character in name):
-            self.fail(f"the {self.name} name {name!r} holds a control character: leave it out", param, ctx)
+            self.fail(f"the {self.name} name {name!r} contains a control character: remove it", param, ctx)
         return name
 
 

@@ -34,13 +34,13 @@ COMMANDS = (
     Lazy(
         name="bench",
         where=f"{_COMMANDS}.bench:bench",
-        summary="Measure publishing and consuming on a topic of its own.",
+        summary="Measure publishing and consuming on a new topic.",
         section=_MESSAGES,
     ),
     Lazy(
         name="stats",
         where=f"{_COMMANDS}.stats:stats",
-        summary="Show the numbers of topics and subscriptions, and keep showing them.",
+        summary="Show the numbers of topics and subscriptions, and keep them up to date.",
         section=_LOOK,
     ),
     Lazy(
@@ -58,7 +58,7 @@ COMMANDS = (
     Lazy(
         name="backlog",
         where=f"{_COMMANDS}.look:backlog",
-        summary="Show what a subscription's backlog is made of.",
+        summary="Show what a subscription's backlog consists of.",
         section=_LOOK,
     ),
     Lazy(
@@ -76,25 +76,25 @@ COMMANDS = (
     Lazy(
         name="skip",
         where=f"{_COMMANDS}.cursor_acts:skip",
-        summary="Pass over the next messages, or over one that is named.",
+        summary="Skip the next messages, or one message by its id.",
         section=_ACT,
     ),
     Lazy(
         name="clear",
         where=f"{_COMMANDS}.cursor_acts:clear",
-        summary="Pass over everything that waits.",
+        summary="Skip everything that waits.",
         section=_ACT,
     ),
     Lazy(
         name="expire",
         where=f"{_COMMANDS}.cursor_acts:expire",
-        summary="Pass over what is older than a time, or up to a message.",
+        summary="Skip messages older than a time, or up to a message.",
         section=_ACT,
     ),
     Lazy(
         name="pause",
         where=f"{_COMMANDS}.delivery_acts:pause",
-        summary="Deliver nothing until it is resumed.",
+        summary="Stop delivery until you resume it.",
         section=_ACT,
     ),
     Lazy(
@@ -106,19 +106,19 @@ COMMANDS = (
     Lazy(
         name="disconnect",
         where=f"{_COMMANDS}.delivery_acts:disconnect",
-        summary="Close a consumer; what it held goes to the others.",
+        summary="Close a consumer. The messages that it held go to the other consumers.",
         section=_ACT,
     ),
     Lazy(
         name="redeliver",
         where=f"{_COMMANDS}.delivery_acts:redeliver",
-        summary="Take back what a consumer holds and deliver it again, now.",
+        summary="Take back the messages that a consumer holds and deliver them again, now.",
         section=_ACT,
     ),
     Lazy(
         name="redrive",
         where=f"{_COMMANDS}.redrive:redrive",
-        summary="Publish what waits in a dead-letter topic to where it came from.",
+        summary="Publish the messages of a dead-letter topic to the topics that they came from.",
         section=_ACT,
     ),
     Lazy(
@@ -182,20 +182,20 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     envvar="VELA_URL",
     default="ws://127.0.0.1:8080",
     show_default=True,
-    help="Where messages go: ws://, wss://, pulsar:// or pulsar+ssl://. Environment: VELA_URL.",
+    help="The broker, for messages: ws://, wss://, pulsar:// or pulsar+ssl://. Environment: VELA_URL.",
 )
 @click.option(
     "--console-url",
     envvar="VELA_CONSOLE_URL",
     default="http://127.0.0.1:8000",
     show_default=True,
-    help="Where acts and reads go. Environment: VELA_CONSOLE_URL.",
+    help="The console, for acts and numbers. Environment: VELA_CONSOLE_URL.",
 )
 @click.option(
     "--user",
     envvar="VELA_USER",
     default="",
-    help="A user of the console; the password comes from VELA_PASSWORD, or is asked for. Environment: VELA_USER.",
+    help="A user of the console. The password is read from VELA_PASSWORD, or vela asks for it. Environment: VELA_USER.",
 )
 @click.option(
     "--version",
@@ -209,7 +209,7 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
 def cli(context: click.Context, url: str, console_url: str, user: str) -> None:
     """Produce, consume, look at and act on topics and subscriptions of a Vela broker.
 
-    An act is planned first, and its exact effect shown; it is applied when you agree, and most can be undone.
+    Before an act, vela shows a plan with its exact effect. It applies the act if you agree. You can undo most acts.
     """
     import os
 

@@ -56,7 +56,7 @@ class _MessageIdText(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         found = _id_of(value)
         if found is None:
-            self.fail(f"{value!r} is no message id: write it as 12:4071, in a batch 12:4071:3", param, ctx)
+            self.fail(f"{value!r} is not a message id: write it as 12:4071, in a batch 12:4071:3", param, ctx)
         partition, ledger, entry, index = found
         position = f"{ledger}:{entry}"
         return position if (partition, index) == (-1, -1) else f"{position}:{partition}:{index}"
@@ -75,7 +75,7 @@ class _SeekTo(click.ParamType[Start]):
         try:
             return Start(time_ms=moment_ms(value))
         except ValueError as error:
-            text = f"{value!r} is no place: write earliest, latest, a time as 2026-11-20T09:00, or an id as 12:4071"
+            text = f"{value!r} is not a place: write earliest, latest, a time as 2026-11-20T09:00, or an id as 12:4071"
             self.fail(str(error) if value.replace(".", "").isdecimal() else text, param, ctx)
 
 

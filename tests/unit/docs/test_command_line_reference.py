@@ -72,7 +72,7 @@ def test_what_every_act_takes() -> None:
 
 
 def test_every_exit_code() -> None:
-    codes = [int(cells[0]) for cells in rows(section(PAGE, "What comes out"))]
+    codes = [int(cells[0]) for cells in rows(section(PAGE, "Output"))]
     assert codes == sorted(Exit)
 
 

@@ -58,7 +58,7 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
         "--allow-drift",
         type=click.IntRange(min=0, max=MOST_DRIFT),
         metavar="N",
-        help="Apply it if at most N more messages than planned come again; 0 is exactly.",
+        help="Apply even if up to N more messages than planned come again; 0 means exactly the plan.",
     )
     @click.option(
         "--wait",
@@ -66,7 +66,7 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
         default=30.0,
         show_default=True,
         metavar="SECONDS",
-        help="So long for a broker to answer.",
+        help="How long to wait for a broker to answer.",
     )
     @json_option
     @wraps(command)
@@ -74,11 +74,11 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
         yes: bool, plan_only: bool, reason: str, allow_drift: int | None, wait: float, **given: Any
     ) -> None:
         if yes and plan_only:
-            raise click.UsageError("--yes and --plan-only exclude each other.")
+            raise click.UsageError("Use either --yes or --plan-only, not both.")
         if plan_only and allow_drift is not None:
-            raise click.UsageError("--allow-drift is about applying: leave out --plan-only.")
+            raise click.UsageError("--allow-drift applies the act: leave out --plan-only.")
         if as_json_is_asked() and not (yes or plan_only):
-            raise click.UsageError("--json does not ask: add --yes or --plan-only.")
+            raise click.UsageError("With --json vela does not ask: add --yes or --plan-only.")
         consent = Consent(yes=yes, plan_only=plan_only, reason=reason, wait_s=wait, allowed_drift=allow_drift)
         command(consent=consent, **given)
 
@@ -148,7 +148,7 @@ def _say_if_partitioned(api: ConsoleApi, asked: Asked) -> None:
     if partitions:
         name = short_name(asked.topic)
         raise CliError(
-            f"{name} is partitioned, and each partition has cursors of its own: name {name}-partition-0 to"
+            f"{name} is partitioned, and each partition has its own cursors: name {name}-partition-0 to"
             f" {name}-partition-{partitions - 1}, or add --all-partitions",
             Exit.NOTHING,
             code="NothingToActOn",
@@ -176,9 +176,9 @@ def show_receipt(act: Act) -> None:
     for sentence in receipt_words(act):
         click.echo(one_line(f"  {sentence}"))
     if act["undone_by"]:
-        click.echo(f"  act {act['undone_by']} took it back: `vela acts show {act['undone_by']}`")
+        click.echo(f"  act {act['undone_by']} undid it: `vela acts show {act['undone_by']}`")
     elif act["undoable"]:
-        click.echo(f"  `vela acts undo {act['id']}` takes it back, until {moment_of(act['undo_until'])}")
+        click.echo(f"  to undo it, run `vela acts undo {act['id']}` before {moment_of(act['undo_until'])}")
 
 
 def _require_agreement(planned: Sequence[Act], allowed_drift: int | None) -> None:
@@ -207,7 +207,7 @@ def _answer(question: str) -> str:
     if not line:
         sys.stderr.write("\n")
         raise CliError(
-            "there is nobody to ask: add --yes to apply it, or --plan-only to look",
+            "there is no terminal to ask on: add --yes to apply it, or --plan-only to look",
             Exit.USAGE,
             code="NoAnswer",
         )

@@ -35,7 +35,7 @@ def place_options(
                 command(place={"to": default}, **given)
                 return
             if len(said) != 1:
-                raise click.UsageError(f"Say where, by exactly one of {', '.join(map(_option, ways))}.")
+                raise click.UsageError(f"Say where, with exactly one of {', '.join(map(_option, ways))}.")
             command(place=_parameters(said[0], chosen[said[0]]), **given)
 
         for option in reversed(_options(bookmark=bookmark, default=default)):
@@ -71,7 +71,7 @@ def _options(*, bookmark: bool, default: str) -> list[Callable[[Callable[..., No
         click.option(
             "--time", type=MOMENT, metavar="TIME", help="The first message stored at or after this time."
         ),
-        click.option("--back", type=LENGTH, metavar="LENGTH", help="So long before now: 90s, 15m, 2h, 7d."),
+        click.option("--back", type=LENGTH, metavar="LENGTH", help="This long before now: 90s, 15m, 2h, 7d."),
         click.option(
             "--id", type=MESSAGE_ID, metavar="LEDGER:ENTRY[:INDEX]", help="This message comes next."
         ),
@@ -79,9 +79,9 @@ def _options(*, bookmark: bool, default: str) -> list[Callable[[Callable[..., No
             "--after-id",
             type=MESSAGE_ID,
             metavar="LEDGER:ENTRY[:INDEX]",
-            help="The one after this comes next.",
+            help="The message after this one comes next.",
         ),
-        click.option("--like", type=SUBSCRIPTION, help="Where another subscription of the topic is."),
+        click.option("--like", type=SUBSCRIPTION, help="The position of another subscription of the topic."),
     ]
     if bookmark:
         options.append(click.option("--bookmark", metavar="NAME", help="A bookmark of the topic."))

@@ -36,7 +36,7 @@ def said_how_far(planned: Sequence[Mapping[str, Any]], at: int) -> Iterator[None
     except KeyboardInterrupt:
         number, left = planned[at]["id"], planned[at + 1 :]
         say(
-            f"\nact {number} was asked for and may still be applied; look with `vela acts show {number}`"
+            f"\nact {number} was requested and may still be applied; look with `vela acts show {number}`"
             + (f"; not tried: {_names(left)}" if left else "")
         )
         raise

@@ -49,7 +49,7 @@ def _holder(topic: str, partitions: int, target: MessageId) -> str:
     name = short_name(topic)
     if target.partition() < 0:
         raise CliError(
-            f"message id {id_text(target)} names no partition, and {name} is partitioned: seek on"
+            f"message id {id_text(target)} does not name a partition, and {name} is partitioned: seek on"
             f" {name}-partition-0 to {name}-partition-{partitions - 1}",
             Exit.USAGE,
         )

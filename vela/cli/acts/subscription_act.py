@@ -26,7 +26,7 @@ def subscription_act(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.argument("topic", type=TOPIC)
     @click.argument("subscription", type=SUBSCRIPTION)
-    @click.option("--all-partitions", is_flag=True, help="On each partition of a partitioned topic.")
+    @click.option("--all-partitions", is_flag=True, help="Act on each partition of a partitioned topic.")
     @act_options
     @wraps(command)
     def wrapped(topic: str, subscription: str, all_partitions: bool, consent: Consent, **given: Any) -> None:

@@ -13,8 +13,8 @@ from vela.core.topic_name import partition_index
 __all__ = ["asked_words", "effect_words", "headline", "plan_facts", "receipt_words"]
 
 _PLAIN: Final = {
-    "clear": "pass over everything that waits",
-    "pause": "deliver nothing until it is resumed",
+    "clear": "skip everything that waits",
+    "pause": "stop delivery until it is resumed",
     "resume": "deliver again",
     "terminate": "end the topic",
     "truncate": "empty the topic",
@@ -41,14 +41,14 @@ def asked_words(act: Mapping[str, Any]) -> str:
     if kind == "reset":
         return f"reset to {_place(given)}" if given.get("to") not in _MOVES else _move(given)
     if kind == "skip":
-        return f"pass over {messages(given['messages'])}"
+        return f"skip {messages(given['messages'])}"
     if kind == "skip_one":
-        return f"pass over message {given['id']}"
+        return f"skip message {given['id']}"
     if kind == "expire":
         return _expire(given)
     if kind in ("disconnect", "redeliver"):
         who = given.get("consumer") or f"consumer number {given.get('consumer_key')}"
-        return f"disconnect {who}" if kind == "disconnect" else f"deliver again what {who} holds"
+        return f"disconnect {who}" if kind == "disconnect" else f"redeliver the messages of {who}"
     if kind in ("create_subscription", "create_bookmark"):
         what = "subscription" if kind == "create_subscription" else "bookmark"
         return f"create {what} {given['name']} at {_place(given)}"
@@ -165,7 +165,7 @@ def _place(given: Mapping[str, Any]) -> str:
         case "id":
             return ("" if given.get("inclusive", True) else "after ") + str(given["id"])
         case "like":
-            return f"where {given['like']} is"
+            return f"the position of {given['like']}"
         case "bookmark":
             return f"bookmark {given['bookmark']}"
         case _:
@@ -181,9 +181,9 @@ def _move(given: Mapping[str, Any]) -> str:
 
 def _expire(given: Mapping[str, Any]) -> str:
     if given["to"] == "time":
-        return f"expire what was stored before {exact_moment(given['time_ms'])}"
+        return f"expire messages stored before {exact_moment(given['time_ms'])}"
     if given["to"] == "older":
-        return f"expire what is older than {_length(given['older_ms'])}"
+        return f"expire messages older than {_length(given['older_ms'])}"
     return f"expire up to {given['id']}"
 
 

@@ -32,9 +32,15 @@ def acts() -> None:
 
 @acts.command("list")
 @click.option("--search", metavar="TEXT", default="", help="Part of a topic, a subscription or a person.")
-@click.option("--kind", default="", help="Only this kind, as docs/reference/acts.md names it.")
-@click.option("--state", type=click.Choice(_STATES), help="Only in this state.")
-@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="So many; 0 is all.")
+@click.option("--kind", default="", help="Only acts of this kind, for example reset or skip.")
+@click.option("--state", type=click.Choice(_STATES), help="Only acts in this state.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Number of acts to list; 0 lists all.",
+)
 @json_option
 def list_acts(search: str, kind: str, state: str | None, limit: int) -> None:
     """List the log of acts, newest first."""
@@ -62,7 +68,7 @@ def list_acts(search: str, kind: str, state: str | None, limit: int) -> None:
             )
         )
     else:
-        say("no act fits" if search or kind or state else "there is no act yet")
+        say("no act matches" if search or kind or state else "there is no act yet")
 
 
 def _log(api: ConsoleApi, limit: int, **query: str) -> Iterator[dict[str, Any]]:
@@ -124,13 +130,13 @@ def show(act_id: int) -> None:
 @click.argument("kind")
 @click.argument("where")
 @click.argument("parameters", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--subscription", default="", help="For the kinds that are about one.")
+@click.option("--subscription", default="", help="The subscription, for kinds of acts that need one.")
 @act_options
 def plan(kind: str, where: str, parameters: tuple[str, ...], subscription: str, consent: Consent) -> None:
-    """Plan an act of any KIND on WHERE, as docs/reference/acts.md names kinds and parameters.
+    """Plan an act of any KIND on WHERE. docs/reference/acts.md lists kinds and parameters.
 
-    WHERE is a topic, or tenant/namespace for the kinds that are about one. Values are JSON where they can be: numbers,
-    true, false; everything else is text.
+    WHERE is a topic, or tenant/namespace for acts on a namespace. Numbers, true, false and other JSON are read as JSON;
+    everything else is text.
     """
     given: dict[str, Any] = {}
     for each in parameters:
@@ -173,6 +179,6 @@ def apply(act_id: int, consent: Consent) -> None:
 @click.argument("act_id", metavar="ACT", type=click.IntRange(min=1))
 @act_options
 def undo(act_id: int, consent: Consent) -> None:
-    """Take back an applied act, the latest of its cursor; what was acknowledged since stays so."""
+    """Undo an applied act, the latest of its cursor. Messages that were acknowledged since stay acknowledged."""
     with console_api() as api:
         settle(api, [lambda: api.post(f"acts/{act_id}/undo", {})], consent)

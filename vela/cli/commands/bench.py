@@ -51,7 +51,7 @@ class _Figures:
     default=100_000,
     show_default=True,
     metavar="N",
-    help="So many, as fast as they go.",
+    help="Number of messages to send, as fast as possible.",
 )
 @click.option(
     "--size",
@@ -60,7 +60,7 @@ class _Figures:
     default=100,
     show_default=True,
     metavar="BYTES",
-    help="Of a message.",
+    help="Size of a message in bytes.",
 )
 @click.option(
     "--rate",
@@ -69,7 +69,7 @@ class _Figures:
     default=500,
     show_default=True,
     metavar="N",
-    help="So many a second while latency is measured.",
+    help="Messages a second while latency is measured.",
 )
 @click.option(
     "--seconds",
@@ -77,7 +77,7 @@ class _Figures:
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="So long latency is measured; 0: not at all.",
+    help="How long to measure latency; 0 does not measure it.",
 )
 @click.option(
     "-t",
@@ -86,27 +86,31 @@ class _Figures:
     type=click.Choice(TYPES),
     default="Shared",
     show_default=True,
-    help="Of the subscriptions.",
+    help="Type of the subscription.",
 )
 @click.option(
-    "--compression", type=click.Choice(COMPRESSIONS), default="none", show_default=True, help="Of payloads."
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="none",
+    show_default=True,
+    help="Compression of payloads.",
 )
-@click.option("--no-batching", is_flag=True, help="Each message is stored alone, also as fast as they go.")
+@click.option("--no-batching", is_flag=True, help="Send each message alone, in the throughput test too.")
 @click.option(
     "--namespace",
     metavar="TENANT/NAMESPACE",
     default="public/default",
     show_default=True,
-    help="Where the topic is made.",
+    help="Make the topic in this namespace.",
 )
 @click.option("--keep", is_flag=True, help="Do not delete the topic afterwards.")
 @json_option
 def bench(size_bytes: int, namespace: str, keep: bool, **given: Any) -> None:
-    """Measure publishing and consuming on a topic of its own.
+    """Measure publishing and consuming on a new topic.
 
-    A producer and a consumer of this process, at once: first as fast as they go, then one message after the other at a
-    rate that leaves room, which times a message from its send to its receipt and to the consumer's hand. The topic is
-    deleted through the console, where VELA_USER may act.
+    A producer and a consumer run in this process at the same time. First they run as fast as possible. Then they run
+    message by message at a lower rate, to measure the time from send to receipt and from send to the consumer.
+    Afterwards the topic is deleted through the console, if VELA_USER may act.
     """
     from vela.options import ConsumerType
 
@@ -194,7 +198,7 @@ def _delete(topic: str) -> None:
     asked = settings()
     try:
         if not asked.user or not asked.password:
-            raise CliError("set VELA_USER and VELA_PASSWORD, and it is deleted")
+            raise CliError("set VELA_USER and VELA_PASSWORD to have it deleted")
         with ConsoleApi(asked, timeout_s=10) as api:
             body = {
                 "kind": "delete_topic",
@@ -205,4 +209,4 @@ def _delete(topic: str) -> None:
             act = api.settled(api.post("acts", body), wait_s=10)
             api.settled(api.post(f"acts/{act['id']}/apply", {}), wait_s=10)
     except CliError as error:
-        say(f"the topic {short_name(topic)} is left: {error.message}")
+        say(f"the topic {short_name(topic)} was not deleted: {error.message}")

@@ -47,18 +47,23 @@ def list_bookmarks(topic: str) -> None:
 @click.argument("name", type=BOOKMARK)
 @place_options(default="latest", bookmark=False)
 @click.option(
-    "--keep", type=LENGTH, metavar="LENGTH", help="So long what follows it is kept, longer than 0; else 7d."
+    "--keep",
+    type=LENGTH,
+    metavar="LENGTH",
+    help="How long to keep the messages after it, more than 0. Default: 7d.",
 )
-@click.option("--keep-until-deleted", is_flag=True, help="Until it is deleted.")
+@click.option("--keep-until-deleted", is_flag=True, help="Keep the messages until the bookmark is deleted.")
 @act_options
 def create(
     topic: str, name: str, place: dict[str, Any], keep: int | None, keep_until_deleted: bool, consent: Consent
 ) -> None:
-    """Name a place of a topic, to reset cursors to it later. What follows it is kept until then."""
+    """Name a place of a topic, so that you can reset cursors to it later. The messages after it are kept."""
     if keep is not None and keep_until_deleted:
-        raise click.UsageError("--keep and --keep-until-deleted exclude each other.")
+        raise click.UsageError("Use either --keep or --keep-until-deleted, not both.")
     if keep == 0:
-        raise click.UsageError("--keep 0 keeps nothing. Kept until it is deleted is --keep-until-deleted.")
+        raise click.UsageError(
+            "--keep 0 keeps nothing. To keep it until it is deleted, use --keep-until-deleted."
+        )
     parameters = {"name": name, **place}
     if keep is not None or keep_until_deleted:
         parameters["keep_ms"] = keep or 0
@@ -70,5 +75,5 @@ def create(
 @click.argument("name")
 @act_options
 def delete(topic: str, name: str, consent: Consent) -> None:
-    """Remove a bookmark; what it kept follows the topic's retention again."""
+    """Delete a bookmark. The topic's retention applies again to the messages that it kept."""
     carry_out([Asked(kind="delete_bookmark", topic=topic, parameters={"name": name})], consent)

@@ -15,8 +15,8 @@ def completion(context: click.Context, shell: str) -> None:
 
     SHELL is bash, zsh or fish. For bash put `eval "$(vela completion bash)"` into ~/.bashrc, for zsh
     `eval "$(vela completion zsh)"` into ~/.zshrc, for fish run
-    `vela completion fish > ~/.config/fish/completions/vela.fish`. Topics and subscriptions are asked from the console
-    with VELA_CONSOLE_URL, VELA_USER and VELA_PASSWORD, for a second at most.
+    `vela completion fish > ~/.config/fish/completions/vela.fish`. Completion asks the console for topics and
+    subscriptions with VELA_CONSOLE_URL, VELA_USER and VELA_PASSWORD, for at most a second.
     """
     from click.shell_completion import get_completion_class
 

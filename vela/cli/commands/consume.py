@@ -37,14 +37,14 @@ _QUEUE: Final = 1000
     type=click.Choice(TYPES),
     default="Shared",
     show_default=True,
-    help="How its consumers share messages.",
+    help="How the subscription's consumers share messages.",
 )
 @click.option(
     "--start",
     type=click.Choice(["earliest", "latest"]),
     default="latest",
     show_default=True,
-    help="Where a subscription begins that this command makes.",
+    help="Where the subscription begins if this command makes it.",
 )
 @click.option(
     "--seek",
@@ -57,26 +57,28 @@ _QUEUE: Final = 1000
     "--count",
     type=click.IntRange(min=1),
     metavar="N",
-    help="End after so many messages; else it follows until Ctrl-C.",
+    help="End after this many messages. Default: go on until Ctrl-C.",
 )
-@click.option("--timeout", type=LENGTH, metavar="LENGTH", help="End when no message came for so long.")
+@click.option("--timeout", type=LENGTH, metavar="LENGTH", help="End if no message arrives for this long.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="What is printed of a message.",
+    help="What to print of each message.",
 )
-@click.option("--no-ack", is_flag=True, help="Acknowledge nothing: all of it comes again.")
-@click.option("--consumer-name", type=CONSUMER, metavar="NAME", help="Shown by the console.")
+@click.option("--no-ack", is_flag=True, help="Do not acknowledge messages, so that all of them come again.")
+@click.option(
+    "--consumer-name", type=CONSUMER, metavar="NAME", help="The consumer's name, which the console shows."
+)
 @json_option
 def consume(topic: str, subscription: str, kind: str, start: str, seek: Start | None, **given: Any) -> None:
     """Consume a subscription's messages and print them.
 
-    The subscription, and the topic, is made when it is not there. A message is acknowledged once it is written. Ends
-    with exit code 3 when --timeout passes before --count messages, or before any, came; and when --seek names a
-    message that is not stored, where nothing is moved.
+    It makes the subscription and the topic if they do not exist. It acknowledges each message once it is written. It
+    ends with exit code 3 if --timeout passes before --count messages, or any message, arrived; and if --seek names a
+    message that is not stored, in which case it moves nothing.
     """
     printing = Printing(form="json" if as_json_is_asked() else given["form"], most=given["count"])
 

@@ -20,38 +20,41 @@ __all__ = ["clear", "expire", "reset", "shift", "skip"]
 def reset(act: Act, place: dict[str, Any]) -> None:
     """Put a cursor at an exact place, forward or back.
 
-    Its consumers are closed, and come back by themselves at the new place.
+    The subscription's consumers are closed. They reconnect and go on at the new place.
     """
     act("reset", place)
 
 
 @click.command()
-@click.option("--back", type=click.IntRange(min=1), metavar="N", help="So many messages back.")
-@click.option("--forward", type=click.IntRange(min=1), metavar="N", help="So many messages forward.")
+@click.option("--back", type=click.IntRange(min=1), metavar="N", help="Number of messages to go back.")
+@click.option("--forward", type=click.IntRange(min=1), metavar="N", help="Number of messages to go forward.")
 @subscription_act
 def shift(act: Act, back: int | None, forward: int | None) -> None:
     """Move a cursor by a number of messages, forward or back.
 
-    Messages of the log are counted from the mark-delete position, acknowledged or not. Where there are fewer, the
-    cursor goes to the end, or to the first message kept, and the plan says so. Consumers are closed, and come back by
-    themselves.
+    It counts messages of the log from the mark-delete position, acknowledged or not. If there are fewer, the cursor
+    goes to the end, or to the first message kept, and the plan says so. Consumers are closed, and reconnect.
     """
     if (back is None) is (forward is None):
-        raise click.UsageError("Say how far, by --back or --forward.")
+        raise click.UsageError("Say how far, with --back or --forward.")
     act("reset", {"to": "shift", "messages": -back if back is not None else forward})
 
 
 @click.command()
-@click.option("--messages", type=click.IntRange(min=1), metavar="N", help="So many unacknowledged messages.")
-@click.option("--id", type=MESSAGE_ID, metavar="LEDGER:ENTRY[:INDEX]", help="This message, wherever it is.")
+@click.option(
+    "--messages", type=click.IntRange(min=1), metavar="N", help="Number of unacknowledged messages to skip."
+)
+@click.option(
+    "--id", type=MESSAGE_ID, metavar="LEDGER:ENTRY[:INDEX]", help="Skip this message, wherever it is."
+)
 @subscription_act
 def skip(act: Act, messages: int | None, id: str | None) -> None:  # noqa: A002 - the option's name
-    """Pass over the next messages, or over one that is named.
+    """Skip the next messages, or one message by its id.
 
-    They count as acknowledged and are not delivered. Consumers stay.
+    Skipped messages count as acknowledged and are not delivered. Consumers stay connected.
     """
     if (messages is None) is (id is None):
-        raise click.UsageError("Say what, by --messages or --id.")
+        raise click.UsageError("Say which messages, with --messages or --id.")
     if id is not None:
         act("skip_one", {"id": id})
     else:
@@ -61,22 +64,22 @@ def skip(act: Act, messages: int | None, id: str | None) -> None:  # noqa: A002 
 @click.command()
 @subscription_act
 def clear(act: Act) -> None:
-    """Pass over everything that waits.
+    """Skip everything that waits.
 
-    It counts as acknowledged and is not delivered. Consumers stay.
+    Skipped messages count as acknowledged and are not delivered. Consumers stay connected.
     """
     act("clear", {})
 
 
 @click.command()
-@click.option("--older", type=LENGTH, metavar="LENGTH", help="What is older than this: 90s, 15m, 2h, 7d.")
-@click.option("--before", type=MOMENT, metavar="TIME", help="What was stored before this time.")
+@click.option("--older", type=LENGTH, metavar="LENGTH", help="Messages older than this: 90s, 15m, 2h, 7d.")
+@click.option("--before", type=MOMENT, metavar="TIME", help="Messages stored before this time.")
 @click.option("--id", type=MESSAGE_ID, metavar="LEDGER:ENTRY[:INDEX]", help="This message and all before it.")
 @subscription_act
 def expire(act: Act, older: int | None, before: int | None, id: str | None) -> None:  # noqa: A002 - as above
-    """Pass over what is older than a time, or up to a message.
+    """Skip messages older than a time, or up to a message.
 
-    What was delivered and is not acknowledged yet goes too. Consumers stay.
+    This includes messages that are delivered and not acknowledged yet. Consumers stay connected.
     """
     given = {
         name: parameters
@@ -88,5 +91,5 @@ def expire(act: Act, older: int | None, before: int | None, id: str | None) -> N
         if parameters is not None
     }
     if len(given) != 1:
-        raise click.UsageError("Say what, by exactly one of --older, --before and --id.")
+        raise click.UsageError("Say which messages, with exactly one of --older, --before and --id.")
     act("expire", next(iter(given.values())))

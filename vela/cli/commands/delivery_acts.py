@@ -14,7 +14,7 @@ __all__ = ["disconnect", "pause", "redeliver", "resume"]
 @click.command()
 @subscription_act
 def pause(act: Act) -> None:
-    """Deliver nothing until it is resumed.
+    """Stop delivery until you resume it.
 
     Consumers stay connected and may acknowledge.
     """
@@ -32,13 +32,13 @@ def resume(act: Act) -> None:
 @click.option(
     "--key", type=click.IntRange(min=1), help="Its number in `vela subscriptions show`, instead of a name."
 )
-@click.option("--tell", metavar="TEXT", help="Told to the client.")
+@click.option("--tell", metavar="TEXT", help="A reason to tell the client.")
 @subscription_act
 @click.argument("consumer", required=False)
 def disconnect(act: Act, consumer: str | None, key: int | None, tell: str | None) -> None:
-    """Close a consumer; what it held goes to the others.
+    """Close a consumer. The messages that it held go to the other consumers.
 
-    All consumers of that name are meant. Most clients connect again by themselves.
+    This closes all consumers of that name. Most clients reconnect.
     """
     act("disconnect", _whom(consumer, key) | ({} if tell is None else {"reason": tell}))
 
@@ -50,11 +50,11 @@ def disconnect(act: Act, consumer: str | None, key: int | None, tell: str | None
 @subscription_act
 @click.argument("consumer", required=False)
 def redeliver(act: Act, consumer: str | None, key: int | None) -> None:
-    """Take back what a consumer holds and deliver it again, now."""
+    """Take back the messages that a consumer holds and deliver them again, now."""
     act("redeliver", _whom(consumer, key))
 
 
 def _whom(consumer: str | None, key: int | None) -> dict[str, Any]:
     if (consumer is None) is (key is None):
-        raise click.UsageError("Name the consumer, by CONSUMER or by --key.")
+        raise click.UsageError("Name the consumer, with CONSUMER or with --key.")
     return {"consumer": consumer} if key is None else {"consumer_key": key}

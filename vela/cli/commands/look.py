@@ -22,13 +22,19 @@ __all__ = ["backlog", "examine", "peek"]
 @click.argument("topic", type=TOPIC)
 @click.argument("subscription", type=SUBSCRIPTION)
 @click.option(
-    "-n", "--count", "limit", type=click.IntRange(1, 100), default=20, show_default=True, help="So many."
+    "-n",
+    "--count",
+    "limit",
+    type=click.IntRange(1, 100),
+    default=20,
+    show_default=True,
+    help="Number of messages to show.",
 )
 @json_option
 def peek(topic: str, subscription: str, limit: int) -> None:
     """Show the next messages that a subscription has not acknowledged.
 
-    Nothing is consumed. Payloads are shown up to 200 characters.
+    This does not consume them. Payloads are shown up to 200 characters.
     """
     with console_api() as api:
         found = api.get(f"{subscription_path(topic, subscription)}/peek", limit=limit)["messages"]
@@ -63,7 +69,7 @@ def peek(topic: str, subscription: str, limit: int) -> None:
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="1 is the first, or the last.",
+    help="Which message to show; 1 is the first, or the last.",
 )
 @click.option(
     "--from",
@@ -71,13 +77,13 @@ def peek(topic: str, subscription: str, limit: int) -> None:
     type=click.Choice(["earliest", "latest"]),
     default="earliest",
     show_default=True,
-    help="Where counting begins.",
+    help="Count from the first or the last message.",
 )
 @json_option
 def examine(topic: str, position: int, origin: str) -> None:
     """Show one message of a topic by its place.
 
-    Nothing is consumed.
+    This does not consume the message.
     """
     with console_api() as api:
         asked: dict[str, str | int] = {"position": position, "from": origin}
@@ -109,13 +115,17 @@ def _delivery(message: dict[str, Any]) -> list[tuple[str, str]]:
 @click.argument("topic", type=TOPIC)
 @click.argument("subscription", type=SUBSCRIPTION)
 @click.option(
-    "--entries", type=click.IntRange(1, 10_000), default=10_000, show_default=True, help="Look at so many."
+    "--entries",
+    type=click.IntRange(1, 10_000),
+    default=10_000,
+    show_default=True,
+    help="Look at no more than this many entries.",
 )
 @json_option
 def backlog(topic: str, subscription: str, entries: int) -> None:
-    """Show what a subscription's backlog is made of.
+    """Show what a subscription's backlog consists of.
 
-    Counts are of unacknowledged messages. Looks for two minutes at most.
+    It counts unacknowledged messages, and stops after two minutes.
     """
     with console_api(timeout_s=150) as api:
         found = api.get(f"{subscription_path(topic, subscription)}/backlog", entries=entries)

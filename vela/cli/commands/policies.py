@@ -23,11 +23,14 @@ def policies() -> None:
 @policies.command()
 @click.argument("where")
 @click.option(
-    "--set", "only_set", is_flag=True, help="Only what is set, there or on the namespace of a topic."
+    "--set",
+    "only_set",
+    is_flag=True,
+    help="Only policies that are set, on WHERE or on the namespace of a topic.",
 )
 @json_option
 def show(where: str, only_set: bool) -> None:
-    """Show what is in force on WHERE, tenant/namespace or a topic, and where it is set."""
+    """Show the policies in force on WHERE (tenant/namespace or a topic), and where each is set."""
     with console_api() as api:
         found = api.get(
             f"{namespace_path(where) if is_namespace(where) else topic_path(_topic(where))}/policies"
@@ -63,11 +66,14 @@ def _topic(where: str) -> str:
 @click.argument("where")
 @click.argument("given", nargs=-1, metavar="[POLICY=VALUE]...")
 @click.option(
-    "--unset", multiple=True, metavar="POLICY", help="Follow the level above again. May be repeated."
+    "--unset",
+    multiple=True,
+    metavar="POLICY",
+    help="Remove a policy, so that the level above applies again. May be repeated.",
 )
 @act_options
 def set_policies(where: str, given: tuple[str, ...], unset: tuple[str, ...], consent: Consent) -> None:
-    """Set or unset policies of WHERE, tenant/namespace or a topic. They are in force at once."""
+    """Set or unset policies of WHERE (tenant/namespace or a topic). They are in force at once."""
     to_set: dict[str, str] = {}
     for each in given:
         name, separator, value = each.partition("=")

@@ -51,60 +51,77 @@ _FLUSH_S: Final = 10.0  # for what is under way when it is interrupted
     type=click.Choice(["lines", "json", "whole"]),
     default="lines",
     show_default=True,
-    help="What is a message: each line, each line's JSON object, or a whole file.",
+    help="What makes a message: each line, each line's JSON object, or a whole file.",
 )
-@click.option("-k", "--key", help="Decides the partition, and Key_Shared's consumer.")
-@click.option("--ordering-key", help="What Key_Shared goes by in place of the key.")
-@click.option("-p", "--property", "properties", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
-@click.option("--event-time", type=MOMENT, metavar="TIME", help="When what the messages tell of happened.")
+@click.option("-k", "--key", help="The key, which chooses the partition and the consumer of Key_Shared.")
+@click.option("--ordering-key", help="A key for Key_Shared, used instead of --key.")
 @click.option(
-    "--deliver-at", type=MOMENT, metavar="TIME", help="Not before this time, on Shared and Key_Shared."
+    "-p",
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property of the messages. May be repeated.",
 )
-@click.option("--deliver-after", type=LENGTH, metavar="LENGTH", help="Not before so long from now.")
+@click.option("--event-time", type=MOMENT, metavar="TIME", help="The time at which the event happened.")
+@click.option(
+    "--deliver-at",
+    type=MOMENT,
+    metavar="TIME",
+    help="Deliver no earlier than this time, on Shared and Key_Shared.",
+)
+@click.option(
+    "--deliver-after", type=LENGTH, metavar="LENGTH", help="Deliver no earlier than this long from now."
+)
 @click.option(
     "--compression",
     type=click.Choice(COMPRESSIONS),
     default="none",
     show_default=True,
-    help="Of payloads, a batch as a whole.",
+    help="Compression of payloads; a batch is compressed as a whole.",
 )
-@click.option("--no-batching", is_flag=True, help="Each message is stored alone.")
+@click.option("--no-batching", is_flag=True, help="Send each message alone.")
 @click.option(
     "--batch-messages",
     type=click.IntRange(min=1),
     default=1000,
     show_default=True,
     metavar="N",
-    help="So many in a batch at most.",
+    help="Maximum number of messages in a batch.",
 )
 @click.option(
-    "--chunking", is_flag=True, help="Cut messages that are larger than the broker takes; without batching."
+    "--chunking",
+    is_flag=True,
+    help="Cut messages that are too large for the broker into chunks. Needs --no-batching.",
 )
 @click.option(
     "--rate",
     type=FiniteRange(min=0, min_open=True),
     metavar="N",
-    help="So many messages a second; else as fast as it goes.",
+    help="Messages a second. Default: as fast as possible.",
 )
 @click.option(
-    "--producer-name", type=PRODUCER, metavar="NAME", help="Unique on the topic; deduplication goes by it."
+    "--producer-name",
+    type=PRODUCER,
+    metavar="NAME",
+    help="The producer's name, unique on the topic. Deduplication uses it.",
 )
 @click.option("--ids", is_flag=True, help="Print the id of each message once it is stored.")
 @json_option
 def produce(topic: str, messages: tuple[str, ...], files: tuple[str, ...], how: str, **given: Any) -> None:
     """Publish messages: arguments, lines, JSON or whole files.
 
-    Without MESSAGE and --file it reads standard input. It ends when everything is stored; after an error nothing more
-    is sent, and how much was stored is said. Of a JSON object `payload` or `payload_base64` is sent, with `key`,
-    `ordering_key`, `properties`, `event_ms` and `deliver_at_ms`; so `vela consume --json` can be piped into it. A line
-    that is no message ends it with exit code 2, and is named with its number and the member that is wrong.
+    Without MESSAGE and --file it reads standard input. It ends when everything is stored. After an error it sends
+    nothing more, and says how much was stored. A JSON object needs `payload` or `payload_base64`, and may have `key`,
+    `ordering_key`, `properties`, `event_ms` and `deliver_at_ms`, so you can pipe `vela consume --json` into it. If a
+    line is not a message, it ends with exit code 2 and names the line and the wrong member.
     """
     if given["chunking"] and not given["no_batching"]:
         raise click.UsageError("--chunking needs --no-batching.")
     if given["deliver_at"] is not None and given["deliver_after"] is not None:
-        raise click.UsageError("--deliver-at and --deliver-after exclude each other.")
+        raise click.UsageError("Use either --deliver-at or --deliver-after, not both.")
     if given["ids"] and as_json_is_asked():
-        raise click.UsageError("--ids and --json exclude each other.")
+        raise click.UsageError("Use either --ids or --json, not both.")
     source = Source(arguments=messages, files=files_of(files, messages), how=how)
     if "-" in source.files and sys.stdin is None:
         raise CliError("standard input is closed: name messages, or a file with --file", Exit.USAGE)
@@ -267,7 +284,7 @@ class _Work:
         except TimeoutError:
             without += 1 + len(self._waiting)
         if without:
-            say(f"{messages_word(without)} more went out and got no receipt")
+            say(f"{messages_word(without)} more were sent and got no receipt")
 
     def say_how_much(self) -> None:
         """The receipt; also of what was stored before something went wrong."""

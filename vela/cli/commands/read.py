@@ -32,12 +32,12 @@ __all__ = ["read"]
     default="earliest",
     show_default="earliest",
     metavar="PLACE",
-    help="Where it begins: earliest, latest, a time, or a message id.",
+    help="Where to begin: earliest, latest, a time, or a message id.",
 )
-@click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
+@click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="End after this many messages.")
 @click.option("--follow", is_flag=True, help="Wait for more at the end of the topic, until Ctrl-C.")
 @click.option(
-    "--timeout", type=LENGTH, metavar="LENGTH", help="With --follow: end when no message came for so long."
+    "--timeout", type=LENGTH, metavar="LENGTH", help="With --follow: end if no message arrives for this long."
 )
 @click.option(
     "--format",
@@ -45,14 +45,14 @@ __all__ = ["read"]
     type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="What is printed of a message.",
+    help="What to print of each message.",
 )
 @json_option
 def read(topic: str, place: Start, count: int | None, follow: bool, timeout: int | None, form: str) -> None:
     """Print a topic's messages without a subscription.
 
-    No cursor is moved, nothing is acknowledged, and no persistent topic is made. Ends at the end of the topic, with
-    exit code 3 when there is no such topic, and when less than --count messages, or none, were there.
+    It moves no cursor, acknowledges nothing, and makes no persistent topic. It ends at the end of the topic, with exit
+    code 3 if the topic does not exist, or if it has no messages or fewer than --count.
     """
     if timeout is not None and not follow:
         raise click.UsageError("--timeout needs --follow.")

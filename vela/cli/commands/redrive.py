@@ -15,33 +15,36 @@ __all__ = ["redrive"]
 
 @click.command()
 @click.option(
-    "--to", type=TOPIC, help="Where they go; else each to the topic that its property REAL_TOPIC names."
+    "--to", type=TOPIC, help="Target topic. Default: for each message, the topic in its property REAL_TOPIC."
 )
 @click.option("--key", help="Only messages with this key.")
 @click.option(
     "--property",
     "wanted",
     metavar="NAME[=VALUE]",
-    help="Only messages with this property, or with this value of it.",
+    help="Only messages with this property, or with this property and value.",
 )
-@click.option("--after", type=MOMENT, metavar="TIME", help="Only what was stored at or after this time.")
-@click.option("--before", type=MOMENT, metavar="TIME", help="Only what was stored before this time.")
-@click.option("--most", type=click.IntRange(min=1), metavar="N", help="So many at most; else 10,000.")
+@click.option("--after", type=MOMENT, metavar="TIME", help="Only messages stored at or after this time.")
+@click.option("--before", type=MOMENT, metavar="TIME", help="Only messages stored before this time.")
 @click.option(
-    "--rate", type=click.IntRange(min=0), metavar="N", help="So many a second; else as fast as it goes."
+    "--most", type=click.IntRange(min=1), metavar="N", help="Maximum number of messages. Default: 10,000."
+)
+@click.option(
+    "--rate", type=click.IntRange(min=0), metavar="N", help="Messages a second. Default: as fast as possible."
 )
 @click.option(
     "--max-redrives",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Leave what was redriven so often; else 3.",
+    help="Leave messages that were redriven this many times. Default: 3.",
 )
 @subscription_act
 def redrive(act: Act, to: str | None, wanted: str | None, **given: Any) -> None:
-    """Publish what waits in a dead-letter topic to where it came from.
+    """Publish the messages of a dead-letter topic to the topics that they came from.
 
-    TOPIC and SUBSCRIPTION are the dead-letter topic's. Each message is published, then acknowledged there: never lost,
-    at worst twice. It goes on when this command is interrupted; `vela acts show` says how far it is.
+    TOPIC and SUBSCRIPTION name the dead-letter topic and a subscription of it. The broker publishes each message and
+    then acknowledges it there, so none is lost, and at worst one is published twice. If you interrupt this command, the
+    redrive goes on; `vela acts show` shows its progress.
     """
     parameters = {"to_topic": to, **_property(wanted)}
     parameters |= {

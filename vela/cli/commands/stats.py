@@ -49,7 +49,7 @@ _SPARE = (
 @click.command()
 @click.argument("topic", type=TOPIC, required=False)
 @click.option(
-    "--once", is_flag=True, help="Print them once and end; so it is anyway where the output is no terminal."
+    "--once", is_flag=True, help="Print the numbers once and end. Without a terminal this is the default."
 )
 @click.option(
     "--interval",
@@ -57,37 +57,40 @@ _SPARE = (
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often; where it is given, --json keeps on in a pipe too.",
+    help="How often to show new numbers. With this option, --json goes on in a pipe too.",
 )
 @click.option(
     "--sort",
     type=click.Choice(ORDERS),
     default="backlog",
     show_default=True,
-    help="Order of topics; not with TOPIC.",
+    help="Order of the topics. Not with TOPIC.",
 )
 @click.option(
-    "--search", metavar="TEXT", default="", help="Only topics with this in their names; not with TOPIC."
+    "--search", metavar="TEXT", default="", help="Only topics with this text in their names. Not with TOPIC."
 )
 @click.option(
     "--limit",
     type=click.IntRange(1, 500),
     default=30,
     show_default=True,
-    help="So many topics; not with TOPIC.",
+    help="Number of topics to show. Not with TOPIC.",
 )
 @json_option
 def stats(topic: str | None, once: bool, interval: float, sort: str, search: str, limit: int) -> None:
-    """Show the numbers of topics and subscriptions, and keep showing them.
+    """Show the numbers of topics and subscriptions, and keep them up to date.
 
-    Without TOPIC the sums over everything and the topics with the largest backlogs; with TOPIC its subscriptions. With
-    --json a document each time. Ctrl-C ends it.
+    Without TOPIC it shows sums over everything and the topics with the largest backlogs; with TOPIC, that topic's
+    subscriptions. With --json it prints a document each time. Press Ctrl-C to end it. It reads from the console: set
+    --user, and VELA_PASSWORD, or vela asks for the password. The first password of admin is in the output of make run.
     """
     given = _is_given("interval")
     if topic is not None:
         for name in ("search", "sort", "limit"):
             if _is_given(name):
-                raise click.UsageError(f"--{name} is about the list of topics: leave it out, or TOPIC.")
+                raise click.UsageError(
+                    f"--{name} applies to the list of topics: leave out the option, or TOPIC."
+                )
     is_once = once or not (sys.stdout.isatty() or (given and as_json_is_asked()))
     with console_api() as api:
         if topic is not None:
@@ -163,7 +166,7 @@ def _head(totals: dict[str, Any]) -> list[RenderableType]:
     if broker["is_running"]:
         lines: list[RenderableType] = [f"broker on {broker['host']}, pid {broker['pid']}"]
     else:
-        lines = [toned("no broker runs: the numbers are as old as it is gone", "bad")]
+        lines = [toned("no broker runs: the numbers date from when it stopped", "bad")]
     lines.append(
         f"{plural(totals['topics'], 'topic')}: in {rate(totals['message_rate_in'])} ({size(totals['byte_rate_in'])}/s),"
         f" out {rate(totals['message_rate_out'])}, acked {rate(totals['message_rate_acked'])},"

@@ -79,7 +79,7 @@ def _cells(row: dict[str, Any], is_partitioned: bool) -> list[str]:
 @click.argument("subscription", type=SUBSCRIPTION)
 @json_option
 def show(topic: str, subscription: str) -> None:
-    """Show one subscription: how it goes, its consumers, and what waits for an acknowledgement."""
+    """Show one subscription: its state, its consumers, and the deliveries that wait for an acknowledgement."""
     with console_api() as api:
         found = api.get(subscription_path(topic, subscription))
     if as_json_is_asked():
@@ -196,12 +196,16 @@ def _range(row: dict[str, Any]) -> str:
     type=click.Choice(TYPES),
     default="Shared",
     show_default=True,
-    help="Until its first consumer comes.",
+    help="Type of the subscription until its first consumer connects.",
 )
 @click.option(
-    "--property", "properties", multiple=True, metavar="NAME=VALUE", help="Kept with it. May be repeated."
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property to store with the subscription. May be repeated.",
 )
-@click.option("--all-partitions", is_flag=True, help="On each partition of a partitioned topic.")
+@click.option("--all-partitions", is_flag=True, help="Make it on each partition of a partitioned topic.")
 @act_options
 def create(
     topic: str,
@@ -212,7 +216,7 @@ def create(
     all_partitions: bool,
     consent: Consent,
 ) -> None:
-    """Make a subscription whose first message is at a chosen place."""
+    """Make a subscription that begins at a place you choose."""
     kept = {}
     for each in properties:
         key, separator, value = each.partition("=")
@@ -228,8 +232,8 @@ def create(
 
 
 @subscriptions.command()
-@click.option("--force", is_flag=True, help="Also while consumers are connected: they are closed.")
+@click.option("--force", is_flag=True, help="Delete it even if consumers are connected; they are closed.")
 @subscription_act
 def delete(act: Act, force: bool) -> None:
-    """Remove a subscription with its cursor. It cannot be undone."""
+    """Delete a subscription with its cursor. You cannot undo this."""
     act("delete_subscription", {"force": force})

@@ -44,14 +44,22 @@ def topics() -> None:
 
 
 @topics.command("list")
-@click.option("--search", metavar="TEXT", default="", help="Only names with this in them.")
-@click.option("--namespace", metavar="TENANT/NAMESPACE", default="", help="Only of this namespace.")
-@click.option("--with-backlog", is_flag=True, help="Only where something waits.")
-@click.option("--sort", type=click.Choice(ORDERS), default="name", show_default=True, help="In which order.")
-@click.option("--limit", type=click.IntRange(min=0), default=50, show_default=True, help="So many; 0 is all.")
+@click.option("--search", metavar="TEXT", default="", help="Only topics with this text in their names.")
+@click.option("--namespace", metavar="TENANT/NAMESPACE", default="", help="Only topics of this namespace.")
+@click.option("--with-backlog", is_flag=True, help="Only topics with a backlog.")
+@click.option(
+    "--sort", type=click.Choice(ORDERS), default="name", show_default=True, help="Order of the topics."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=50,
+    show_default=True,
+    help="Number of topics to list; 0 lists all.",
+)
 @json_option
 def list_topics(search: str, namespace: str, with_backlog: bool, sort: str, limit: int) -> None:
-    """List topics, a partitioned one as one row of sums."""
+    """List topics. A partitioned topic is one row with sums."""
     with console_api() as api:
         rows = list(
             api.rows(
@@ -71,7 +79,7 @@ def list_topics(search: str, namespace: str, with_backlog: bool, sort: str, limi
     elif shown:
         print_rich(table(_COLUMNS, [topic_cells(row) for row in shown], right=_NUMBERS, spare=_SPARE))
     else:
-        say("no topic fits" if search or namespace or with_backlog else "there is no topic yet")
+        say("no topic matches" if search or namespace or with_backlog else "there is no topic yet")
     if len(rows) > len(shown):
         say(f"there are more than {limit}: --limit 0 lists all")
 
@@ -96,7 +104,7 @@ def topic_cells(row: dict[str, Any]) -> tuple[str, ...]:
 @click.argument("topic", type=TOPIC)
 @json_option
 def show(topic: str) -> None:
-    """Show one topic: numbers, policies that are set, producers, partitions, bookmarks."""
+    """Show one topic: its numbers, the policies set on it, its producers, partitions and bookmarks."""
     with console_api() as api:
         found = api.get(topic_path(topic))
     if as_json_is_asked():
@@ -198,14 +206,14 @@ _TABLES = {"partition_topics": _partitions, "producing": _producers, "bookmarks"
     type=click.IntRange(0, _MOST_PARTITIONS),
     default=0,
     show_default=True,
-    help="0: not partitioned.",
+    help="Number of partitions; 0 means not partitioned.",
 )
 @act_options
 def create(topic: str, partitions: int, consent: Consent) -> None:
     """Make a topic, partitioned or not, in a namespace that exists."""
     domain, _, rest = topic.partition("://")
     if domain != "persistent":
-        raise click.UsageError("A non-persistent topic needs no making: connect to it.")
+        raise click.UsageError("You need not create a non-persistent topic: connect to it.")
     namespace, _, name = rest.rpartition("/")
     parameters = {"name": name, "partitions": partitions}
     carry_out([Asked(kind="create_topic", topic=namespace, parameters=parameters)], consent)
@@ -216,7 +224,7 @@ def create(topic: str, partitions: int, consent: Consent) -> None:
 @click.argument("partitions", type=click.IntRange(1, _MOST_PARTITIONS))
 @act_options
 def grow(topic: str, partitions: int, consent: Consent) -> None:
-    """Give a partitioned topic more partitions: PARTITIONS in all."""
+    """Add partitions to a partitioned topic, up to PARTITIONS in all."""
     carry_out([Asked(kind="update_partitions", topic=topic, parameters={"partitions": partitions})], consent)
 
 
@@ -224,7 +232,7 @@ def grow(topic: str, partitions: int, consent: Consent) -> None:
 @click.argument("topic", type=TOPIC)
 @act_options
 def terminate(topic: str, consent: Consent) -> None:
-    """End a topic: it takes no more messages. It cannot be undone.
+    """End a topic: it takes no more messages. You cannot undo this.
 
     Consumers learn of it once they have acknowledged everything.
     """
@@ -235,9 +243,9 @@ def terminate(topic: str, consent: Consent) -> None:
 @click.argument("topic", type=TOPIC)
 @act_options
 def truncate(topic: str, consent: Consent) -> None:
-    """Empty a topic. It cannot be undone.
+    """Empty a topic. You cannot undo this.
 
-    Every subscription passes over what is stored.
+    Every subscription skips the messages that are stored.
     """
     carry_out([Asked(kind="truncate", topic=topic)], consent)
 
@@ -246,20 +254,20 @@ def truncate(topic: str, consent: Consent) -> None:
 @click.argument("topic", type=TOPIC)
 @act_options
 def unload(topic: str, consent: Consent) -> None:
-    """Let a topic go from the broker's memory. Nothing is lost.
+    """Remove a topic from the broker's memory. Nothing is lost.
 
-    Its clients are closed, and come back by themselves.
+    The broker closes the topic's clients, and they reconnect.
     """
     carry_out([Asked(kind="unload", topic=topic)], consent)
 
 
 @topics.command()
 @click.argument("topic", type=TOPIC)
-@click.option("--force", is_flag=True, help="Close clients and remove subscriptions.")
-@click.option("--subscriptions", is_flag=True, help="Remove subscriptions that nobody is connected to.")
+@click.option("--force", is_flag=True, help="Close the topic's clients and delete its subscriptions.")
+@click.option("--subscriptions", is_flag=True, help="Delete subscriptions without consumers too.")
 @act_options
 def delete(topic: str, force: bool, subscriptions: bool, consent: Consent) -> None:
-    """Delete a topic with its messages. It cannot be undone."""
+    """Delete a topic with its messages. You cannot undo this."""
     parameters = {"force": force, "subscriptions": subscriptions}
     carry_out([Asked(kind="delete_topic", topic=topic, parameters=parameters)], consent)
 

@@ -24,7 +24,7 @@ def length_ms(text: str) -> int:
     """`90s`, `15m`, `1h30m`, `7d` in milliseconds. Raises ValueError."""
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no length of time: write 500ms, 90s, 15m, 1h30m or 7d")
+        raise ValueError(f"{text!r} is not a length of time: write 500ms, 90s, 15m, 1h30m or 7d")
     total_ms = sum(float(number) * _UNITS_MS[unit] for number, unit in parts)
     if total_ms > _LAST_MS:
         raise ValueError(f"{text!r} is too long: nothing is older than 1970")
@@ -45,7 +45,7 @@ def moment_ms(text: str) -> int:
     except (ValueError, OverflowError, OSError) as error:
         raise ValueError(_what_to_write(text)) from error
     if not 0 <= time_ms <= _LAST_MS:
-        counted = ", in milliseconds where it is a number" if is_number else ""
+        counted = ", in milliseconds if it is a number" if is_number else ""
         raise ValueError(f"{text!r} is out of range: write a time from 1970 to the end of 9999{counted}")
     return time_ms
 
@@ -60,9 +60,7 @@ def _what_to_write(text: str) -> str:
             f"{text!r} is too short a number for a time: milliseconds since 1970 have {_LEAST_DIGITS} digits or more."
             " Write 2026-11-20T09:00, or 0 for 1970 itself"
         )
-    return (
-        f"{text!r} is no time: write 2026-11-20T09:00, 2026-11-20T09:00:00+00:00 or milliseconds since 1970"
-    )
+    return f"{text!r} is not a time: write 2026-11-20T09:00, 2026-11-20T09:00:00+00:00 or milliseconds since 1970"
 
 
 def _iso(time_ms: int) -> str:

@@ -45,7 +45,7 @@ def test_the_plan_is_shown_in_words_and_as_a_table_before_the_question(
 @pytest.mark.parametrize("kind", ["reset", "undo"])
 def test_how_to_take_it_back_is_said_of_an_undo_too(kind: str, vela: Vela, console: FakeConsole) -> None:
     console.answers["POST acts/7/apply"] = an_act(kind=kind, undo_of=5, state="applied", result=a_result())
-    says = "`vela acts undo 7` takes it back, until 2026-01-01 04:30:00+03:30"
+    says = "to undo it, run `vela acts undo 7` before 2026-01-01 04:30:00+03:30"
     assert says in vela(f"{RESET} --yes").stdout
 
 
@@ -156,7 +156,7 @@ def test_an_act_that_was_undone_names_the_act_that_undid_it(vela: Vela, console:
     undone = an_act(state="applied", result=a_result(), undone_by=9, undoable=False)
     console.answers["GET acts/7"] = [undone]
     shown = vela("acts show 7").stdout
-    assert "act 9 took it back: `vela acts show 9`" in shown
+    assert "act 9 undid it: `vela acts show 9`" in shown
     assert "vela acts undo" not in shown
 
 
@@ -254,7 +254,7 @@ def test_an_act_that_nobody_answers_is_left_and_named(
     console.answers["GET acts/7"] = waiting
     done = vela(f"{RESET} --yes --wait 0")
     assert done.exit_code == 3
-    assert "act 7 waits: no broker answered within 0 s. One that starts in time" in done.stderr
+    assert "act 7 waits: no broker answered within 0 s. A broker that starts in time" in done.stderr
     assert then in done.stderr
 
 
@@ -266,7 +266,7 @@ def test_ctrl_c_while_an_act_is_applied_says_that_it_may_be(vela: Vela, console:
     console.fails = interrupted
     done = vela(f"{RESET} --yes")
     assert done.exit_code == 130
-    assert "act 7 was asked for and may still be applied; look with `vela acts show 7`" in done.stderr
+    assert "act 7 was requested and may still be applied; look with `vela acts show 7`" in done.stderr
 
 
 @pytest.mark.parametrize(

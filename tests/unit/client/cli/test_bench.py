@@ -69,7 +69,10 @@ def test_a_topic_that_stays_is_named(vela: Vela, console: FakeConsole, measured:
     console.answers["POST acts"] = problem(403, "AuthorizationError", "only staff")
     done = vela("bench")
     assert done.exit_code == 0
-    assert f"the topic {measured[1].rpartition('/')[2]} is left: user 'ada' may not do this" in done.stderr
+    assert (
+        f"the topic {measured[1].rpartition('/')[2]} was not deleted: user 'ada' may not do this"
+        in done.stderr
+    )
 
 
 def test_a_namespace_that_is_none(vela: Vela, console: FakeConsole, measured: list[str]) -> None:

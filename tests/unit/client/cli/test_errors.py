@@ -137,8 +137,8 @@ def test_with_json_an_error_is_json_too(vela: Vela, console: FakeConsole) -> Non
         ("frobnicate --json", "No such command 'frobnicate'"),
         ("--frobnicate topics list --json", "No such option '--frobnicate'"),
         ("produce a/b m --json", "'a/b' is not a topic's name"),
-        ("produce t m --ids --json", "--ids and --json exclude each other"),
-        ("clear orders billing --json", "--json does not ask"),
+        ("produce t m --ids --json", "Use either --ids or --json, not both"),
+        ("clear orders billing --json", "With --json vela does not ask"),
     ],
 )
 def test_with_json_what_makes_no_sense_is_json_too(
@@ -208,8 +208,8 @@ def test_only_a_broker_that_is_away_is_to_be_started(cause: OSError | None, is_a
 
 def test_a_scheme_that_may_be_wrong_is_named(vela: Vela, console: FakeConsole) -> None:
     console.fails = raising(httpx.ConnectTimeout)
-    for scheme, other in (("http", "where it speaks TLS the address begins with https://"),
-                          ("https", "where it speaks no TLS the address begins with http://")):  # fmt: skip
+    for scheme, other in (("http", "if it uses TLS, the address begins with https://"),
+                          ("https", "if it does not use TLS, the address begins with http://")):  # fmt: skip
         done = vela(f"--console-url {scheme}://127.0.0.1:8000 {LIST}")
         assert (done.exit_code, done.stderr.endswith(f"; {other}\n")) == (1, True), done.stderr
 
@@ -227,7 +227,7 @@ def test_without_a_terminal_a_missing_password_is_said(
 def test_what_is_not_kept_is_said_to_be_so(vela: Vela, console: FakeConsole) -> None:
     topic = "non-persistent://public/default/t"
     gone = f"there is no topic {topic}"
-    says = "non-persistent topics are not kept, and so neither shown nor acted on"
+    says = "non-persistent topics are not stored, so you cannot show them or act on them"
     path = "topics/non-persistent/public/default/t"
     console.answers[f"GET {path}"] = problem(404, "TopicNotFound", gone)
     console.answers[f"GET {path}/subscriptions/s/peek"] = problem(404, "TopicNotFound", gone)

@@ -85,7 +85,9 @@ def test_lines_of_a_pipe_do_not_depend_on_how_they_come(lines: list[bytes], piec
 @pytest.mark.parametrize("how", ["lines", "json", "whole"])
 def test_what_never_ends_is_not_read_to_the_end(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vela.cli.outgoing.MOST_BYTES", 3 << 20)
-    with pytest.raises(CliError, match=r"/dev/zero.* is larger than 3 MiB, and no message is") as caught:
+    with pytest.raises(
+        CliError, match=r"/dev/zero.* is larger than 3 MiB, the limit for a message"
+    ) as caught:
         of(files=("/dev/zero",), how=how)
     assert caught.value.exit_code == 2
 
@@ -145,7 +147,7 @@ def test_a_json_line_says_everything(tmp_path: Path) -> None:
         ('{"payload": "a", "kee": "b"}', "line 2, has 'kee'"),
         ("{}", "needs payload or payload_base64"),
         ('{"payload": "a", "payload_base64": "YQ=="}', "and not both"),
-        ('{"payload": NaN}', "line 2, is not JSON: NaN is no number"),
+        ('{"payload": NaN}', "line 2, is not JSON: NaN is not a number"),
         ('{"payload": [1e999]}', "line 2, has under payload what JSON cannot hold"),
         ('{"payload_base64": "%"}', "line 2, has under payload_base64 no text in base64"),
         ('{"payload_base64": 1234}', "line 2, has under payload_base64 no text in base64"),

@@ -65,7 +65,7 @@ def test_a_list_goes_through_pages_and_says_when_there_is_more(vela: Vela, conso
     ("line", "path", "body", "says"),
     [
         ("topics list", "topics", {"topics": [], "next_after": None}, "there is no topic yet"),
-        ("topics list --search x", "topics", {"topics": [], "next_after": None}, "no topic fits"),
+        ("topics list --search x", "topics", {"topics": [], "next_after": None}, "no topic matches"),
         (
             "subscriptions list orders",
             f"{TOPIC}/subscriptions",
@@ -153,7 +153,7 @@ def test_stats_of_a_topic_take_nothing_that_is_about_the_list(
 ) -> None:
     done = vela(f"stats orders {given}")
     assert (done.exit_code, console.asked) == (2, [])
-    assert f"{given.split()[0]} is about the list of topics" in done.stderr
+    assert f"{given.split()[0]} applies to the list of topics" in done.stderr
 
 
 def test_what_is_in_a_message_cannot_command_the_terminal(vela: Vela, console: FakeConsole) -> None:
