@@ -1,4 +1,4 @@
-# `make` prints what there is. Needs Python 3.11 or newer; the rest it fetches itself.
+# `make` lists the commands. It needs Python 3.11 or newer and installs everything else.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,13 +8,13 @@ RUN := $(VENV)/bin/python
 .PHONY: help run test demo chaos soak matrix bench check docker-check format lock proto
 .SILENT:
 
-help: ## what there is
+help: ## list the commands
 	sed -n 's/^\([a-z-]*\):.*## /  make \1 \t/p' Makefile | expand -t 22
 
 run: server ## start Vela: PostgreSQL, broker, console, worker, beat
 	exec $(RUN) -m config.run
 
-test: development ## run all tests, WORKERS=2 files at a time; PYTEST="..." is handed on
+test: development ## run all tests, WORKERS=2 files at a time; PYTEST="..." passes arguments to pytest
 	$(RUN) -m config.run.test_tools
 	$(RUN) -m pytest --numprocesses=$(or $(WORKERS),2) --dist=loadfile --no-loadscope-reorder $(PYTEST)
 
@@ -22,17 +22,17 @@ demo: python ## give a running Vela's console something to show
 	$(PYTHON) config/run/bootstrap.py demo
 	exec $(RUN) -m config.run.demo
 
-chaos: development ## kill -9 everything N=10 times each under MESSAGES=100000; SEED=… repeats a run
+chaos: development ## kill -9 every process N=10 times under MESSAGES=100000; SEED=… repeats a run
 	$(RUN) -m tests.chaos.run --kills $(or $(N),10) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
 
-soak: development ## long form of the random tests: SEEDS=100 brokers that crash, EXAMPLES=2000 of each model
+soak: development ## run the random tests for longer: SEEDS=100 brokers that crash, EXAMPLES=2000 of each model
 	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)
 	VELA_SOAK_EXAMPLES=$(or $(EXAMPLES),2000) $(RUN) -m pytest tests/model tests/unit/core $(PYTEST)
 
-matrix: development ## rows of behaviour, their tests and results; RESULTS=junit.xml instead of running them
+matrix: development ## show the rows of behaviour with their tests and results; RESULTS=junit.xml reads earlier results
 	$(RUN) -m tests.matrix $(RESULTS)
 
-check: development ## format, lint, types, imports, migrations, templates
+check: development ## check format, lint, types, imports, migrations, templates
 	$(RUN) -m ruff format --check --quiet .
 	$(RUN) -m ruff check --quiet .
 	$(RUN) -m mypy --no-error-summary .
@@ -42,21 +42,21 @@ check: development ## format, lint, types, imports, migrations, templates
 	$(VENV)/bin/djlint templates --check --quiet
 	$(VENV)/bin/djlint templates --lint --quiet
 
-bench: development ## measure it: BENCH="--quick", BENCH="--only latency" (bench/METHODOLOGY.md)
+bench: development ## run the benchmarks: BENCH="--quick", BENCH="--only latency" (bench/METHODOLOGY.md)
 	$(RUN) -m bench $(BENCH)
 
 format: development ## format the code
 	$(RUN) -m ruff format --quiet .
 	$(RUN) -m ruff check --fix --quiet .
 
-lock: development ## compile requirements/*.txt again; UV="--upgrade" is handed on
+lock: development ## compile requirements/*.txt again; UV="--upgrade" passes arguments to uv
 	$(RUN) -m pip install --quiet --require-hashes -r requirements/uv.txt
 	$(RUN) -m config.run.lock $(UV)
 
 proto: development ## compile the protobuf definitions
 	$(RUN) -m grpc_tools.protoc -I . --python_out=. --mypy_out=quiet:. vela/wire/pb/vela_pulsar.proto
 
-docker-check: python ## the image and compose.yaml, shown to work without a container engine (root on Debian 12)
+docker-check: python ## test the image and compose.yaml without a container engine (as root on Debian 12)
 	$(PYTHON) -m docker.check $(STEPS)
 
 .PHONY: python server development

@@ -27,12 +27,12 @@ class ActCommand(BaseCommand):
         """What every act's command takes, whatever it is about."""
         parser.add_argument("--yes", action="store_true", help="apply without asking")
         parser.add_argument("--dry-run", action="store_true", help="show the plan and stop")
-        parser.add_argument("--reason", default="", help="kept in the act log")
+        parser.add_argument("--reason", default="", help="a reason for the act log")
         parser.add_argument(
             "--allow-drift",
             type=int,
             metavar="N",
-            help="apply it if at most N more messages than planned come again; 0: exactly; else what the plan says",
+            help="apply even if up to N more messages than planned come again (default: as the plan says; 0: none)",
         )
 
     def run_act(self, kind: str, parameters: Mapping[str, object], options: Mapping[str, Any]) -> None:

@@ -105,7 +105,7 @@ def _sole_owner(data_dir: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StartRefused(
-                f"Vela already runs on {data_dir}: stop it first, or give this one a VELA_DATA_DIR of its own"
+                f"Vela already runs on {data_dir}: stop it first, or set another VELA_DATA_DIR"
             ) from None
         if not (data_dir / "secret-key").exists():
             write_private(data_dir / "secret-key", secrets.token_urlsafe(48))

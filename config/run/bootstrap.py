@@ -38,7 +38,7 @@ def main(name: str) -> int:
         say(f"environment: making .venv with Python {sys.version.split()[0]}")
         if not _make():
             return 1
-    say(f"environment: installing what requirements/{name}.txt lists")
+    say(f"environment: installing the packages in requirements/{name}.txt")
     if not _install_with_uv(requirements) and _pip(requirements).returncode != 0:
         sys.stderr.write("vela: the packages could not be installed; pip says why above\n")
         return 1

@@ -39,10 +39,10 @@ def refuse_unusable_url(url: str) -> None:
             version = connection.info.server_version
     except psycopg.Error as error:
         said = " ".join(str(error).split()).replace(parts["PASSWORD"] or "\0", "***")
-        raise StartRefused(f"DATABASE_URL leads to {where}, which cannot be used: {said}") from None
+        raise StartRefused(f"DATABASE_URL names {where}, which cannot be used: {said}") from None
     if version < OLDEST_MAJOR * 10_000:
         raise StartRefused(
-            f"DATABASE_URL leads to PostgreSQL {version // 10_000} at {where}: Vela needs {OLDEST_MAJOR} or newer"
+            f"DATABASE_URL names PostgreSQL {version // 10_000} at {where}: Vela needs {OLDEST_MAJOR} or newer"
         )
 
 

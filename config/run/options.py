@@ -82,7 +82,7 @@ def refuse_taken_ports(ports: dict[str, tuple[str, int]]) -> None:
     seen: dict[int, str] = {}
     for setting, (host, port) in ports.items():
         if port in seen:
-            raise StartRefused(f"{setting} and {seen[port]} are both {port}: give each a port of its own")
+            raise StartRefused(f"{setting} and {seen[port]} are both {port}: give them different ports")
         seen[port] = setting
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:

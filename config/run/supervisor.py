@@ -157,9 +157,9 @@ class Supervisor:
 
     def _why_killed(self, began_s: float) -> str:
         if self._is_hurried:
-            return "was killed: you asked to hurry"
+            return "was killed after a second signal to stop"
         took_s = time.monotonic() - began_s
-        return f"did not stop in {took_s:.1f} s and was killed; VELA_STOP_TIMEOUT_S gives it longer"
+        return f"did not stop in {took_s:.1f} s and was killed; set VELA_STOP_TIMEOUT_S to give it longer"
 
     def _tend_all(self) -> None:
         now_s = time.monotonic()

@@ -98,7 +98,7 @@ def test_what_outlives_its_share_of_the_time_is_killed(
     stuck = make("stuck", serving("stuck", at_term=":"))
     with Supervisor(None, stop_timeout_s=0.3) as supervisor:
         supervisor.start([[stuck]])
-    assert capsys.readouterr().out.endswith("s and was killed; VELA_STOP_TIMEOUT_S gives it longer\n")
+    assert capsys.readouterr().out.endswith("s and was killed; set VELA_STOP_TIMEOUT_S to give it longer\n")
     assert stuck.died() == -signal.SIGKILL
 
 
@@ -111,7 +111,7 @@ def test_a_second_ctrl_c_kills_what_has_not_stopped(
         supervisor.start([[stuck]])
         signal.raise_signal(signal.SIGTERM)
         assert supervisor.stop_asked
-    assert capsys.readouterr().out == "stuck was killed: you asked to hurry\n"
+    assert capsys.readouterr().out == "stuck was killed after a second signal to stop\n"
 
 
 def test_a_second_sigterm_is_no_hurry(make: MakeChild, capsys: pytest.CaptureFixture[str]) -> None:

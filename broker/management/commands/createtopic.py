@@ -20,11 +20,16 @@ from broker.topics.partitions import MOST_PARTITIONS
 class Command(BaseCommand):
     """Creates the topic, its tenant and its namespace; keeps what exists."""
 
-    help = "Create a topic. With --partitions N it is partitioned; updatepartitions gives it more later."
+    help = "Create a topic. With --partitions N it is partitioned; updatepartitions adds more later."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")
-        parser.add_argument("--partitions", type=int, default=0, help="0 (default): not partitioned")
+        parser.add_argument(
+            "--partitions",
+            type=int,
+            default=0,
+            help="number of partitions; 0 (default) means not partitioned",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

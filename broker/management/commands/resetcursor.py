@@ -13,20 +13,24 @@ from broker.management.act_command import ActCommand
 class Command(ActCommand):
     """Reset to earliest, latest, a time, a message id, or back by a time or a count."""
 
-    help = "Reset a subscription's cursor. Its consumers are disconnected and come back by themselves."
+    help = "Reset a subscription's cursor. Its consumers are disconnected, and reconnect."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         target = parser.add_mutually_exclusive_group(required=True)
         target.add_argument("--earliest", action="store_true", help="the first message kept")
         target.add_argument("--latest", action="store_true", help="after the last message")
-        target.add_argument("--time", metavar="ISO", help="with its zone, as in 2026-11-20T09:00:00+00:00")
+        target.add_argument(
+            "--time", metavar="ISO", help="a time with its zone, as in 2026-11-20T09:00:00+00:00"
+        )
         target.add_argument("--id", metavar="LEDGER:ENTRY[:PARTITION:INDEX]", help="this message comes next")
         target.add_argument(
-            "--after-id", metavar="LEDGER:ENTRY[:PARTITION:INDEX]", help="the one after this comes next"
+            "--after-id",
+            metavar="LEDGER:ENTRY[:PARTITION:INDEX]",
+            help="the message after this one comes next",
         )
         target.add_argument(
-            "--like", metavar="SUBSCRIPTION", help="where another subscription of the topic is"
+            "--like", metavar="SUBSCRIPTION", help="the position of another subscription of the topic"
         )
         target.add_argument("--back-minutes", type=int, metavar="N")
         target.add_argument("--back-messages", type=int, metavar="N")

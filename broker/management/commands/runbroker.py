@@ -21,7 +21,7 @@ class Command(BaseCommand):
     When it cannot start it says why in one sentence and exits with 78 if the same start will fail again, else with 1.
     """
 
-    help = "Runs the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
+    help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
     requires_system_checks = ()  # `make check` has them; here they would cost each start
 
     def handle(self, *_args: Any, **_options: Any) -> None:

@@ -22,9 +22,12 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("names", nargs="*", help="app.handlers.function; all when none is given")
+        parser.add_argument("names", nargs="*", help="app.handlers.function; without a name, all handlers")
         parser.add_argument(
-            "--stop-timeout", type=float, default=10.0, help="seconds for what is under way at a stop"
+            "--stop-timeout",
+            type=float,
+            default=10.0,
+            help="seconds to finish the current messages at a stop",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

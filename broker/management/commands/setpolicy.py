@@ -18,7 +18,11 @@ class Command(TopicActCommand):
         parser.add_argument("where", help="tenant/namespace, or a topic")
         parser.add_argument("policies", nargs="*", metavar="POLICY=VALUE", help="message_ttl_ms=60000")
         parser.add_argument(
-            "--unset", action="append", default=[], metavar="POLICY", help="follow the level above"
+            "--unset",
+            action="append",
+            default=[],
+            metavar="POLICY",
+            help="remove the policy, so that the level above applies",
         )
         self.add_consent(parser)
 

@@ -14,18 +14,18 @@ _KINDS = {"terminate": "terminate", "truncate": "truncate", "unload": "unload", 
 class Command(TopicActCommand):
     """Acts on a whole topic; of a partitioned one on all its partitions."""
 
-    help = "Terminate, truncate, unload or delete a topic. The plan says what is lost; none of these can be undone."
+    help = "Terminate, truncate, unload or delete a topic. The plan says what is lost. You cannot undo any of these."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("action", choices=list(_KINDS))
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")
         parser.add_argument(
-            "--force", action="store_true", help="delete: close clients and remove subscriptions"
+            "--force", action="store_true", help="delete: close clients and delete subscriptions"
         )
         parser.add_argument(
             "--subscriptions",
             action="store_true",
-            help="delete: remove subscriptions that nobody is connected to",
+            help="delete: delete subscriptions without consumers too",
         )
         self.add_consent(parser)
 

@@ -14,7 +14,7 @@ from broker.management.act_command import ActCommand
 class Command(ActCommand):
     """By the number that the act's own command, the console and the act log show."""
 
-    help = "Undo an act: put the cursor back, and keep what was acknowledged since. Only the latest act of a cursor."
+    help = "Undo the latest act of a cursor: put the cursor back, and keep everything that was acknowledged since."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("act", type=int, help="the act's number")

@@ -12,11 +12,13 @@ from broker.management.topic_act_command import TopicActCommand
 class Command(TopicActCommand):
     """Never fewer than it has."""
 
-    help = "Give a partitioned topic more partitions. Clients see them at their next look, within a minute or so."
+    help = (
+        "Add partitions to a partitioned topic. Clients see them when they ask next, within about a minute."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("topic", help="orders, or persistent://tenant/namespace/orders")
-        parser.add_argument("partitions", type=int, help="in all")
+        parser.add_argument("partitions", type=int, help="number of partitions in all")
         self.add_consent(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -16,7 +16,7 @@ NAME = "admin"
 class Command(BaseCommand):
     """Make `admin` unless it exists. Safe to repeat: an existing admin keeps the password."""
 
-    help = "Makes the user admin if there is none, with VELA_ADMIN_PASSWORD or a random password shown once."
+    help = "Make the user admin if there is none, with VELA_ADMIN_PASSWORD or a random password that is shown once."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         """Print the password only if it was invented here."""

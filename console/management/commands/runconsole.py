@@ -16,7 +16,7 @@ from config.environment import Environment
 class Command(BaseCommand):
     """Serve the console until SIGTERM."""
 
-    help = "Serves the console (VELA_BIND, VELA_CONSOLE_PORT) until it is told to stop."
+    help = "Serve the console (VELA_BIND, VELA_CONSOLE_PORT) until SIGTERM."
     requires_system_checks = ()  # `make check` has them; here they would cost each start
 
     def add_arguments(self, parser: CommandParser) -> None:
