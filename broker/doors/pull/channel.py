@@ -90,7 +90,7 @@ class PullChannel(LimitedChannel):
 
     def _is_for_us(self, data: bytes, start: int, end: int) -> bool:
         hosts = _HOST.findall(data, start, end)
-        return len(hosts) == 1 and self.factory.pulls.gate.takes_host(
+        return len(hosts) == 1 and self.factory.server.pulls.gate.takes_host(
             hosts[0].rstrip(b" \t"), self._local_address
         )
 
