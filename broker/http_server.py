@@ -20,7 +20,7 @@ from twisted.internet.protocol import connectionDone
 from twisted.logger import ILogObserver, globalLogBeginner
 from twisted.web.http import RESPONSES, HTTPChannel
 
-__all__ = ["MAX_BODY_BYTES", "LimitedChannel", "LimitedServer"]
+__all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_UNFINISHED_REQUESTS: Final = 500  # on one port; one more closes the oldest
@@ -29,7 +29,7 @@ LINGER_S: Final = (
 )
 
 
-class LimitedChannel(HTTPChannel):
+class LimitedConnection(HTTPChannel):
     """One HTTP connection. A request that is too large, or takes too long to arrive, is refused and ends it."""
 
     factory: Any
@@ -106,7 +106,7 @@ class LimitedChannel(HTTPChannel):
         is_unfinished = not self._handlingRequest and (self.requests or self._buffer)
         if not is_unfinished or self._deadline is not None or self._is_refused:
             return
-        unfinished: dict[LimitedChannel, None] = self.factory.unfinished
+        unfinished: dict[LimitedConnection, None] = self.factory.unfinished
         self._deadline = self.callLater(self.factory.request_timeout_s, self._too_slow)
         unfinished[self] = None
         if len(unfinished) > MAX_UNFINISHED_REQUESTS:
@@ -139,9 +139,9 @@ class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
 class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
     def __init__(self, server: LimitedServer) -> None:
         super().__init__(server)
-        self.protocol = server.channel_class
+        self.protocol = server.connection_class
         self.request_timeout_s = server.request_timeout_s
-        self.unfinished: dict[LimitedChannel, None] = {}  # the oldest first
+        self.unfinished: dict[LimitedConnection, None] = {}  # the oldest first
 
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
         channel = super().buildProtocol(addr)
@@ -152,7 +152,7 @@ class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
 class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
     """Daphne, told in code where to listen. `run` is the console's way; the broker runs the reactor itself."""
 
-    channel_class: type[LimitedChannel] = LimitedChannel
+    connection_class: type[LimitedConnection] = LimitedConnection
 
     def __init__(
         self, application: Callable[..., Awaitable[None]], *, request_timeout_s: float, **options: Any

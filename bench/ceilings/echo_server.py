@@ -16,9 +16,10 @@ from typing import Any
 from daphne.server import twisted_loop
 from twisted.internet import reactor
 
+from broker.doors.asgi import Receive, Scope, Send
 from broker.doors.http.daphne_server import DaphneServer
-from broker.doors.process import SWITCH_INTERVAL_S
-from broker.doors.websocket.socket import Receive, Scope, Send, Socket, socket_of
+from broker.doors.websocket.socket import Socket, socket_of
+from broker.process.serving import SWITCH_INTERVAL_S
 
 RECEIPT = b'{"result":"ok","messageId":"CAEQACAAKAAwAA==","errorCode":0,"schemaVersion":0}'
 DELIVERY = b'{"messageId":"CAEQACAAKAAwAA==","redeliveryCount":0,'

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from broker.core.web_origin import Origin, parse_host, parse_origin
-from broker.doors.http.pages import json_reason, refuse_handshake, respond
+from broker.doors.asgi import json_reason, refuse_handshake, respond
 from vela.wire.json.errors import HandshakeRefused
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
-    from broker.doors.websocket.socket import Receive, Scope, Send
+    from broker.doors.asgi import Application, Receive, Scope, Send
 
 __all__ = ["WebGate"]
-
-Application: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # none: a person typed the address

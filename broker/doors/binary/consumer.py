@@ -1,9 +1,9 @@
-"""One consumer of a binary connection: entries out as they are stored, acks and permits in (protocol 3.7 … 3.10)."""
+"""One consumer of a binary connection: entries out as they are stored, acks and permits in."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from broker.core.errors import BrokerError, NotAllowed
@@ -12,7 +12,7 @@ from broker.doors.server_errors import server_error
 from broker.subscription.requests import AckRequest, Delivery
 
 if TYPE_CHECKING:
-    from broker.doors.binary.connection import BinaryConnection
+    from broker.doors.binary.peer import Peer
     from broker.doors.ports import ConsumerPort
     from vela.wire.binary.events import Ack, Redeliver
 
@@ -22,17 +22,21 @@ __all__ = ["ConsumerSlot"]
 class ConsumerSlot:
     """What stands behind a client-chosen consumer id; a `ConsumerSink`."""
 
-    def __init__(self, connection: BinaryConnection, consumer_id: int) -> None:
+    def __init__(
+        self, peer: Peer, consumer_id: int, *, on_closed: Callable[[ConsumerSlot, str], None]
+    ) -> None:
+        """`on_closed` is called when the broker has detached the consumer, with the reason."""
         self.consumer_id = consumer_id
         self.partition = -1  # -1 = not a partition
         self.consumer: ConsumerPort | None = None  # None while it is being opened
         self.turn = asyncio.Lock()  # requests of one consumer run in the order they came
         self.is_closed = False
-        self._connection = connection
+        self._peer = peer
+        self._on_closed = on_closed
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
         """Frame these entries, untouched, into one write."""
-        send, consumer_id, partition = self._connection.engine.send_message, self.consumer_id, self.partition
+        send, consumer_id, partition = self._peer.engine.send_message, self.consumer_id, self.partition
         epoch = None if self.consumer is None else self.consumer.epoch
         for entry, redelivery_count, remaining in deliveries:
             send(
@@ -45,40 +49,40 @@ class ConsumerSlot:
                 ack_set=remaining,
                 epoch=epoch,
             )
-        self._connection.written()
+        self._peer.written()
 
     def is_writable(self) -> bool:
         """Whether the peer takes what is written."""
-        return self._connection.is_writable()
+        return self._peer.is_writable()
 
     def on_end_of_topic(self) -> None:
         """REACHED_END_OF_TOPIC, to clients that survive it."""
-        self._connection.engine.send_reached_end_of_topic(self.consumer_id)
-        self._connection.written()
+        self._peer.engine.send_reached_end_of_topic(self.consumer_id)
+        self._peer.written()
 
     def on_consumer_closed(self, reason: str) -> None:
         """The broker detached the consumer; the client subscribes again by itself."""
         if not self.is_closed:
             self.is_closed = True
-            self._connection.consumers.closed_by_broker(self, reason)
+            self._on_closed(self, reason)
 
     def close_connection(self, reason: str) -> None:
         """The client is too old for what it would be sent."""
         self.is_closed = True
-        self._connection.close(reason)
+        self._peer.close(reason)
 
     def on_active_change(self, is_active: bool) -> None:
         """ACTIVE_CONSUMER_CHANGE, which only a client of Failover gets."""
         if not self.is_closed:
-            self._connection.engine.send_active_consumer_change(self.consumer_id, is_active=is_active)
-            self._connection.written()
+            self._peer.engine.send_active_consumer_change(self.consumer_id, is_active=is_active)
+            self._peer.written()
 
     async def is_alive(self) -> bool:
         """Ask the peer: somebody else wants this consumer's place."""
-        return await self._connection.is_alive()
+        return await self._peer.is_alive()
 
     def ack(self, event: Ack) -> None:
-        """ACK; answered when durable if the client asked for it (protocol 3.9)."""
+        """ACK; answered when durable if the client asked for it."""
         if self.consumer is None:
             return
         request_id = event.request_id
@@ -99,13 +103,13 @@ class ConsumerSlot:
     def _answer_ack(self, request_id: int | None, error: BrokerError | None) -> None:
         if request_id is None:
             return
-        self._connection.engine.send_ack_response(
+        self._peer.engine.send_ack_response(
             self.consumer_id,
             request_id,
             code=None if error is None else server_error(error),
             message=None if error is None else str(error),
         )
-        self._connection.written()
+        self._peer.written()
 
     def redeliver(self, event: Redeliver) -> None:
         """REDELIVER_UNACKNOWLEDGED_MESSAGES of the ids given, or of everything."""

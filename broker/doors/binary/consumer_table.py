@@ -1,4 +1,4 @@
-"""The consumers of one binary connection, by the ids the client chose (protocol 3.7 … 3.10)."""
+"""The consumers of one binary connection, by the ids the client chose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from vela.wire.errors import LocalProtocolError
 from vela.wire.message_id import MessageId
 
 if TYPE_CHECKING:
-    from broker.doors.binary.connection import BinaryConnection
+    from broker.doors.binary.peer import Peer
+    from broker.doors.binary.request_runner import RequestRunner
+    from broker.doors.ports import BrokerPort
 
 __all__ = ["ConsumerTable"]
 
@@ -26,8 +28,10 @@ log = logging.getLogger(__name__)
 class ConsumerTable:
     """Commands that concern consumers."""
 
-    def __init__(self, connection: BinaryConnection) -> None:
-        self._connection = connection
+    def __init__(self, broker: BrokerPort, peer: Peer, requests: RequestRunner) -> None:
+        self._broker = broker
+        self._peer = peer
+        self._requests = requests
         self._slots: dict[int, ConsumerSlot] = {}
 
     def writable_again(self) -> None:
@@ -67,44 +71,46 @@ class ConsumerTable:
         """Opens a consumer, or says how far the one of this id is."""
         known = self._slots.get(event.consumer_id)
         if known is None:
-            slot = self._slots[event.consumer_id] = ConsumerSlot(self._connection, event.consumer_id)
-            self._connection.run(
+            slot = self._slots[event.consumer_id] = ConsumerSlot(
+                self._peer, event.consumer_id, on_closed=self._closed_by_broker
+            )
+            self._requests.run(
                 event,
                 self._subscribe(slot, event),
                 lambda error: self._consumer_refused(slot, event, error),
             )
         elif known.consumer is None:
             busy = ServiceNotReady(f"consumer {event.consumer_id} is still being opened; try again")
-            self._connection.refusal(event.request_id)(busy)
+            self._requests.refusal(event.request_id)(busy)
         else:
-            self._connection.engine.send_success(event.request_id)
+            self._peer.engine.send_success(event.request_id)
 
     async def _subscribe(self, slot: ConsumerSlot, event: events.Subscribe) -> None:
         request = subscribe_request(event)
         slot.partition = -1 if request.topic.partition is None else request.topic.partition
-        consumer = await self._connection.broker.subscribe(request, self._connection.identity, slot)
+        consumer = await self._broker.subscribe(request, self._peer.identity, slot)
         if slot.is_closed:
             consumer.detach()
             return
         slot.consumer = consumer
-        self._connection.engine.send_success(event.request_id)
+        self._peer.engine.send_success(event.request_id)
 
     def _consumer_refused(self, slot: ConsumerSlot, event: events.Subscribe, error: BrokerError) -> None:
         self._forget_consumer(slot)
         if not slot.is_closed:
-            self._connection.refusal(event.request_id)(error)
+            self._requests.refusal(event.request_id)(error)
 
-    def closed_by_broker(self, slot: ConsumerSlot, reason: str) -> None:
-        """CLOSE_CONSUMER without a request: the client subscribes again (protocol 3.10)."""
+    def _closed_by_broker(self, slot: ConsumerSlot, reason: str) -> None:
+        """CLOSE_CONSUMER without a request: the client subscribes again."""
         if self._slots.get(slot.consumer_id) is not slot:
             return
         self._forget_consumer(slot)
-        log.info("%s: consumer %s is closed: %s", self._connection.address, slot.consumer_id, reason)
+        log.info("%s: consumer %s is closed: %s", self._peer.address, slot.consumer_id, reason)
         try:
-            self._connection.engine.send_close_consumer(slot.consumer_id)
+            self._peer.engine.send_close_consumer(slot.consumer_id)
         except LocalProtocolError as error:
-            self._connection.close(str(error))
-        self._connection.written()
+            self._peer.close(str(error))
+        self._peer.written()
 
     def _forget_consumer(self, slot: ConsumerSlot) -> None:
         if self._slots.get(slot.consumer_id) is slot:
@@ -117,7 +123,7 @@ class ConsumerTable:
             slot.is_closed = True
             if slot.consumer is not None:
                 slot.consumer.detach()
-        self._connection.engine.send_success(event.request_id)
+        self._peer.engine.send_success(event.request_id)
 
     def on_unsubscribe(self, event: events.Unsubscribe) -> None:
         """Removes the subscription."""
@@ -128,7 +134,7 @@ class ConsumerTable:
             await slot.consumer.unsubscribe(force=event.force)
         slot.is_closed = True
         self._forget_consumer(slot)
-        self._connection.engine.send_success(event.request_id)
+        self._peer.engine.send_success(event.request_id)
 
     def on_seek(self, event: events.Seek) -> None:
         """Moves the cursor; the consumers are closed before the answer."""
@@ -144,7 +150,7 @@ class ConsumerTable:
             await slot.consumer.seek_position(target, event.ack_set)
         elif event.publish_time_ms is not None:
             await slot.consumer.seek_time(event.publish_time_ms)
-        self._connection.engine.send_success(event.request_id)
+        self._peer.engine.send_success(event.request_id)
 
     def on_get_last_message_id(self, event: events.GetLastMessageId) -> None:
         """The last entry and the mark-delete position."""
@@ -154,7 +160,7 @@ class ConsumerTable:
         if slot.consumer is None:
             raise ConsumerNotFound(f"consumer {slot.consumer_id} is closed; subscribe again")
         last = await slot.consumer.last_message()
-        self._connection.engine.send_last_message_id(
+        self._peer.engine.send_last_message_id(
             event.request_id,
             last=MessageId(
                 last.position.ledger_id,
@@ -174,11 +180,11 @@ class ConsumerTable:
         slot = self._slots.get(event.consumer_id)
         if slot is None or slot.consumer is None:
             missing = MetadataInvalid(f"consumer {event.consumer_id} is not open here; subscribe first")
-            self._connection.count_refusal(event, str(missing))
-            self._connection.refusal(event.request_id)(missing)
+            self._requests.count_refusal(event, str(missing))
+            self._requests.refusal(event.request_id)(missing)
         else:
-            self._connection.run(
-                event, self._in_turn(slot, event, work), self._connection.refusal(event.request_id)
+            self._requests.run(
+                event, self._in_turn(slot, event, work), self._requests.refusal(event.request_id)
             )
 
     async def _in_turn(
@@ -193,4 +199,4 @@ class ConsumerTable:
             code, message = ServerError.NOT_ALLOWED_ERROR, "read a consumer's statistics in the console"
         else:
             code, message = ServerError.CONSUMER_NOT_FOUND, f"consumer {event.consumer_id} is not open here"
-        self._connection.engine.send_consumer_stats_failed(event.request_id, code, message)
+        self._peer.engine.send_consumer_stats_failed(event.request_id, code, message)

@@ -10,8 +10,10 @@ from broker.doors.server_errors import server_error
 from vela.wire.binary.enums import TopicsMode
 
 if TYPE_CHECKING:
-    from broker.doors.binary.connection import BinaryConnection
+    from broker.doors.binary.request_runner import RequestRunner
+    from broker.doors.ports import BrokerPort
     from vela.wire.binary.events import GetTopicsOfNamespace, Lookup, PartitionMetadata
+    from vela.wire.binary.server import ServerEngine
 
 __all__ = ["LookupAnswers"]
 
@@ -19,27 +21,29 @@ __all__ = ["LookupAnswers"]
 class LookupAnswers:
     """Answers PARTITIONED_METADATA, LOOKUP and GET_TOPICS_OF_NAMESPACE of one connection."""
 
-    def __init__(self, connection: BinaryConnection) -> None:
-        self._connection = connection
+    def __init__(self, broker: BrokerPort, engine: ServerEngine, requests: RequestRunner) -> None:
+        self._broker = broker
+        self._engine = engine
+        self._requests = requests
 
     def on_partition_metadata(self, event: PartitionMetadata) -> None:
         """0 for a topic that is not partitioned; may create it."""
-        self._connection.run(
+        self._requests.run(
             event,
             self._partition_metadata(event),
-            lambda error: self._connection.engine.send_partition_metadata_failed(
+            lambda error: self._engine.send_partition_metadata_failed(
                 event.request_id, server_error(error), str(error)
             ),
         )
 
     async def _partition_metadata(self, event: PartitionMetadata) -> None:
         name = TopicName.parse(event.topic)
-        partitions = await self._connection.broker.partition_count(name, create=event.create)
-        self._connection.engine.send_partition_metadata(event.request_id, partitions)
+        partitions = await self._broker.partition_count(name, create=event.create)
+        self._engine.send_partition_metadata(event.request_id, partitions)
 
     def on_lookup(self, event: Lookup) -> None:
         """Existence is judged when a producer or consumer is opened."""
-        engine, broker = self._connection.engine, self._connection.broker
+        engine, broker = self._engine, self._broker
         try:
             TopicName.parse(event.topic)
             ready, why = broker.is_ready()
@@ -50,7 +54,7 @@ class LookupAnswers:
                     f"the broker has no listener {event.listener_name!r}: connect without a listener name"
                 )
         except BrokerError as error:
-            self._connection.count_refusal(event, str(error))
+            self._requests.count_refusal(event, str(error))
             engine.send_lookup_failed(event.request_id, server_error(error), str(error))
         else:
             settings = broker.settings
@@ -60,19 +64,15 @@ class LookupAnswers:
 
     def on_topics_of_namespace(self, event: GetTopicsOfNamespace) -> None:
         """An unknown namespace has no topics; that is no error."""
-        self._connection.run(
+        self._requests.run(
             event,
             self._topics_of_namespace(event),
-            lambda error: self._connection.engine.send_error(
-                event.request_id, server_error(error), str(error)
-            ),
+            lambda error: self._engine.send_error(event.request_id, server_error(error), str(error)),
         )
 
     async def _topics_of_namespace(self, event: GetTopicsOfNamespace) -> None:
-        topics = await self._connection.broker.topics_of_namespace(event.namespace)
+        topics = await self._broker.topics_of_namespace(event.namespace)
         if event.mode is not TopicsMode.ALL:
             domain = "persistent" if event.mode is TopicsMode.PERSISTENT else "non-persistent"
             topics = [topic for topic in topics if topic.startswith(f"{domain}://")]
-        self._connection.engine.send_topics_of_namespace(
-            event.request_id, topics, known_hash=event.topics_hash
-        )
+        self._engine.send_topics_of_namespace(event.request_id, topics, known_hash=event.topics_hash)

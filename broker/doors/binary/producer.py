@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.entry import FLAG_CHUNK
@@ -18,7 +18,8 @@ from vela.wire.entry import checksum_ok, parse_header, with_checksum
 from vela.wire.errors import MetadataCorrupt
 
 if TYPE_CHECKING:
-    from broker.doors.binary.connection import BinaryConnection
+    from broker.conf import BrokerSettings
+    from broker.doors.binary.peer import Peer
     from broker.doors.ports import ProducerPort
     from vela.wire.binary.events import OpenProducer, Send
 
@@ -38,7 +39,15 @@ class ProducerSlot:
     queue and close the connection on one that is ahead of it.
     """
 
-    def __init__(self, connection: BinaryConnection, event: OpenProducer) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        event: OpenProducer,
+        settings: BrokerSettings,
+        *,
+        on_closed: Callable[[ProducerSlot, BrokerError | None], None],
+    ) -> None:
+        """`on_closed` is called when the broker has let the producer go."""
         self.producer_id = event.producer_id
         self.request_id = event.request_id  # a producer that had to wait is answered a second time
         self.epoch = event.epoch
@@ -46,7 +55,10 @@ class ProducerSlot:
         self.turn = asyncio.Lock()  # requests of one producer run in the order they came
         self.is_closed = False
         self.is_waiting = False  # for exclusive access
-        self._connection = connection
+        self._peer = peer
+        self._max_message_bytes = settings.max_message_bytes
+        self._max_uncompressed_bytes = settings.max_uncompressed_bytes
+        self._on_closed = on_closed
         self._queued = 0
         self._answered = 0
         self._unanswered_bytes = 0
@@ -65,7 +77,7 @@ class ProducerSlot:
         size_bytes = len(request.data)
         self._queued += 1
         self._unanswered_bytes += size_bytes
-        self._connection.gate.send_queued(size_bytes)
+        self._peer.gate.send_queued(size_bytes)
         producer.send(request)
 
     def _request(self, event: Send, producer: ProducerPort) -> SendRequest:
@@ -80,17 +92,17 @@ class ProducerSlot:
         except MetadataCorrupt as error:
             raise ChecksumFailed(f"the entry is damaged: {error}") from None
         payload_bytes = len(entry) - header.payload_offset
-        if payload_bytes > self._connection.max_message_bytes:
+        if payload_bytes > self._max_message_bytes:
             raise MessageTooLarge(
-                f"payload of {payload_bytes} bytes, the limit is {self._connection.max_message_bytes}"
+                f"payload of {payload_bytes} bytes, the limit is {self._max_message_bytes}"
                 " (VELA_MAX_MESSAGE_BYTES)"
             )
         if header.num_chunks > 1:
             check_chunk(header)
-        elif header.uncompressed_size > self._connection.max_uncompressed_bytes:
-            raise MessageTooLarge(  # consumers would throw it away without a word to its producer (S0.13)
+        elif header.uncompressed_size > self._max_uncompressed_bytes:
+            raise MessageTooLarge(  # consumers would throw it away without a word to its producer
                 f"a payload of {header.uncompressed_size} bytes before compression, the limit is"
-                f" {self._connection.max_uncompressed_bytes} (VELA_MAX_UNCOMPRESSED_BYTES)"
+                f" {self._max_uncompressed_bytes} (VELA_MAX_UNCOMPRESSED_BYTES)"
             )
         flags = entry_flags(header)
         if payload_bytes > (producer.max_message_bytes or payload_bytes) and not flags & FLAG_CHUNK:
@@ -116,10 +128,8 @@ class ProducerSlot:
             self._held.append(_Held(self._queued, sequence_id, error))
 
     def _write_refusal(self, sequence_id: int, error: BrokerError) -> None:
-        self._connection.engine.send_send_error(
-            self.producer_id, sequence_id, server_error(error), str(error)
-        )
-        self._connection.written()
+        self._peer.engine.send_send_error(self.producer_id, sequence_id, server_error(error), str(error))
+        self._peer.written()
 
     def _release_held(self) -> None:
         while self._held and self._held[0].after <= self._answered:
@@ -128,7 +138,7 @@ class ProducerSlot:
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
         """The sends are durable."""
-        send_receipt, producer_id = self._connection.engine.send_receipt, self.producer_id
+        send_receipt, producer_id = self._peer.engine.send_receipt, self.producer_id
         size_bytes = 0
         for sequence_id, highest, ledger_id, entry_id, entry_bytes in receipts:
             send_receipt(
@@ -143,8 +153,8 @@ class ProducerSlot:
             if self._held:
                 self._release_held()
         self._unanswered_bytes -= size_bytes
-        self._connection.written()
-        self._connection.gate.sends_answered(len(receipts), size_bytes)
+        self._peer.written()
+        self._peer.gate.sends_answered(len(receipts), size_bytes)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
         """This send is known not to be stored.
@@ -162,13 +172,25 @@ class ProducerSlot:
         self._unanswered_bytes -= size_bytes
         self._write_refusal(request.sequence_id, error)
         self._release_held()
-        self._connection.gate.sends_answered(1, size_bytes)
+        self._peer.gate.sends_answered(1, size_bytes)
+
+    def answer_open(self, producer: ProducerPort) -> None:
+        """Answer with PRODUCER_SUCCESS: opened, or queued for exclusive access."""
+        self.is_waiting = not producer.is_ready
+        self._peer.engine.send_producer_success(
+            self.request_id,
+            name=producer.name,
+            last_sequence_id=producer.last_sequence_id,
+            schema_version=producer.schema_version,
+            topic_epoch=producer.topic_epoch,
+            ready=producer.is_ready,
+        )
 
     def on_ready(self) -> None:
         """A producer that had to wait has the topic for itself now."""
         if self.producer is not None and not self.is_closed:
-            self._connection.answer_open(self, self.producer)
-            self._connection.written()
+            self.answer_open(self.producer)
+            self._peer.written()
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """The broker let the producer go: the client opens it again and resends what got no receipt.
@@ -179,16 +201,16 @@ class ProducerSlot:
         if self.producer is None:
             return
         self.is_closed = True
-        self._connection.producer_closed_by_broker(self, error)
+        self._on_closed(self, error)
         self.forget_pending()
 
     def forget_pending(self) -> None:
         """Nothing more will be answered here: take what is pending off the connection's account."""
         pending = self._queued - self._answered
         if pending:
-            self._connection.gate.sends_answered(pending, self._unanswered_bytes)
+            self._peer.gate.sends_answered(pending, self._unanswered_bytes)
         self._answered, self._unanswered_bytes = self._queued, 0
 
     async def is_alive(self) -> bool:
         """Ask the peer: somebody else wants this producer's name."""
-        return await self._connection.is_alive()
+        return await self._peer.is_alive()

@@ -7,20 +7,20 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
-from broker.core.errors import NotAllowed
+from broker.core.errors import IncompatibleSchema, NotAllowed
 from broker.core.hash_slots import SlotRange
 from broker.core.position import Position
 from broker.core.producer_access import AccessMode
+from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
-from broker.doors.binary.schema_answers import definition_of
 from broker.producers.requests import ProducerRequest
 from broker.subscription.requests import SubscribeRequest
 from vela.wire.binary import enums as wire
 from vela.wire.binary.enums import InitialPosition, SubType
-from vela.wire.binary.events import OpenProducer, Subscribe
+from vela.wire.binary.events import OpenProducer, Schema, Subscribe
 
-__all__ = ["producer_request", "subscribe_request"]
+__all__ = ["definition_of", "producer_request", "subscribe_request"]
 
 _TYPES: Final = {
     SubType.EXCLUSIVE: SubscriptionType.EXCLUSIVE,
@@ -36,6 +36,15 @@ _ACCESS_MODES: Final = {
     wire.AccessMode.WAIT_FOR_EXCLUSIVE: AccessMode.WAIT_FOR_EXCLUSIVE,
     wire.AccessMode.EXCLUSIVE_WITH_FENCING: AccessMode.EXCLUSIVE_WITH_FENCING,
 }
+
+
+def definition_of(schema: Schema) -> SchemaDefinition:
+    """A client's schema in the broker's terms. Raises IncompatibleSchema for a type that the protocol does not have."""
+    try:
+        type_ = SchemaType(schema.type)
+    except ValueError:
+        raise IncompatibleSchema(f"{schema.type} is no type of schema") from None
+    return SchemaDefinition(type=type_, data=schema.data, name=schema.name, properties=schema.properties)
 
 
 def producer_request(

@@ -21,8 +21,8 @@ LOW_WATER_BYTES: Final = 256 * 1024
 LINGER_S: Final = 5.0  # how long a closing connection may take to read what was written to it
 
 
-class _TcpChannel:
-    """A `ByteChannel` over an asyncio transport."""
+class _TcpLink:
+    """A `ByteLink` over an asyncio transport."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -65,10 +65,10 @@ class _TcpProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=LOW_WATER_BYTES)
-        self._channel = _TcpChannel(transport)
+        self._link = _TcpLink(transport)
         peer = transport.get_extra_info("peername") or ("unknown", 0)
         self.connection = BinaryConnection(
-            self._listener.broker, self._channel, address=f"{peer[0]}:{peer[1]}", face="binary"
+            self._listener.broker, self._link, address=f"{peer[0]}:{peer[1]}", face="binary"
         )
         self._listener.connected(self)
 
@@ -76,10 +76,10 @@ class _TcpProtocol(asyncio.Protocol):
         self.connection.receive(data)
 
     def pause_writing(self) -> None:
-        self._channel.is_paused = True
+        self._link.is_paused = True
 
     def resume_writing(self) -> None:
-        self._channel.is_paused = False
+        self._link.is_paused = False
         self.connection.writable_again()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -88,12 +88,12 @@ class _TcpProtocol(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Take nothing more: the broker stops."""
-        self._channel.is_stopping = True
-        self._channel.pause_reading()
+        self._link.is_stopping = True
+        self._link.pause_reading()
 
     def abort(self) -> None:
         """Drop what the peer did not read."""
-        self._channel.abort()
+        self._link.abort()
 
 
 class TcpListener:

@@ -75,7 +75,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     # -- the handshake -------------------------------------------------------------------------------------------
 
     def onConnect(self, request: Any) -> Any:  # noqa: N802 - Autobahn's name
-        """Take over the transport's flow control from the HTTP channel and set the limits of the endpoint."""
+        """Take over the transport's flow control from the HTTP connection and set the limits of the endpoint."""
         self.transport.unregisterProducer()
         self.transport.registerProducer(_Producer(self), True)
         limit = self._message_limit(request.path.encode("ascii"))

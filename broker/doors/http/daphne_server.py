@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.doors.http.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
 from broker.doors.http.inbound_queue import InboundQueue
-from broker.doors.pull.channel import PullChannel
+from broker.doors.pull.connection import PullConnection
 from broker.doors.websocket.socket import EXTENSION
-from broker.http_server import LimitedChannel, LimitedServer
+from broker.http_server import LimitedConnection, LimitedServer
 
 if TYPE_CHECKING:
+    from broker.doors.asgi import Application
     from broker.doors.pull.answers import PullAnswers
-    from broker.doors.websocket.socket import Receive, Scope, Send
 
 __all__ = ["DaphneServer"]
 
@@ -32,7 +32,7 @@ class DaphneServer(LimitedServer):
 
     def __init__(
         self,
-        application: Callable[[Scope, Receive, Send], Awaitable[None]],
+        application: Application,
         pulls: PullAnswers | None = None,
         *,
         max_message_bytes: int,
@@ -50,7 +50,7 @@ class DaphneServer(LimitedServer):
         )
         self.max_message_bytes = max_message_bytes
         self.pulls = pulls
-        self.channel_class = LimitedChannel if pulls is None else PullChannel
+        self.connection_class = LimitedConnection if pulls is None else PullConnection
         self.is_stopping = False  # nothing is read any more, whoever asks
 
     def websocket_factory(self) -> Any:

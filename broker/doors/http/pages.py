@@ -3,54 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from broker.doors.asgi import JSON, json_reason, respond
+
 if TYPE_CHECKING:
+    from broker.doors.asgi import Receive, Scope, Send
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.socket import Receive, Scope, Send
-    from vela.wire.json.errors import HandshakeRefused
 
-__all__ = ["HttpPages", "json_reason", "refuse_handshake", "respond"]
+__all__ = ["HttpPages"]
 
-JSON = b"application/json"
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 # Between two slices of /metrics, which take a millisecond each. A message passes the loop several times on its way and
 # should seldom meet more than one of them.
 _REST_S: Final = 0.002
-
-
-def json_reason(reason: str) -> bytes:
-    """The body of a refusal, in the shape of Pulsar's REST."""
-    return json.dumps({"reason": reason}).encode()
-
-
-async def respond(
-    scope: Scope,
-    send: Send,
-    status: int,
-    body: bytes,
-    *,
-    content_type: bytes = JSON,
-    headers: Sequence[tuple[bytes, bytes]] = (),
-) -> None:
-    """Answer an HTTP request; HEAD without the body."""
-    own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
-    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
-
-
-async def refuse_handshake(send: Send, refusal: HandshakeRefused) -> None:
-    """Answer a WebSocket handshake over HTTP instead of accepting it."""
-    await send(
-        {
-            "type": "websocket.http.response.start",
-            "status": refusal.status,
-            "headers": [(b"Content-Type", JSON)],
-        }
-    )
-    await send({"type": "websocket.http.response.body", "body": json_reason(refusal.reason)})
 
 
 class HttpPages:

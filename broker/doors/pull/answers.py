@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
-from broker.doors.http.pages import json_reason
+from broker.doors.asgi import json_reason
 from broker.doors.server_errors import http_status
 from broker.doors.web_gate import WebGate
 from broker.pulls.values import HeldPull, PullAnswer, PullAsk, PulledMessage, PullStatus
@@ -50,7 +50,9 @@ class PullAnswers:
 
     def __init__(self, broker: BrokerPort) -> None:
         self.broker = broker
-        self.gate = WebGate(broker.settings)  # for all of the port: a channel asks it before it takes a pull
+        self.gate = WebGate(
+            broker.settings
+        )  # for all of the port: the connection asks it before it takes a pull
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
         self._encoded: tuple[PullAnswer | None, bytes] = (None, b"")
 

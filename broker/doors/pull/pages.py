@@ -1,4 +1,4 @@
-"""`/pull/…` over ASGI: offsets of groups, numbers of queues, and the pulls that `PullChannel` does not answer."""
+"""`/pull/…` over ASGI: offsets of groups, numbers of queues, and the pulls that `PullConnection` does not answer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.topic_name import TopicName
-from broker.doors.http.pages import json_reason, respond
+from broker.doors.asgi import json_reason, respond
 from broker.doors.pull.answers import PullAnswers, refusal
 from vela.wire.pull.request import OffsetRequest, parse_offset_request, parse_pull_topic
 
 if TYPE_CHECKING:
+    from broker.doors.asgi import Receive, Scope, Send
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.socket import Receive, Scope, Send
 
 __all__ = ["PullPages"]
 

@@ -18,7 +18,7 @@ __all__ = ["BinaryHandler"]
 
 
 class BinaryHandler(Handler):
-    """Drives a BinaryConnection; it is also its `ByteChannel`."""
+    """Drives a BinaryConnection; it is also its `ByteLink`."""
 
     def __init__(self, broker: BrokerPort, socket: Socket) -> None:
         super().__init__(socket)
@@ -46,26 +46,26 @@ class BinaryHandler(Handler):
 
     @property
     def unsent_bytes(self) -> int:
-        """See `ByteChannel`."""
+        """See `ByteLink`."""
         return self.socket.unsent_bytes
 
     def is_writable(self) -> bool:
-        """See `ByteChannel`."""
+        """See `ByteLink`."""
         return self.socket.is_writable()
 
     def pause_reading(self) -> None:
-        """See `ByteChannel`."""
+        """See `ByteLink`."""
         self._may_read.clear()
 
     def resume_reading(self) -> None:
-        """See `ByteChannel`."""
+        """See `ByteLink`."""
         self._may_read.set()
 
     def close(self) -> None:
-        """See `ByteChannel`."""
+        """See `ByteLink`."""
         self._may_read.set()
         self.socket.close(CloseCode.POLICY_VIOLATION, "the last frame says why")
 
     def abort(self) -> None:
-        """See `ByteChannel`."""
+        """See `ByteLink`."""
         self.close()

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
     from broker.doors.ports import ConsumerPort
     from broker.doors.websocket.fragment_cache import FragmentCache
-    from broker.doors.websocket.letters import Letters
 
-__all__ = ["DeliverySource", "Outgoing", "SourceOwner"]
+__all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +57,16 @@ class SourceOwner(Protocol):
         """Ask the peer."""
 
 
+class LetterBox(Protocol):
+    """What a source needs to know of dead letters."""
+
+    def bypasses(self, redeliveries: int) -> bool:
+        """Return whether a delivery with this count goes to the dead letter topic without being pushed."""
+
+    def take(self, source: DeliverySource, position: Position, permits: int) -> None:
+        """Make a dead letter of a delivery, and give its permits back when that is done."""
+
+
 class Outgoing(NamedTuple):
     """The messages of one delivered entry that are to be pushed."""
 
@@ -77,7 +86,7 @@ class DeliverySource:
         self.consumer: ConsumerPort | None = None
         self.acks = BatchAcks()
         self.is_ended = False  # the topic is terminated and everything in it is acked
-        self.letters: Letters | None = None  # None = nothing becomes a dead letter
+        self.letters: LetterBox | None = None  # None = nothing becomes a dead letter
         self.crypto_failure_action = CryptoFailureAction.FAIL
         self.unreadable = 0  # entries passed over because this face cannot decode them
         self._owner = owner

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from vela.wire.json.errors import CloseCode, HandshakeRefused, SessionError, UnexpectedBinaryFrame
 
 if TYPE_CHECKING:
-    from broker.doors.websocket.socket import Receive, Send, Socket
+    from broker.doors.asgi import Receive, Send
+    from broker.doors.websocket.socket import Socket
 
 __all__ = ["PROBE_TIMEOUT_MS", "Handler", "PingPongHandler"]
 

@@ -35,12 +35,11 @@ class ProducerHandler(Handler):
         self, broker: BrokerPort, socket: Socket, clock: Clock, topic: str, options: ProducerOptions
     ) -> None:
         super().__init__(socket)
-        self.options = options
-        self.max_message_bytes = broker.settings.max_message_bytes
-        self.clock = clock
+        self._options = options
+        self._clock = clock
         self._may_read = asyncio.Event()
         self._may_read.set()
-        self.gate = ReadGate(pause=self._may_read.clear, resume=self._may_read.set)
+        self._gate = ReadGate(pause=self._may_read.clear, resume=self._may_read.set)
         self._broker = broker
         self._topic = topic
         self._lanes: list[PublishLane] = []
@@ -53,19 +52,26 @@ class ProducerHandler(Handler):
         partitions = await self._broker.partition_count(topic, create=True)
         identity = ClientIdentity(address=self.address, client_version="", face="websocket")
         names = [topic.with_partition(index) for index in range(partitions)] or [topic]
-        given = producer_name = self.options.producer_name
+        given = producer_name = self._options.producer_name
         for name in names:
-            lane = PublishLane(self, partition=-1 if name.partition is None else name.partition)
+            lane = PublishLane(
+                self,
+                self._options,
+                self._gate,
+                self._clock,
+                partition=-1 if name.partition is None else name.partition,
+                max_message_bytes=self._broker.settings.max_message_bytes,
+            )
             self._lanes.append(lane)
             request = ProducerRequest(
                 topic=name,
                 name=producer_name,
                 user_provided_name=given is not None,
-                on_throttled=self.gate.throttled,
+                on_throttled=self._gate.throttled,
             )
             lane.attach(await self._broker.open_producer(request, identity, lane))
             producer_name = lane.name
-        options = self.options
+        options = self._options
         self._choice = PartitionChoice(
             len(names), routing=options.routing_mode, hashing=options.hashing_scheme
         )
@@ -76,14 +82,14 @@ class ProducerHandler(Handler):
 
     async def on_text(self, text: str) -> None:
         """One message or an array of them. Waits while too much has no receipt."""
-        decoded = decode_frame(text, self.clock.now_ms())
+        decoded = decode_frame(text, self._clock.now_ms())
         if type(decoded) is list:
             array = ArrayAcks(len(decoded))
             for index, each in enumerate(decoded):
                 self._publish(each, (each.context, array, index))
         elif not isinstance(decoded, list):
             self._publish(decoded, (decoded.context, *_ALONE))
-        if not self.gate.is_open:
+        if not self._gate.is_open:
             await self._may_read.wait()
 
     def _publish(self, message: ProducerMessage | SendError, reply: Reply) -> None:
@@ -102,11 +108,11 @@ class ProducerHandler(Handler):
         if frames and not self._is_lost:
             self.socket.write_frames(frames, binary=False)
             if not self.socket.is_writable():
-                self.gate.output_stuck(stuck=True)
+                self._gate.output_stuck(stuck=True)
 
     def opened(self) -> None:
         """A peer that publishes without reading its acks is not read from until it does."""
-        self.socket.on_writable(lambda: self.gate.output_stuck(stuck=False))
+        self.socket.on_writable(lambda: self._gate.output_stuck(stuck=False))
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
         """The topic moved or ends: what has no ack has an unknown outcome, so the client must connect again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from broker.core.entry import FLAG_BATCH
 from broker.core.hash_slots import slot_of_key
@@ -16,16 +16,31 @@ from vela.wire.json.producer import ArrayAcks, ProducerMessage, SendError, ack_f
 from vela.wire.message_id import MessageId
 
 if TYPE_CHECKING:
+    from broker.clock import Clock
     from broker.core.errors import BrokerError
     from broker.doors.ports import ProducerPort
-    from broker.doors.websocket.producer import ProducerHandler
+    from broker.doors.read_gate import ReadGate
+    from vela.wire.json.options import ProducerOptions
 
-__all__ = ["PublishLane", "Reply"]
+__all__ = ["LaneOwner", "PublishLane", "Reply"]
 
 MAX_BATCH_BYTES: Final = 128 * 1024  # as Pulsar's clients cut their batches
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
 """Whom to answer: the message's context, the array it came in (None = alone), its place there."""
+
+
+class LaneOwner(Protocol):
+    """The socket's handler, as its lanes see it."""
+
+    def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
+        """Send these acks or refusals."""
+
+    def closed_by_broker(self, error: BrokerError | None) -> None:
+        """End the socket: the broker has let a producer go."""
+
+    async def is_alive(self) -> bool:
+        """Ask the peer."""
 
 
 class _Pending:
@@ -45,10 +60,22 @@ class _Pending:
 class PublishLane:
     """A `ProducerSink`; messages of one lane keep their order."""
 
-    def __init__(self, handler: ProducerHandler, *, partition: int) -> None:
-        options = handler.options
+    def __init__(
+        self,
+        owner: LaneOwner,
+        options: ProducerOptions,
+        gate: ReadGate,
+        clock: Clock,
+        *,
+        partition: int,
+        max_message_bytes: int,
+    ) -> None:
         self.name = ""
-        self._handler = handler
+        self._owner = owner
+        self._options = options
+        self._gate = gate
+        self._clock = clock
+        self._max_message_bytes = max_message_bytes
         self._partition = partition  # -1 = not a partition
         self._producer: ProducerPort | None = None
         self._compression = Compression[options.compression.name]
@@ -67,7 +94,7 @@ class PublishLane:
         """The broker has opened it."""
         self._producer = producer
         self.name = producer.name
-        if self._handler.options.initial_sequence_id is None:
+        if self._options.initial_sequence_id is None:
             self._next_sequence_id = producer.last_sequence_id + 1
 
     def detach(self) -> None:
@@ -82,10 +109,10 @@ class PublishLane:
 
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
         """Hand one message to the broker, alone or in the batch under way."""
-        options = self._handler.options
+        options = self._options
         size_bytes = len(message.payload)
         policy_bytes = 0 if self._producer is None else self._producer.max_message_bytes
-        limit_bytes = min(self._handler.max_message_bytes, policy_bytes or self._handler.max_message_bytes)
+        limit_bytes = min(self._max_message_bytes, policy_bytes or self._max_message_bytes)
         if size_bytes > limit_bytes:
             source = "policy max_message_bytes" if limit_bytes == policy_bytes else "VELA_MAX_MESSAGE_BYTES"
             self._refuse((reply,), f"payload of {size_bytes} bytes, the limit is {limit_bytes} ({source})")
@@ -107,7 +134,7 @@ class PublishLane:
         data = encode_single(
             producer_name=self.name,
             sequence_id=sequence_id,
-            publish_time_ms=self._handler.clock.now_ms(),
+            publish_time_ms=self._clock.now_ms(),
             payload=message.payload,
             properties=message.properties,
             key=message.key,
@@ -120,7 +147,7 @@ class PublishLane:
         self._send(request, (reply,))
 
     def _add_to_batch(self, message: ProducerMessage, reply: Reply, size_bytes: int) -> None:
-        options = self._handler.options
+        options = self._options
         if self._batch and self._batch_bytes + size_bytes > MAX_BATCH_BYTES:
             self._flush_batch()
         self._batch.append(
@@ -155,7 +182,7 @@ class PublishLane:
             batch,
             producer_name=self.name,
             sequence_id=first,
-            publish_time_ms=self._handler.clock.now_ms(),
+            publish_time_ms=self._clock.now_ms(),
             compression=self._compression,
         )
         request = SendRequest(first, self._next_sequence_id - 1, len(batch), FLAG_BATCH, 0, None, data)
@@ -169,9 +196,9 @@ class PublishLane:
             _Pending(request.sequence_id, replies, is_batch=bool(request.flags & FLAG_BATCH), queued_s=now_s)
         )
         self._pending_messages += len(replies)
-        self._handler.gate.send_queued(len(request.data))
-        if self._timeout_timer is None and self._handler.options.send_timeout_ms:
-            self._watch(self._handler.options.send_timeout_ms / 1000)
+        self._gate.send_queued(len(request.data))
+        if self._timeout_timer is None and self._options.send_timeout_ms:
+            self._watch(self._options.send_timeout_ms / 1000)
         self._producer.send(request)
 
     # -- what became of them -------------------------------------------------------------------------------------
@@ -194,8 +221,8 @@ class PublishLane:
             for index, reply in enumerate(replies):
                 text = MessageId(ledger_id, entry_id, partition, index, len(replies)).to_base64()
                 answers.append((reply, ack_frame(text, reply[0])))
-        self._handler.answer(answers)
-        self._handler.gate.sends_answered(len(receipts), size_bytes)
+        self._owner.answer(answers)
+        self._gate.sends_answered(len(receipts), size_bytes)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
         """This send is known not to be stored."""
@@ -205,20 +232,20 @@ class PublishLane:
                 self._pending_messages -= len(pending.replies)
                 self._refuse(pending.replies, str(error))
                 break
-        self._handler.gate.sends_answered(1, len(request.data))
+        self._gate.sends_answered(1, len(request.data))
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
         """The broker let the producer go."""
         self._producer = None
-        self._handler.closed_by_broker(error)
+        self._owner.closed_by_broker(error)
 
     async def is_alive(self) -> bool:
         """Ask the peer."""
-        return await self._handler.is_alive()
+        return await self._owner.is_alive()
 
     def _refuse(self, replies: Sequence[Reply], reason: str) -> None:
         error = WebSocketError.UNKNOWN_ERROR
-        self._handler.answer(
+        self._owner.answer(
             [
                 (reply, SendError(error=error, message=reason, context=reply[0]).to_frame())
                 for reply in replies
@@ -231,7 +258,7 @@ class PublishLane:
     def _time_out(self) -> None:
         """Tell those who wait longer than sendTimeoutMillis; the message may be stored later all the same."""
         self._timeout_timer = None
-        timeout_s = self._handler.options.send_timeout_ms / 1000
+        timeout_s = self._options.send_timeout_ms / 1000
         now_s = self._loop.time()
         for pending in self._pending:
             left_s = pending.queued_s + timeout_s - now_s

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.clock import Clock, SystemClock
 from broker.core.errors import BrokerError
-from broker.doors.http.pages import refuse_handshake
+from broker.doors.asgi import refuse_handshake
 from broker.doors.server_errors import http_status
 from broker.doors.websocket.binary import BinaryHandler
 from broker.doors.websocket.consumer import ConsumerHandler
@@ -30,8 +30,9 @@ from vela.wire.json.paths import (
 from vela.wire.json.query import parse_query
 
 if TYPE_CHECKING:
+    from broker.doors.asgi import Receive, Scope, Send
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.socket import Receive, Scope, Send, Socket
+    from broker.doors.websocket.socket import Socket
 
 __all__ = ["WebSocketRouter"]
 

@@ -6,16 +6,15 @@ callbacks and in bulk, so the server's own object comes along in the scope, unde
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
-__all__ = ["EXTENSION", "Receive", "Scope", "Send", "Socket", "socket_of"]
+if TYPE_CHECKING:
+    from broker.doors.asgi import Scope
 
-EXTENSION = "vela.socket"
+__all__ = ["EXTENSION", "Socket", "socket_of"]
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
-Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
+EXTENSION: Final = "vela.socket"
 
 
 class Socket(Protocol):

@@ -10,8 +10,8 @@ from django.db import DatabaseError, connection
 
 from broker.checks import foreign_database
 from broker.conf import EXIT_SETTING_INVALID, SettingInvalid, broker_settings
-from broker.doors.process import CannotStart, run_broker
 from broker.process.broker import Broker
+from broker.process.serving import CannotStart, run_broker
 from broker.storage.conninfo import conninfo
 
 

@@ -7,8 +7,7 @@ import inspect
 from broker.core import errors
 from broker.core.errors import BrokerError
 from broker.doors import read_gate
-from broker.doors.binary import connection as binary_connection
-from broker.doors.binary import keep_alive, tcp
+from broker.doors.binary import keep_alive, peer, tcp
 from broker.doors.http import daphne_protocol, daphne_server, inbound_queue
 from broker.doors.server_errors import server_error
 from broker.doors.websocket import router as websocket_router
@@ -115,7 +114,7 @@ def test_the_limits_of_the_binary_protocol() -> None:
     pending = f"{read_gate.MAX_PENDING_SENDS}, or {_amount(read_gate.MAX_PENDING_BYTES)};"
     assert documented["sends without a receipt, a connection"].startswith(pending)
     assert documented["requests under way, a connection"].startswith(f"{read_gate.MAX_PENDING_REQUESTS};")
-    unread = _amount(binary_connection.MAX_UNREAD_ANSWER_BYTES)
+    unread = _amount(peer.MAX_UNREAD_ANSWER_BYTES)
     assert documented["answers the peer has not read"].startswith(f"{unread};")
     assert documented["bytes of messages the peer has not taken"].startswith(
         f"{_amount(tcp.HIGH_WATER_BYTES)};"

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from daphne.server import twisted_loop
 from twisted.internet import reactor
 
-from broker.doors.http.asgi import application
+from broker.doors.http.application import application
 from broker.doors.http.daphne_server import DaphneServer
 from broker.doors.pull.answers import PullAnswers
 from tests.unit.doors.fake_broker import FakeBroker

@@ -91,7 +91,7 @@ async def test_receipts_echo_both_sequence_ids_in_the_order_of_the_sends(client:
         (5, 6, 1),
     ]
     assert [e.messages for e in client.broker.topic("orders").entries] == [1, 2]
-    assert len(client.channel.writes) == 3  # CONNECTED, PRODUCER_SUCCESS, and both receipts in one
+    assert len(client.link.writes) == 3  # CONNECTED, PRODUCER_SUCCESS, and both receipts in one
 
 
 async def test_a_refused_send_waits_for_the_receipts_before_it(client: WireClient) -> None:
@@ -200,10 +200,10 @@ async def test_reading_stops_while_too_many_requests_are_under_way(client: WireC
 
 
 async def test_a_peer_that_asks_without_reading_the_answers_is_not_read_from(client: WireClient) -> None:
-    client.channel.unsent_bytes = 5 * 1024 * 1024
+    client.link.unsent_bytes = 5 * 1024 * 1024
     client.tell(commands.ping())
     assert not client.is_read_from()
-    client.channel.unsent_bytes = 0
+    client.link.unsent_bytes = 0
     client.connection.writable_again()
     await settle()
     assert client.is_read_from()
@@ -257,14 +257,14 @@ async def test_entries_go_out_untouched_with_their_ack_set_in_one_write(
     await settle()
     client.heard()
     client.tell(commands.ack(1, [(1, 0, 0b101)]), commands.flow(1, 10))
-    writes = len(client.channel.writes)
+    writes = len(client.link.writes)
     first, second = client.heard()
-    assert writes == len(client.channel.writes)
+    assert writes == len(client.link.writes)
     assert list(first.message.ack_set) == [0b101]
     assert first.message.redelivery_count == 0
     assert second.message.message_id.entryId == 1
-    assert client.channel.writes[-1].endswith(entry(3))
-    assert batch in client.channel.writes[-1]
+    assert client.link.writes[-1].endswith(entry(3))
+    assert batch in client.link.writes[-1]
 
 
 async def test_a_consumer_whose_peer_does_not_read_gets_nothing_more_until_it_does(
@@ -272,11 +272,11 @@ async def test_a_consumer_whose_peer_does_not_read_gets_nothing_more_until_it_do
 ) -> None:
     await client.open_producer()
     await client.subscribe()
-    client.channel.writable = False
+    client.link.writable = False
     client.tell(send(0), commands.flow(1, 10))
     await settle()
     assert client.names() == ["SEND_RECEIPT"]
-    client.channel.writable = True
+    client.link.writable = True
     client.connection.writable_again()
     assert client.names() == ["MESSAGE"]
 

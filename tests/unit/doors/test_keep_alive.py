@@ -38,13 +38,13 @@ async def test_a_peer_that_is_not_being_read_from_is_not_judged() -> None:
     client.connection.gate.output_stuck(stuck=True)
     client.timers.advance(300)
     assert not client.is_closed()
-    assert await client.connection.is_alive()
+    assert await client.connection.peer.is_alive()
 
 
 async def test_a_probe_of_a_lost_connection_says_dead() -> None:
     client = WireClient(FakeBroker())
-    probe = asyncio.ensure_future(client.connection.is_alive())
+    probe = asyncio.ensure_future(client.connection.peer.is_alive())
     await client.settle()
     client.connection.lost()
     assert not await probe
-    assert not await client.connection.is_alive()
+    assert not await client.connection.peer.is_alive()

@@ -14,7 +14,7 @@ import pytest
 from broker.core.errors import TopicNotFound
 from broker.core.parked_pulls import QueueKey
 from broker.core.position import Position
-from broker.doors.http.asgi import application
+from broker.doors.http.application import application
 from broker.doors.http.daphne_server import DaphneServer
 from broker.doors.pull import answers as pull_answers
 from broker.doors.pull.answers import PullAnswers

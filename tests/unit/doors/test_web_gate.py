@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.conf import BrokerSettings
-from broker.doors.http.asgi import application
+from broker.doors.http.application import application
 from broker.doors.http.daphne_server import DaphneServer
 from broker.doors.pull.answers import PullAnswers
 from tests.unit.doors.daphne_thread import DaphneThread

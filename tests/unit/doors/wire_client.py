@@ -16,8 +16,8 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 TOPIC = "persistent://public/default/orders"
 
 
-class FakeChannel:
-    """A `ByteChannel` that keeps what was written."""
+class FakeLink:
+    """A `ByteLink` that keeps what was written."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
@@ -52,10 +52,10 @@ class WireClient:
 
     def __init__(self, broker: FakeBroker, *, connect: bool = True) -> None:
         self.broker = broker
-        self.channel = FakeChannel()
+        self.link = FakeLink()
         self.timers = FakeTimers()
         self.connection = BinaryConnection(
-            broker, self.channel, address="test:1", face="binary", call_later=self.timers.call_later
+            broker, self.link, address="test:1", face="binary", call_later=self.timers.call_later
         )
         self._decoder = FrameDecoder(64 * 1024 * 1024)
         self._seen = 0
@@ -65,11 +65,11 @@ class WireClient:
 
     def is_read_from(self) -> bool:
         """Whether the broker takes bytes of this peer."""
-        return self.channel.reading
+        return self.link.reading
 
     def is_closed(self) -> bool:
         """Whether the broker closed the connection."""
-        return self.channel.is_closed
+        return self.link.is_closed
 
     def tell(self, *frames: bytes) -> None:
         """Bytes to the broker, in one piece."""
@@ -77,8 +77,8 @@ class WireClient:
 
     def heard(self) -> list[BaseCommand]:
         """Commands written since the last call."""
-        data = b"".join(self.channel.writes[self._seen :])
-        self._seen = len(self.channel.writes)
+        data = b"".join(self.link.writes[self._seen :])
+        self._seen = len(self.link.writes)
         return [BaseCommand.FromString(frame.command) for frame in self._decoder.feed(data)]
 
     def names(self) -> list[str]:

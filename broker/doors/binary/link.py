@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-__all__ = ["ByteChannel"]
+__all__ = ["ByteLink"]
 
 
-class ByteChannel(Protocol):
+class ByteLink(Protocol):
     """One peer's byte stream. Nothing here blocks, and nothing raises after the connection is lost."""
 
     def write(self, buffers: Sequence[bytes]) -> None:

@@ -6,8 +6,7 @@ which keeps foreign web pages out.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 from channels.routing import ProtocolTypeRouter
 
@@ -17,15 +16,13 @@ from broker.doors.pull.pages import PullPages
 from broker.doors.websocket.router import WebSocketRouter
 
 if TYPE_CHECKING:
+    from broker.doors.asgi import Application, Receive, Scope, Send
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.socket import Receive, Scope, Send
 
-__all__ = ["AsgiApplication", "application"]
-
-AsgiApplication: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
+__all__ = ["application"]
 
 
-def application(broker: BrokerPort, pulls: PullAnswers) -> AsgiApplication:
+def application(broker: BrokerPort, pulls: PullAnswers) -> Application:
     """Routes by protocol; needs the `vela.socket` extension of `DaphneServer`."""
     pages, pull_pages = HttpPages(broker), PullPages(broker, pulls)
 
@@ -33,4 +30,4 @@ def application(broker: BrokerPort, pulls: PullAnswers) -> AsgiApplication:
         await (pull_pages if scope["path"].startswith("/pull/") else pages)(scope, receive, send)
 
     router = ProtocolTypeRouter({"http": http, "websocket": WebSocketRouter(broker)})
-    return pulls.gate.guard(cast(AsgiApplication, router))
+    return pulls.gate.guard(cast("Application", router))

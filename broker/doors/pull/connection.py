@@ -1,4 +1,4 @@
-"""The HTTP channel that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
+"""The HTTP connection that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
 
 Thousands of held pulls come and go at once: Twisted's request, Daphne's and an ASGI task cost four times as much
 (docs/decisions/0015-pulls-below-asgi.md). It takes only what needs no interpretation: a whole head in one piece,
@@ -15,9 +15,9 @@ from twisted.internet.protocol import connectionDone
 from twisted.web.http import RESPONSES
 
 from broker.doors.pull.answers import PullInProgress
-from broker.http_server import LimitedChannel
+from broker.http_server import LimitedConnection
 
-__all__ = ["PullChannel"]
+__all__ = ["PullConnection"]
 
 _BEGINNING: Final = b"GET /pull/v1/"
 _MAX_HEAD_BYTES: Final = 8 * 1024
@@ -44,7 +44,7 @@ def _response_head(status: int) -> bytes:
 _OK: Final = _response_head(200)
 
 
-class PullChannel(LimitedChannel):
+class PullConnection(LimitedConnection):
     """One HTTP connection. `factory.server.pulls` makes the answers."""
 
     def __init__(self) -> None:

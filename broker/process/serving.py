@@ -1,7 +1,7 @@
-"""The broker's process: one event loop for the reactor, the TCP listener, Daphne and the broker.
+"""The start and stop of the broker's process: one event loop for the reactor, the TCP listener, Daphne and the broker.
 
-Daphne's reactor is asyncio's own loop, so nothing crosses a thread; the ports are bound before the broker's lock is
-taken, so that a taken port is said at once and /readyz answers 503 while the lock is waited for.
+Daphne's reactor runs on asyncio's own loop, so nothing crosses a thread. The ports are bound before the broker takes
+its lock: a port that is in use is reported at once, and /readyz answers 503 while the broker waits for the lock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from daphne.server import twisted_loop
 from twisted.internet import reactor
 
 from broker.doors.binary.tcp import TcpListener
-from broker.doors.http.asgi import application
+from broker.doors.http.application import application
 from broker.doors.http.daphne_server import DaphneServer
 from broker.doors.ports import BrokerPort
 from broker.doors.pull.answers import PullAnswers
@@ -33,23 +33,23 @@ __all__ = ["CannotStart", "RunningBroker", "run_broker"]
 
 log = logging.getLogger(__name__)
 
-# Half of the default: a flusher's or driver's thread gives way to the loop sooner (design 3).
+# A tenth of the default: the threads of flusher and driver give way to the loop sooner.
 SWITCH_INTERVAL_S: Final = 0.0005
 CLOSE_TIMEOUT_S: Final = 1.0
 
 
 class RunningBroker(BrokerPort, Protocol):
-    """A broker with its own beginning and end."""
+    """A broker that can be started and stopped."""
 
     async def start(self) -> None:
-        """Take the lock and begin."""
+        """Take the lock and begin to serve."""
 
     async def stop(self) -> None:
         """Let clients go in order."""
 
 
 class CannotStart(Exception):
-    """One sentence that names what to change. `may_pass`: the same start may succeed later."""
+    """The reason, in one sentence that names what to change. `may_pass`: the same start may succeed later."""
 
     def __init__(self, text: str, *, may_pass: bool) -> None:
         super().__init__(text)
@@ -92,14 +92,14 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         await _close(tcp, http)
         raise
     try:
-        # After start nearly all that lives stays: the collector need not look at it again and again.
+        # Nearly every object that lives after the start stays, so the collector need not visit it again.
         gc.collect()
         gc.freeze()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         log.info("serving pulsar://%s:%s and http port %s", broker.settings.bind, tcp.port, http.port)
         await stopping.wait()
     finally:
-        # No new connections and no new commands; receipts and cursors are written; then everybody is let go.
+        # Take no new connections and no new commands, write receipts and cursors, then let every client go.
         tcp.stop_accepting()
         await http.stop_accepting()
         tcp.pause_reading()

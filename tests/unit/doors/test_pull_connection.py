@@ -1,4 +1,4 @@
-"""The channel that answers pulls below Daphne: what it takes, what it leaves to Twisted, and in which order."""
+"""The connection that answers pulls below Daphne: what it takes, what it leaves to Twisted, and in which order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twisted.web.http import Request
 
 from broker.conf import BrokerSettings
 from broker.doors.pull.answers import Respond
-from broker.doors.pull.channel import PullChannel
+from broker.doors.pull.connection import PullConnection
 from broker.doors.web_gate import WebGate
 
 HOST = b"Host: vela\r\n"
@@ -80,21 +80,21 @@ class Peer:
         ByTwisted.seen.clear()
         self.pulls = ScriptedPulls()
         self.clock = Clock()
-        self.channel = cast(Any, PullChannel())  # its clock and log are replaced
-        self.channel.factory = SimpleNamespace(
+        self.connection = cast(Any, PullConnection())  # its clock and log are replaced
+        self.connection.factory = SimpleNamespace(
             server=SimpleNamespace(pulls=self.pulls),
             log=lambda _: None,
             request_timeout_s=30,
             unfinished={},
         )
-        self.channel.requestFactory = ByTwisted
-        self.channel.callLater = self.clock.callLater
-        self.channel.timeOut = 60
+        self.connection.requestFactory = ByTwisted
+        self.connection.callLater = self.clock.callLater
+        self.connection.timeOut = 60
         self.transport: Any = StringTransport()
-        self.channel.makeConnection(self.transport)
+        self.connection.makeConnection(self.transport)
 
     def send(self, data: bytes) -> None:
-        self.channel.dataReceived(data)
+        self.connection.dataReceived(data)
 
     def answers(self) -> list[tuple[int, bytes]]:
         """(status, body) of everything written since the last time."""
@@ -238,14 +238,14 @@ def test_who_does_not_take_answers_is_not_answered_on() -> None:
     def write(data: bytes) -> None:
         original(data)
         if len(data) > LARGE:
-            peer.channel.pauseProducing()
+            peer.connection.pauseProducing()
 
     peer.transport.write = write
     peer.send(pull("large") * 50)
     for number in range(1, 50):
         assert len(peer.pulls.asked) == number
         peer.send(b"")
-        peer.channel.resumeProducing()
+        peer.connection.resumeProducing()
     assert [len(body) for _, body in peer.answers()] == [LARGE] * 50
 
 
@@ -253,7 +253,7 @@ def test_who_does_not_take_answers_is_not_answered_on() -> None:
 def test_a_peer_that_leaves_while_held_is_told_to_the_broker() -> None:
     peer = Peer()
     peer.send(pull("held") + pull("second"))
-    peer.channel.connectionLost(connectionDone)
+    peer.connection.connectionLost(connectionDone)
     assert peer.pulls.held[0].has_left
     assert peer.pulls.asked == ["/pull/v1/a/b/c?held"]
 

@@ -1,0 +1,51 @@
+"""ASGI's types, and the two ways in which a door answers over HTTP: a response, and a handshake that is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from vela.wire.json.errors import HandshakeRefused
+
+__all__ = ["JSON", "Application", "Receive", "Scope", "Send", "json_reason", "refuse_handshake", "respond"]
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
+Send: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+JSON: Final = b"application/json"
+
+
+def json_reason(reason: str) -> bytes:
+    """Return the body of a refusal, in the shape of Pulsar's REST."""
+    return json.dumps({"reason": reason}).encode()
+
+
+async def respond(
+    scope: Scope,
+    send: Send,
+    status: int,
+    body: bytes,
+    *,
+    content_type: bytes = JSON,
+    headers: Sequence[tuple[bytes, bytes]] = (),
+) -> None:
+    """Answer an HTTP request. HEAD gets the headers without the body."""
+    own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+async def refuse_handshake(send: Send, refusal: HandshakeRefused) -> None:
+    """Answer a WebSocket handshake over HTTP instead of accepting it."""
+    await send(
+        {
+            "type": "websocket.http.response.start",
+            "status": refusal.status,
+            "headers": [(b"Content-Type", JSON)],
+        }
+    )
+    await send({"type": "websocket.http.response.body", "body": json_reason(refusal.reason)})

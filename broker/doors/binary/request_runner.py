@@ -1,0 +1,72 @@
+"""Requests of a binary connection that take time: each runs as a task, and refusals are counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from broker.core.errors import BrokerError
+from broker.doors.binary.repeated_refusals import RepeatedRefusals
+from broker.doors.server_errors import server_error
+from vela.wire.binary import events
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from broker.doors.binary.peer import Peer
+
+__all__ = ["RequestRunner"]
+
+log = logging.getLogger(__name__)
+
+
+class RequestRunner:
+    """Runs the requests of one peer."""
+
+    def __init__(self, peer: Peer, refused_requests: Counter[str]) -> None:
+        """`refused_requests` counts the refusals of the whole broker, by kind of request."""
+        self._peer = peer
+        self._refused_requests = refused_requests
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refusals = RepeatedRefusals(peer.__str__, self._loop.time)
+
+    def run(
+        self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
+    ) -> None:
+        """Answer the request `event` from a task. `refuse` is told why it cannot be served."""
+        self._peer.gate.request_begun()
+        task = self._loop.create_task(self._run(event, work, refuse))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(
+        self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
+    ) -> None:
+        try:
+            await work
+        except BrokerError as error:
+            self.count_refusal(event, str(error))
+            refuse(error)
+        except Exception:
+            log.exception("%s: a request failed", self._peer.address)
+            refuse(BrokerError("internal error; the broker's log says which"))
+        finally:
+            self._peer.written()
+            self._peer.gate.request_done()
+
+    def refusal(self, request_id: int) -> Callable[[BrokerError], None]:
+        """Return the function that answers a request with ERROR."""
+        return lambda error: self._peer.engine.send_error(request_id, server_error(error), str(error))
+
+    def count_refusal(self, event: events.Event, why: str) -> None:
+        """Count a refused request. The log names a client that repeats one."""
+        request = event.name if isinstance(event, events.Unsupported) else type(event).__name__
+        self._refused_requests[request] += 1
+        self._refusals.add(request, getattr(event, "topic", ""), why)
+
+    def ended(self) -> None:
+        """Log the totals of repeated refusals: the connection is gone. Requests under way run to their end."""
+        self._refusals.ended()
