@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from config.environment import database_parts
 from config.run.postgres import PostgresServer
 from tests.matrix.marks import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
 from tests.support.vela import VelaProcess, started_vela
+
+# `make test` tries the same examples each time; `make soak` tries others.
+settings.register_profile("vela", derandomize="VELA_SOAK_EXAMPLES" not in os.environ)
+settings.load_profile("vela")
 
 _said: set[str] = set()
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -265,7 +264,6 @@ print("the end")
 
 
 def test_a_program_that_closes_nothing_ends(service_url: str, topic: str, client: vela.Client) -> None:
-    began_s = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", _ENDS_OPEN, service_url, topic],
         capture_output=True,
@@ -274,7 +272,6 @@ def test_a_program_that_closes_nothing_ends(service_url: str, topic: str, client
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")
-    assert time.monotonic() - began_s < 15
     consumer = client.subscribe(topic, "after", initial_position=vela.InitialPosition.Earliest)
     assert [consumer.receive(WAIT_MS).data() for _ in range(2)] == [b"x", b"gathered"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db import connection
 from django.utils.timezone import now
@@ -74,6 +75,10 @@ def make_topic(
     return topic
 
 
+NEVER_SILENT = timedelta(hours=1)
+"""The heartbeat lies ahead by this: nobody renews it, and a test on a busy machine takes longer than one may be old."""
+
+
 def open_shop() -> Shop:
     """`orders` with 20 messages in two ledgers and the subscription `billing` in the middle of them."""
     now_ms = int(time.time() * 1000)
@@ -112,7 +117,13 @@ def open_shop() -> Shop:
                 cursor.execute(INSERT.replace("vela_entry", f"vela_entry_{segment.pk}"), row)
     billing = _billing(topic, sealed, opened, now_ms)
     BrokerProcess.objects.create(
-        id=1, host="shop-1", pid=77, started_at=now(), seen_at=now(), http_url="", pulsar_url=""
+        id=1,
+        host="shop-1",
+        pid=77,
+        started_at=now(),
+        seen_at=now() + NEVER_SILENT,
+        http_url="",
+        pulsar_url="",
     )
     return Shop(
         topic=topic,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from tests.integration.client.consumer.desk import Desk
@@ -169,7 +167,7 @@ async def test_an_auto_scaled_queue_begins_at_one_and_doubles(desk: Desk) -> Non
         await payloads(consumer, len(consumer.queue))
         waiting = consumer.receive_async()
         await until(lambda: desk.permits > 0, "permits")
-        await asyncio.sleep(0.01)
+        await desk.fence(consumer)
         sizes.append(desk.permits)
         waiting.cancel()
     assert sizes == [2, 4, 8, 8, 8]
