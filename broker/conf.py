@@ -27,6 +27,7 @@ class BrokerSettings:
 
     bind: str  # VELA_BIND: address every door listens on
     http_port: int  # VELA_HTTP_PORT
+    console_port: int  # VELA_CONSOLE_PORT: where the console listens, in its own process
     http_request_timeout_s: int  # VELA_HTTP_REQUEST_TIMEOUT_S: from a request's first byte to its last
     pulsar_port: int  # VELA_PULSAR_PORT
     advertised_url: str  # VELA_ADVERTISED_URL: what LOOKUP answers, pulsar://host:port
@@ -97,7 +98,7 @@ class BrokerSettings:
     def from_environment(cls, environment: Mapping[str, str]) -> BrokerSettings:
         """Read and check every setting. Raises SettingInvalid naming the first one that cannot work."""
         read = _Reader(environment)
-        bind = environment.get("VELA_BIND", "127.0.0.1")
+        bind = environment.get("VELA_BIND") or "127.0.0.1"
         pulsar_port = read.integer("VELA_PULSAR_PORT", 6650, least=0, most=65535)
         host = _local_host(bind)
         advertised_url = read.text(
@@ -107,6 +108,7 @@ class BrokerSettings:
         return cls(
             bind=bind,
             http_port=read.integer("VELA_HTTP_PORT", 8080, least=0, most=65535),
+            console_port=read.integer("VELA_CONSOLE_PORT", 8000, least=1, most=65535),
             http_request_timeout_s=read.integer("VELA_HTTP_REQUEST_TIMEOUT_S", 30, least=1, most=3600),
             pulsar_port=pulsar_port,
             advertised_url=advertised_url,

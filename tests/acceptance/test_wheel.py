@@ -5,17 +5,26 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
+import httpx
 import pytest
 from packaging.requirements import Requirement
 
 from config.environment import PROJECT_DIR
+from config.run.lifeline import dies_with_parent
+from config.run.postgres import PostgresServer
+from tests.support.ports import free_ports
+from tests.support.postgres import fresh_database
 from tests.support.vela import VelaProcess
+from tests.support.waiting import wait_until
 
 _WHAT_IS_BUILT = (
     "setup.py",
@@ -50,31 +59,47 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the wheel and what it says that it needs, and nothing else."""
-    folder = tmp_path_factory.mktemp("environment")
+    return _environment(tmp_path_factory.mktemp("environment"), wheel, extras=set())
+
+
+@pytest.fixture(scope="module")
+def server_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with what the extra `server` needs."""
+    return _environment(tmp_path_factory.mktemp("server"), wheel, extras={"server"})
+
+
+def _environment(folder: Path, wheel: Path, *, extras: set[str]) -> Path:
+    """Makes an environment; gives its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
     interpreter = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--quiet", "--python", str(interpreter)]
     subprocess.run([*pip, "install", "--no-deps", "--no-index", str(wheel)], check=True, timeout=60)
     (packages,) = folder.glob("lib/python*/site-packages")
-    for name in _needed_by("vela", packages):
+    (own,) = metadata.distributions(name="vela", path=[str(packages)])
+    for name in _needed_by(own, extras):
         _lend(name, packages)
     return interpreter
 
 
-def _needed_by(name: str, packages: Path) -> set[str]:
-    """The distributions that one without extras needs, and those that they need."""
-    (own,) = metadata.distributions(name=name, path=[str(packages)])
+def _needed_by(own: metadata.Distribution, extras: set[str]) -> set[str]:
+    """The distributions that one with these extras needs, and those that they need."""
     found: set[str] = set()
-    wanted = list(own.requires or [])
+    wanted = _requirements(own, extras)
     while wanted:
-        requirement = Requirement(wanted.pop())
-        if requirement.name in found or (
-            requirement.marker and not requirement.marker.evaluate({"extra": ""})
-        ):
-            continue
-        found.add(requirement.name)
-        wanted += metadata.distribution(requirement.name).requires or []
+        requirement = wanted.pop()
+        if requirement.name not in found or requirement.extras:
+            found.add(requirement.name)
+            wanted += _requirements(metadata.distribution(requirement.name), requirement.extras)
     return found
+
+
+def _requirements(distribution: metadata.Distribution, extras: set[str]) -> list[Requirement]:
+    return [
+        requirement
+        for requirement in map(Requirement, distribution.requires or [])
+        if not requirement.marker
+        or any(requirement.marker.evaluate({"extra": extra}) for extra in extras | {""})
+    ]
 
 
 def _lend(name: str, packages: Path) -> None:
@@ -86,11 +111,10 @@ def _lend(name: str, packages: Path) -> None:
             target.symlink_to(Path(str(distribution.locate_file(top))).resolve())
 
 
-def run(python: Path, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(
+    python: Path, *arguments: str, folder: Path, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs the environment's Python somewhere where there is no checkout."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VELA_"))
-    }
     return subprocess.run(
         [str(python), *arguments],
         capture_output=True,
@@ -98,8 +122,14 @@ def run(python: Path, *arguments: str, folder: Path) -> subprocess.CompletedProc
         timeout=60,
         check=False,
         cwd=folder,
-        env=environment,
+        env={**_outside(), **(variables or {})},
     )
+
+
+def _outside() -> dict[str, str]:
+    """The environment's variables without those of this checkout."""
+    mine = ("PYTHON", "VELA_", "DJANGO_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(mine)}
 
 
 def test_what_the_wheel_holds(wheel: Path) -> None:
@@ -157,6 +187,88 @@ def test_a_console_of_the_wheel_finds_its_templates(python: Path, tmp_path: Path
     shows = "from console.paths import *; print(STATIC_DIR.is_dir(), (TEMPLATES_DIR / 'console').is_dir())"
     done = run(python, "-c", shows, folder=tmp_path)
     assert done.stdout == "True True\n", done.stderr
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A Django project that is not Vela's, away from the checkout."""
+    return shutil.copytree(PROJECT_DIR / "docs/examples/shop", tmp_path / "shop")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        path.stem
+        for app in ("broker", "console")
+        for path in sorted((PROJECT_DIR / app / "management/commands").glob("[!_]*.py"))
+    ],
+)
+def test_each_command_runs_in_another_project(server_python: Path, shop: Path, command: str) -> None:
+    done = run(server_python, "manage.py", command, "--help", folder=shop)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: manage.py {command}")
+
+
+def test_broker_and_console_serve_another_project(
+    server_python: Path, shop: Path, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with fresh_database(postgres.url, "wheel_shop") as url:
+        console, http, pulsar = free_ports(3)
+        variables = {
+            "DATABASE_URL": url,
+            "VELA_CONSOLE_PORT": str(console),
+            "VELA_HTTP_PORT": str(http),
+            "VELA_PULSAR_PORT": str(pulsar),
+        }
+        for command in (["migrate", "--verbosity", "0"], ["createadmin"]):
+            done = run(server_python, "manage.py", *command, folder=shop, variables=variables)
+            assert done.returncode == 0, done.stderr
+        with (
+            _serving(server_python, shop, variables, "runbroker", http, "/readyz"),
+            _serving(server_python, shop, variables, "runconsole", console, "/vela/login"),
+        ):
+            done = run(
+                server_python,
+                "-c",
+                _PUBLISH_AND_CONSUME,
+                f"pulsar://127.0.0.1:{pulsar}",
+                "t",
+                folder=tmp_path,
+            )
+            assert (done.returncode, done.stdout) == (0, "from an empty environment\n"), done.stderr
+
+
+@contextmanager
+def _serving(
+    python: Path, shop: Path, variables: Mapping[str, str], command: str, port: int, path: str
+) -> Iterator[None]:
+    """A command of the shop that runs until its page answers, and is stopped afterwards."""
+    log = shop / f"{command}.log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [str(python), "manage.py", command],
+            cwd=shop,
+            env={**_outside(), **variables},
+            stdout=output,
+            stderr=output,
+            preexec_fn=dies_with_parent(signal.SIGKILL),
+        ) as process,
+    ):
+
+        def answers() -> bool:
+            assert process.poll() is None, log.read_text()
+            try:
+                return httpx.get(f"http://127.0.0.1:{port}{path}").status_code == httpx.codes.OK
+            except httpx.TransportError:
+                return False
+
+        try:
+            wait_until(answers, f"{command} answers", timeout_s=40)
+            yield
+        finally:
+            process.terminate()
+            process.wait(20)
 
 
 _TYPED = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 from typing import Any
 
 import psycopg
@@ -41,7 +40,7 @@ def _check(role: str) -> None:
     if role == "broker":
         _ready(role, settings.http_port)
     elif role == "console":
-        _ready(role, int(os.environ.get("VELA_CONSOLE_PORT") or 8000))
+        _ready(role, settings.console_port)
     else:
         age_s = sweep.heartbeat_age_s(role)
         limit_s = max(_LEAST_AGE_S, _TICKS_MISSED * settings.tick_ms / 1000)

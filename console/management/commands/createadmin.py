@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand
-
-from config.environment import Environment
 
 NAME = "admin"
 
@@ -22,7 +21,7 @@ class Command(BaseCommand):
         """Print the password only if it was invented here."""
         if User.objects.filter(username=NAME).exists():
             return
-        given = Environment().text("VELA_ADMIN_PASSWORD")
+        given = os.environ.get("VELA_ADMIN_PASSWORD")
         password = given or secrets.token_urlsafe(12)
         User.objects.create_superuser(NAME, password=password)
         shown = "from VELA_ADMIN_PASSWORD" if given else f"{password}   (shown once)"
