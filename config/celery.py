@@ -1,4 +1,4 @@
-"""Celery: what time drives (design 7). `celery -A config worker -Q tick -P solo`, `… -Q work -P threads`, `… beat`."""
+"""Celery: the periodic work. `celery -A config worker -Q tick -P solo`, `… -Q work -P threads`, `… beat`."""
 
 from __future__ import annotations
 

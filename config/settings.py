@@ -110,7 +110,7 @@ DATABASES["read"] = {
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# In memory, inside one process: it carries page refreshes, never messages (design 7).
+# In memory, inside one process: it carries page refreshes, never messages.
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 AUTH_PASSWORD_VALIDATORS = [

@@ -21,8 +21,8 @@ ROLE_FILE = Path("/tmp/vela-role")  # noqa: S108 - the container's own /tmp; the
 SPARK_MASTER_PORT = 7077
 SPARK_UI_PORTS = {"spark-master": 8081, "spark-worker": 8082}  # 8080 is the broker's
 
-# What `make run` starts for each role: one definition for both. The tick's worker is a process of its own, because
-# behind other work a tick comes late (design 7); in a container both are the role `worker`.
+# What `make run` starts for each role: one definition for both. Ticks have their own worker, because a
+# tick would come late behind other work; in a container both workers are the role `worker`.
 _CHILDREN = {
     "broker": ["broker"],
     "console": ["console"],

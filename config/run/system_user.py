@@ -1,4 +1,4 @@
-"""PostgreSQL refuses to run as root, so root runs it as a system user (design 3, "Embedded server")."""
+"""PostgreSQL refuses to run as root, so root runs it as a system user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backlog is made of: a bounded look at its entries (semantics 2.2), on a connection that cannot write."""
+"""Analyse a backlog: a bounded look at its entries, on a connection that cannot write."""
 
 from __future__ import annotations
 

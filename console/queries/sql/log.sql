@@ -19,7 +19,7 @@ WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
 -- entries, against 0.2 ms). The join passes over a copy that is not yet, or no longer, the ledger's.
 
 -- name: end_of_open
--- Totals of an open ledger are those of its last entry (design 4).
+-- Totals of an open ledger are those of its last entry.
 SELECT z.ledger_id, z.entry_id, z.cumulative_messages, z.cumulative_bytes, z.append_ms AS last_append_ms,
        (SELECT a.append_ms FROM {entries} a WHERE a.ledger_id = z.ledger_id AND a.entry_id = 0) AS first_append_ms
 FROM (
