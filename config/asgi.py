@@ -5,25 +5,34 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
+from django.urls import path, re_path
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    Event = Mapping[str, Any]
+    from collections.abc import Awaitable, Callable
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-_django = get_asgi_application()
+_pages: Any = get_asgi_application()  # it sets Django up, which the imports below need
+
+from console.live.feed import Feed  # noqa: E402
+from console.live.routing import live_application  # noqa: E402
 
 
-async def application(
-    scope: dict[str, Any], receive: Callable[[], Awaitable[Event]], send: Callable[[Event], Awaitable[None]]
+async def _refuse(
+    scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
 ) -> None:
-    """Django's pages; a WebSocket that comes here wanted the broker's port and is refused without a traceback."""
-    if scope["type"] == "websocket":
-        await send(
-            {"type": "websocket.close", "code": 4404, "reason": "WebSockets are served by the broker's port"}
-        )
-        return
-    await _django(scope, receive, send)
+    """Close a WebSocket that wanted the broker's port."""
+    reason = "WebSockets are served by the broker's port"
+    await send({"type": "websocket.close", "code": 4404, "reason": reason})
+
+
+_live: Any = live_application(Feed())
+
+application = ProtocolTypeRouter(
+    {
+        "http": URLRouter([path("live", _live), re_path("", _pages)]),  # django-stubs expects views
+        "websocket": _refuse,
+    }
+)

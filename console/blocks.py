@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
@@ -28,6 +29,7 @@ __all__ = ["Block", "Source", "answer", "broker_is_running", "frame", "page"]
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "vela_theme"
+TOGETHER_MS = 20  # what changes within this time is read once
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
 _READ_TIME = re.compile(r"<time\b[^>]*\bclass=\"ago read\"[^>]*>")
@@ -51,7 +53,13 @@ class Block:
     html: SafeString
     etag: str  # with its quotes
     address: str  # that answers this block alone
-    live: str  # keys, separated by spaces
+    live: tuple[str, ...]
+
+    @property
+    def trigger(self) -> str:
+        """What makes htmx read the block again: the stream's events of its keys, together if they come together."""
+        events = [f"sse:{key} delay:{TOGETHER_MS}ms" for key in self.live]
+        return ", ".join([*events, "refresh"])
 
 
 def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
@@ -68,7 +76,7 @@ def _render(request: HttpRequest, rights: Rights, source: Source) -> Block:
         html=html,
         etag=f'"{digest}"',
         address=f"{escape_uri_path(request.path)}?{query.urlencode()}",
-        live=" ".join(source.live),
+        live=source.live,
     )
 
 
@@ -85,11 +93,18 @@ def answer(
     wanted = request.GET.get("part")
     if wanted is None:
         blocks = {source.name: _render(request, rights, source) for source in sources}
-        return page(request, rights, template, {**context, "blocks": blocks}, status=status)
+        stream = _stream(blocks.values())
+        return page(request, rights, template, {**context, "blocks": blocks, "stream": stream}, status=status)
     for source in sources:
         if source.name == wanted:
             return _part(request, _render(request, rights, source))
     raise Http404(f"This page has no part {wanted!r}.")
+
+
+def _stream(blocks: Iterable[Block]) -> str:
+    """The address of the page's live stream; empty for a page that follows nothing."""
+    keys = sorted({key for block in blocks for key in block.live})
+    return f"/live?{urlencode([('key', key) for key in keys])}" if keys else ""
 
 
 def _part(request: HttpRequest, block: Block) -> HttpResponse:

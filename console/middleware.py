@@ -12,7 +12,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from console.api.problems import Problem
 
-__all__ = ["POLICY", "ContentSecurityPolicy", "ReadableRequests", "StaticFiles"]
+__all__ = ["POLICY", "ContentSecurityPolicy", "ReadableRequests", "StaticFiles", "trouble_in"]
 
 POLICY = "; ".join(
     (
@@ -66,7 +66,7 @@ class ReadableRequests:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        trouble = _trouble(request)
+        trouble = trouble_in(request)
         if not trouble:
             return self.get_response(request)
         refusal = _refusal(request, trouble)
@@ -111,8 +111,8 @@ def _with_policy(response: HttpResponseBase) -> HttpResponseBase:
     return response
 
 
-def _trouble(request: HttpRequest) -> str:
-    """What is wrong with the request, in a sentence; empty if nothing is."""
+def trouble_in(request: HttpRequest) -> str:
+    """Return what is wrong with the request, in a sentence, or an empty text."""
     try:
         request.get_host()
     except SuspiciousOperation:

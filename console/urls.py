@@ -7,7 +7,6 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 import console.addresses  # noqa: F401 - registers how names are written in addresses
-from console.live import live
 from console.views.act import act, apply, undo
 from console.views.act_form import act_form
 from console.views.acts import acts
@@ -24,7 +23,6 @@ urlpatterns = [
     path("login", Login.as_view(), name="login"),
     path("logout", LogoutView.as_view(next_page="console:login"), name="logout"),
     path("theme", theme, name="theme"),
-    path("live", live, name="live"),
     path("topics", topics, name="topics"),
     path("t/<topic:topic>", topic, name="topic"),
     path("t/<topic:topic>/s/<name:name>", subscription, name="subscription"),

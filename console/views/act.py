@@ -107,4 +107,7 @@ def _answer(
             "expiry_s": broker_settings().act_expiry_s,
         },
     )
-    return answer(request, rights, "console/pages/act.html", [source], context, status=status)
+    response = answer(request, rights, "console/pages/act.html", [source], context, status=status)
+    if "part" in request.GET and not view.is_waiting:
+        response["HX-Refresh"] = "true"  # the next step stands below the block: htmx reads the whole page
+    return response

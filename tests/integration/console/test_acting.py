@@ -191,7 +191,18 @@ def test_without_a_broker_the_act_waits_politely(operator: Client, broker: FakeA
     words = text_of(operator.get("/acts/1"))
     assert "No broker is running, the act waits" in words
     assert "longer than 10 min is refused" in words
-    assert 'data-live="act:1"' in page.content.decode()
+    html = page.content.decode()
+    assert 'sse-connect="/live?key=act%3A1"' in html
+    assert 'hx-trigger="sse:act:1 delay:20ms, refresh"' in html
+    assert "HX-Refresh" not in operator.get("/acts/1?part=state")
+
+
+def test_the_part_of_an_answered_act_has_its_whole_page_read(operator: Client, broker: FakeActs) -> None:
+    operator.post(f"{BILLING}/act/clear")
+    assert operator.get("/acts/1?part=state")["HX-Refresh"] == "true"
+    page = operator.get("/acts/1")
+    assert "HX-Refresh" not in page
+    assert "sse-connect" not in page.content.decode()
 
 
 @pytest.mark.parametrize("state", ["refused", "failed", "expired"])

@@ -10,12 +10,14 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 from django.utils.timezone import now
@@ -32,6 +34,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 BILLING = "/t/persistent/public/default/orders/s/billing"
 WORDS = "document.querySelector('#part-numbers .words')"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedConsole:
+    """A console's process and its address."""
+
+    url: str
+    process: subprocess.Popen[bytes]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +65,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def console_url(shop: Shop) -> Iterator[str]:
+def console(shop: Shop) -> Iterator[StartedConsole]:
     """A started console over the test's database."""
     port = free_ports(1)[0]
     at = connection.settings_dict
@@ -79,10 +89,16 @@ def console_url(shop: Shop) -> Iterator[str]:
 
     try:
         wait_until(answers, "the console", timeout_s=60)
-        yield url
+        yield StartedConsole(url=url, process=process)
     finally:
         process.terminate()
         process.wait(30)
+
+
+@pytest.fixture
+def console_url(console: StartedConsole) -> str:
+    """Where its pages are."""
+    return console.url
 
 
 @pytest.fixture
@@ -159,6 +175,57 @@ def test_a_paused_page_stays(page: Page, shop: Shop) -> None:
     assert f"{shop.backlog} left" in page.inner_text("#part-numbers")
     page.keyboard.press("p")
     page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 1} left')")
+
+
+def test_what_changed_while_a_page_was_paused_is_shown_when_it_goes_on(page: Page, shop: Shop) -> None:
+    open_live(page)
+    with page.expect_response(lambda response: "/live" in response.url):
+        page.keyboard.press("p")
+        ack_one(shop)
+        page.keyboard.press("p")
+    page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 1} left')")
+    ack_one(shop)
+    page.wait_for_selector(f"#part-numbers :text('{shop.backlog - 2} left')")
+
+
+def test_the_page_of_a_waiting_act_turns_into_its_answer(page: Page, shop: Shop) -> None:
+    act = Act.objects.create(
+        kind="reset",
+        topic=shop.topic,
+        subscription=shop.billing,
+        topic_name=shop.topic.name,
+        subscription_name="billing",
+        parameters={"to": "earliest"},
+        who="ada",
+        origin="console 127.0.0.1",
+        requested_at=now(),
+        state="plan_requested",
+    )
+    page.goto(f"/acts/{act.pk}")
+    assert "The broker has not answered yet" in page.inner_text(".note")
+    page.wait_for_selector(".pulse.on")
+    act.state, act.plan = "planned", a_plan()
+    act.save()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify('vela_act_done', %s)", [str(act.pk)])
+    page.wait_for_selector("form.apply")
+
+
+def test_a_session_that_ended_leads_to_the_login(page: Page, shop: Shop) -> None:
+    open_live(page)
+    Session.objects.all().delete()
+    tell(shop)
+    page.wait_for_url(lambda url: "/login?next=" in url)
+
+
+def test_a_console_that_stops_ends_its_streams(
+    page: Page, console: StartedConsole, errors: list[str], shop: Shop
+) -> None:
+    open_live(page)
+    console.process.terminate()
+    console.process.wait(10)  # a stream never ends by itself
+    page.wait_for_selector(".pulse.lost")
+    errors.clear()  # the lost stream is in the browser's log
 
 
 def test_rewinding_by_keyboard_only(page: Page, shop: Shop) -> None:

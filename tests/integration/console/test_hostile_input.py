@@ -142,7 +142,7 @@ def test_hostile_names_in_addresses(route: str, people: Client, log: None) -> No
             assert status < 500, f"{method} {what}: {address[:200]}"
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route != "/live"])
+@pytest.mark.parametrize("route", ROUTES)
 def test_hostile_query_strings(route: str, people: Client, log: None) -> None:
     address = filled(route, GOOD)
     for name, (what, value) in product(names_of(MODULES[route]), HOSTILE.items()):
@@ -150,7 +150,7 @@ def test_hostile_query_strings(route: str, people: Client, log: None) -> None:
         assert status < 500, f"{what}: {address}?{name}"
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route != "/live"])
+@pytest.mark.parametrize("route", ROUTES)
 def test_hostile_forms_and_documents(route: str, people: Client, log: None) -> None:
     address = filled(route, GOOD)
     if people.post(address).status_code in (404, 405):
@@ -168,7 +168,7 @@ def test_hostile_forms_and_documents(route: str, people: Client, log: None) -> N
             assert status < 500, f"{what}: {address} {text[:50]}"
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route != "/live"])
+@pytest.mark.parametrize("route", ROUTES)
 def test_hostile_hosts_and_cookies(route: str, people: Client, log: None) -> None:
     address = filled(route, GOOD)
     for host in HOSTS[:-1]:

@@ -1,105 +1,270 @@
-"""The stream against a real PostgreSQL: one listener a process, nothing held while it waits, ended with the session."""
+"""The live stream against a real PostgreSQL: who may have one, what it says, and what it leaves behind."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from typing import cast
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
 
 import psycopg
 import pytest
 from asgiref.sync import sync_to_async
+from asgiref.testing import ApplicationCommunicator
+from channels.layers import get_channel_layer
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.db import connection, connections
-from django.http import StreamingHttpResponse
-from django.test import AsyncClient, Client
+from django.test import Client
 
-from console import live
+from console.live import consumer, feed
+from console.live.feed import Feed
+from console.live.routing import live_application
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 WAIT_S = 20.0
+Observer = psycopg.Connection[tuple[Any, ...]]
 
 
 @pytest.fixture
-def observer(transactional_db: None) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+def observer(transactional_db: None) -> Iterator[Observer]:
     """A connection of the test's own, beside Django's."""
     parameters = connection.get_connection_params()
     wanted = {name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")}
     with psycopg.connect(**wanted, autocommit=True) as own:
-        yield cast("psycopg.Connection[tuple[object, ...]]", own)
+        yield cast("Observer", own)
 
 
 @pytest.fixture
-def logged_in(transactional_db: None) -> AsyncClient:
-    """A person's browser."""
-    user = User.objects.create_user("vera")
-    sync, client = Client(), AsyncClient()
-    sync.force_login(user)
-    client.cookies = sync.cookies
+def vera(transactional_db: None) -> Iterator[str]:
+    """The session of somebody who is logged in and nothing more."""
+    client = Client()
+    client.force_login(User.objects.create_user("vera"))
     connection.close()
-    return client
+    yield client.cookies["sessionid"].value
+    connections.close_all()
 
 
-async def opened(client: AsyncClient, query: str) -> AsyncIterator[str]:
-    """The stream after its first line."""
-    response = await client.get(f"/live?{query}")
-    assert response["Content-Type"] == "text/event-stream"
-    assert response["X-Accel-Buffering"] == "no"
-    stream = cast("StreamingHttpResponse", response).__aiter__()
-
-    async def texts() -> AsyncIterator[str]:
-        async for text in stream:
-            yield text.decode()
-
-    lines = texts()
-    assert await anext(lines) == "retry: 3000\n\n"
-    return lines
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is held back; the tests that are about a pause set it."""
+    monkeypatch.setattr(consumer, "COALESCE_S", 0.0)
+    monkeypatch.setattr(feed, "_FIRST_PAUSE_S", 0.01)
 
 
-async def test_a_notification_reaches_who_asked(
-    logged_in: AsyncClient, observer: psycopg.Connection[tuple[object, ...]]
+class Stream:
+    """A browser's side of one stream."""
+
+    def __init__(
+        self, own_feed: Feed, query: str, session: str = "", *, method: str = "GET", host: str = "localhost"
+    ) -> None:
+        headers = [(b"host", host.encode()), (b"cookie", f"sessionid={session}".encode())]
+        communicator: Any = ApplicationCommunicator  # it has no types
+        self._peer = communicator(
+            live_application(own_feed),
+            {
+                "type": "http",
+                "method": method,
+                "path": "/live",
+                "query_string": query.encode(),
+                "headers": headers,
+            },
+        )
+
+    async def open(self) -> int:
+        """Send the request; return the answer's status."""
+        await self._peer.send_input({"type": "http.request", "body": b""})
+        start = await self._peer.receive_output(WAIT_S)
+        self.headers = dict(start["headers"])
+        return int(start["status"])
+
+    async def text(self) -> str:
+        """Return the next piece of the answer."""
+        return str((await self._peer.receive_output(WAIT_S))["body"].decode())
+
+    async def says_nothing(self) -> bool:
+        return bool(await self._peer.receive_nothing())
+
+    async def close(self) -> None:
+        """Leave, as a browser that closes its tab, and see the consumer end."""
+        await self._peer.send_input({"type": "http.disconnect"})
+        await self._peer.wait(WAIT_S)
+
+    async def cancel(self) -> None:
+        """End the consumer as the server does when it stops."""
+        self._peer.future.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(self._peer.future, WAIT_S)
+
+
+async def opened(own_feed: Feed, query: str, session: str) -> Stream:
+    """A stream after its first look."""
+    stream = Stream(own_feed, query, session)
+    assert await stream.open() == 200
+    assert await stream.text() == "retry: 3000\n\n"
+    assert await stream.text() == events(*sorted(query.replace("key=", "").split("&")))
+    return stream
+
+
+def events(*keys: str) -> str:
+    return "".join(f"event: {key}\ndata:\n\n" for key in keys)
+
+
+def tell(observer: Observer, keys: str) -> None:
+    observer.execute("SELECT pg_notify('vela_page', %s)", [keys])
+
+
+def listeners(observer: Observer) -> list[int]:
+    """The connections that listen."""
+    rows = observer.execute(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+        " AND pid <> pg_backend_pid()"
+    )
+    return [pid for (pid,) in rows]
+
+
+async def test_a_notification_reaches_the_pages_that_show_what_changed(vera: str, observer: Observer) -> None:
+    own_feed = Feed()
+    five = await opened(own_feed, "key=topic:5&key=act:7", vera)
+    six = await opened(own_feed, "key=topic:6", vera)
+    tell(observer, '["topic:5", "sub:1"]')
+    assert await five.text() == events("topic:5")
+    observer.execute("SELECT pg_notify('vela_act_done', '7')")
+    assert await five.text() == events("act:7")
+    assert await six.says_nothing()
+    await five.close()
+    await six.close()
+
+
+async def test_streams_share_one_connection_and_hold_no_other(vera: str, observer: Observer) -> None:
+    own_feed = Feed()
+    streams = [await opened(own_feed, "key=topic:5", vera) for _ in range(3)]
+    held = observer.execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    ).fetchone()
+    assert (held, len(listeners(observer))) == ((1,), 1)
+    for stream in streams:
+        await stream.close()
+    await until(lambda: not listeners(observer), "the connection's end")
+
+
+async def test_what_changes_meanwhile_is_told_together(
+    vera: str, observer: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = await opened(logged_in, "key=topic:5&key=act:7")
+    slept: list[float] = []
+    go_on = asyncio.Event()
+
+    async def sleep(pause_s: float) -> None:
+        slept.append(pause_s)
+        await go_on.wait()
+
+    monkeypatch.setattr(consumer, "COALESCE_S", 1.0)
+    monkeypatch.setattr(consumer, "asyncio", _with_sleep(sleep))
+    own_feed = Feed()
+    stream = await opened(own_feed, "key=topic:5&key=sub:9", vera)
+    tell(observer, '["topic:5"]')
+    tell(observer, '["sub:9", "topic:5"]')
+    assert await stream.says_nothing()
+    go_on.set()
+    assert await stream.text() == events("sub:9", "topic:5")
+    assert slept[:1] == [1.0]
+    await stream.close()
+
+
+def _with_sleep(sleep: Any) -> Any:
+    """The module asyncio with another `sleep`."""
+    names = {name: getattr(asyncio, name) for name in dir(asyncio) if not name.startswith("_")}
+    return type(
+        "asyncio", (), {**{k: staticmethod(v) for k, v in names.items()}, "sleep": staticmethod(sleep)}
+    )
+
+
+async def test_a_quiet_stream_beats(vera: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = await opened(Feed(), "key=topic:5", vera)
+    await stream.close()
+    monkeypatch.setattr(consumer, "HEARTBEAT_S", 0.0)
+    stream = Stream(Feed(), "key=topic:5", vera)
+    await stream.open()
+    assert await stream.text() == "retry: 3000\n\n"
+    assert ": still here\n\n" in [await stream.text() for _ in range(3)]
+    await stream.close()
+
+
+async def test_pages_read_again_after_the_listening_connection_was_killed(
+    vera: str, observer: Observer
+) -> None:
+    stream = await opened(Feed(), "key=topic:5", vera)
+    [pid] = listeners(observer)
+    observer.execute("SELECT pg_terminate_backend(%s)", [pid])
+    assert await stream.text() == events("topic:5")
+    assert listeners(observer) != [pid]
+    tell(observer, '["topic:5"]')
+    assert await stream.text() == events("topic:5")
+    await stream.close()
+
+
+async def test_the_session_s_end_ends_the_stream(vera: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer, "RECHECK_S", 0.0)
+    monkeypatch.setattr(consumer, "HEARTBEAT_S", 0.05)
+    stream = await opened(Feed(), "key=topic:5", vera)
+    await Session.objects.all().adelete()
+    await sync_to_async(connections.close_all)()
     async with asyncio.timeout(WAIT_S):
-        # As soon as the listener listens, everybody is told to look once.
-        assert '["act:7", "topic:5"]' in await anext(stream)
-        observer.execute("""SELECT pg_notify('vela_page', '["topic:6"]')""")
-        observer.execute("""SELECT pg_notify('vela_page', '["topic:5", "sub:1"]')""")
-        assert 'data: ["topic:5"]' in await anext(stream)
-        observer.execute("SELECT pg_notify('vela_act_done', '7')")
-        assert 'data: ["act:7"]' in await anext(stream)
-        held = observer.execute(
-            "SELECT count(*) FILTER (WHERE query LIKE 'LISTEN%%'), count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        ).fetchone()
-    assert held == (1, 1)
-    await stream.aclose()  # type: ignore[attr-defined]
+        while (text := await stream.text()) == ": still here\n\n":
+            pass
+    assert text == "event: ended\ndata:\n\n"
+    await stream.close()
 
 
-async def test_the_session_s_end_ends_the_stream(
-    logged_in: AsyncClient, monkeypatch: pytest.MonkeyPatch
+async def test_without_login_there_is_no_stream(transactional_db: None) -> None:
+    assert await Stream(Feed(), "key=topic:5").open() == 401
+    assert await Stream(Feed(), "key=topic:5", "made-up").open() == 401
+
+
+async def test_an_account_that_was_switched_off_has_no_stream(vera: str) -> None:
+    await User.objects.all().aupdate(is_active=False)
+    await sync_to_async(connections.close_all)()
+    assert await Stream(Feed(), "key=topic:5", vera).open() == 401
+
+
+@pytest.mark.parametrize(
+    ("query", "method", "host", "status"),
+    [
+        ("key=topic:5", "GET", "elsewhere.example", 400),
+        ("key=topic:5%00", "GET", "localhost", 400),
+        ("key=tables&key=topic:x", "GET", "localhost", 400),
+        ("", "GET", "localhost", 400),
+        ("key=topic:5", "POST", "localhost", 405),
+    ],
+)
+async def test_a_request_that_makes_no_sense_is_refused(
+    query: str, method: str, host: str, status: int, vera: str
 ) -> None:
-    monkeypatch.setattr(live, "RECHECK_S", 0.0)
-    monkeypatch.setattr(live, "HEARTBEAT_S", 0.05)
-    stream = await opened(logged_in, "key=topic:5")
-    async with asyncio.timeout(WAIT_S):
-        await anext(stream)
-        await Session.objects.all().adelete()
-        assert [text async for text in stream][-1] == "event: ended\ndata: {}\n\n"
+    assert await Stream(Feed(), query, vera, method=method, host=host).open() == status
 
 
-async def test_nobody_gets_no_stream(transactional_db: None) -> None:
-    response = await AsyncClient().get("/live?key=topic:5")
-    assert response.status_code == 401
+async def test_one_person_cannot_open_endless_streams(vera: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer, "STREAMS_PER_USER", 1)
+    own_feed = Feed()
+    stream = await opened(own_feed, "key=topic:5", vera)
+    assert await Stream(own_feed, "key=topic:5", vera).open() == 429
+    await stream.close()
+    again = await opened(own_feed, "key=topic:5", vera)
+    await again.close()
 
 
-async def test_one_person_cannot_open_endless_streams(
-    logged_in: AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live, "STREAMS_PER_USER", 1)
-    stream = await opened(logged_in, "key=topic:5")
-    assert (await logged_in.get("/live?key=topic:5")).status_code == 429
-    await stream.aclose()  # type: ignore[attr-defined]
-    await sync_to_async(connections.close_all)()  # what the refused request read with
+async def test_streams_leave_no_thread_task_or_group_behind(vera: str, observer: Observer) -> None:
+    own_feed = Feed()
+    await (await opened(own_feed, "key=topic:5", vera)).close()
+    threads, tasks = threading.active_count(), len(asyncio.all_tasks())
+    streams = [await opened(own_feed, "key=topic:5&key=sub:9", vera) for _ in range(10)]
+    assert threading.active_count() == threads
+    for stream in streams[:5]:
+        await stream.close()
+    for stream in streams[5:]:
+        await stream.cancel()
+    await until(lambda: len(asyncio.all_tasks()) == tasks, "the end of the streams' tasks")
+    assert get_channel_layer().groups == {}
+    await until(lambda: not listeners(observer), "the connection's end")

@@ -1,0 +1,162 @@
+"""The stream of one browser tab: `GET /live?key=topic:5&key=sub:9`, answered with one small event for each change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from channels.auth import get_user
+from channels.consumer import get_handler_name
+from channels.exceptions import StopConsumer
+from channels.generic.http import AsyncHttpConsumer
+from django.db import DatabaseError
+from django.http import QueryDict
+
+from console.live.feed import EVERY_PAGE, Feed, group_of, is_key
+
+__all__ = ["Live"]
+
+HEARTBEAT_S: Final = 15.0  # a comment, so that proxies keep a quiet stream open
+RECHECK_S: Final = 60.0  # how long a stream may outlive its session
+COALESCE_S: Final = 1.0
+KEYS_PER_STREAM: Final = 200
+STREAMS_PER_USER: Final = 24
+
+_HEADERS: Final = [
+    (b"Content-Type", b"text/event-stream"),
+    (b"Cache-Control", b"no-cache"),
+    (b"X-Accel-Buffering", b"no"),  # nginx passes each event on at once
+    (b"X-Content-Type-Options", b"nosniff"),
+]
+
+logger = logging.getLogger(__name__)
+
+
+class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
+    """Says what changed, never what it changed to: the browser reads the block with the rights it has then.
+
+    A stream holds no database connection while it waits. 401 without login, 429 above 24 streams of a user.
+    """
+
+    def __init__(self, *, feed: Feed) -> None:
+        super().__init__()
+        self._feed = feed
+        self._user_id: int | None = None  # once the stream has joined the feed
+        self._keys: frozenset[str] = frozenset()
+        self._changed: set[str] = set()
+        self._woken = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+
+    async def __call__(
+        self,
+        scope: dict[str, Any],
+        receive: Callable[[], Awaitable[Any]],
+        send: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        """Serve until the browser leaves, the session ends or the server cancels the stream."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._leave()
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Call the message's handler. Channels' own goes to a thread before each message, to close connections."""
+        await getattr(self, get_handler_name(message))(message)
+
+    async def http_request(self, message: dict[str, Any]) -> None:
+        """Open the stream, or refuse it. Channels' own ends the consumer here; a stream goes on."""
+        if message.get("more_body"):
+            return
+        refusal = self._refusal()
+        if refusal is not None:
+            status, text = refusal
+            await self.send_response(status, text.encode(), headers=[(b"Content-Type", b"text/plain")])
+            raise StopConsumer
+        self._user_id = self.scope["user"].pk
+        self._feed.join(self._user_id, self._keys)
+        await self._join_groups()
+        await self.send_headers(headers=_HEADERS)
+        await self.send_body(b"retry: 3000\n\n", more_body=True)
+        if self._feed.is_listening:  # if not, the feed says so itself as soon as it is
+            await self.page_unsure({})
+        self._writer = asyncio.get_running_loop().create_task(self._write())
+
+    async def http_disconnect(self, message: dict[str, Any]) -> None:
+        """The browser has left, or the stream has ended."""
+        raise StopConsumer
+
+    async def page_changed(self, message: dict[str, Any]) -> None:
+        """Something that the page shows has changed."""
+        self._changed.add(message["key"])
+        self._woken.set()
+
+    async def page_unsure(self, message: dict[str, Any]) -> None:
+        """Anything may have changed since the page was read."""
+        self._changed |= self._keys
+        self._woken.set()
+
+    def _refusal(self) -> tuple[int, str] | None:
+        if self.scope["method"] != "GET":
+            return 405, "Use GET."
+        user = self.scope["user"]
+        if not user.is_authenticated:
+            return 401, "Log in first."
+        asked = QueryDict(self.scope["query_string"]).getlist("key")
+        self._keys = frozenset(key for key in asked[:KEYS_PER_STREAM] if is_key(key))
+        if not self._keys:
+            return 400, "Name what to follow: key=topic:5, key=sub:9, key=act:7 or key=acts."
+        if self._feed.streams_of(user.pk) >= STREAMS_PER_USER:
+            return 429, "Too many pages are open: close some."
+        return None
+
+    async def _join_groups(self) -> None:
+        for group in (EVERY_PAGE, *map(group_of, self._keys)):
+            await self.channel_layer.group_add(group, self.channel_name)
+
+    async def _leave(self) -> None:
+        if self._writer is not None:
+            self._writer.cancel()
+        if self._user_id is None:
+            return
+        self._feed.leave(self._user_id, self._keys)
+        for group in (EVERY_PAGE, *map(group_of, self._keys)):
+            await self.channel_layer.group_discard(group, self.channel_name)
+
+    async def _write(self) -> None:
+        """Write events until the session ends, then close the answer. Without the database the browser comes back."""
+        try:
+            await self._write_events()
+        except DatabaseError as error:
+            logger.warning("a session could not be checked; the browser opens its stream again: %s", error)
+            await self.send_body(b"")
+        else:
+            await self.send_body(b"event: ended\ndata:\n\n")
+
+    async def _write_events(self) -> None:
+        loop = asyncio.get_running_loop()
+        checked_at = loop.time()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await self._woken.wait()
+            if loop.time() - checked_at >= RECHECK_S:
+                if not await self._may_still_look():
+                    return
+                await self._join_groups()  # the layer forgets a member that joined a day ago
+                checked_at = loop.time()
+            changed = sorted(self._changed)
+            self._changed.clear()
+            self._woken.clear()
+            text = "".join(f"event: {key}\ndata:\n\n" for key in changed)
+            await self.send_body((text or ": still here\n\n").encode(), more_body=True)
+            if changed:
+                await asyncio.sleep(COALESCE_S)
+
+    async def _may_still_look(self) -> bool:
+        """Return whether the stored session is still that of an active user."""
+        session = self.scope["session"]
+        again = session.__class__(session.session_key)  # what counts is what the store says now
+        return bool((await get_user({"session": again})).is_authenticated)

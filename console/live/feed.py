@@ -1,0 +1,110 @@
+"""The one connection of a console that listens to PostgreSQL, and the groups of the channel layer that it feeds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+import psycopg
+from channels.layers import get_channel_layer
+from django.db import connections
+
+__all__ = ["EVERY_PAGE", "Feed", "group_of", "is_key"]
+
+EVERY_PAGE: Final = "page"  # the group that all streams are in
+
+_KEY: Final = re.compile(r"(?:topic|sub|act):[0-9]{1,19}|acts")
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 30.0
+
+logger = logging.getLogger(__name__)
+
+
+def is_key(text: str) -> bool:
+    """Return whether the text names something that pages show: `topic:5`, `sub:9`, `act:7` or `acts`."""
+    return _KEY.fullmatch(text) is not None
+
+
+def group_of(key: str) -> str:
+    """Return the group of the streams that show this thing. Names of groups take no colon."""
+    return f"{EVERY_PAGE}.{key.replace(':', '.')}"
+
+
+class Feed:
+    """Sends each notification to the groups of what it names. Belongs to the event loop of its first stream.
+
+    The connection is opened with the first stream, closed with the last, and opened again when it is lost.
+    """
+
+    def __init__(self) -> None:
+        self._watched: Counter[str] = Counter()  # streams by key: what nobody looks at is not sent
+        self._streams: Counter[int] = Counter()  # streams by user
+        self._task: asyncio.Task[None] | None = None
+        self.is_listening = False
+
+    def streams_of(self, user_id: int) -> int:
+        """Return how many streams a user has open."""
+        return self._streams[user_id]
+
+    def join(self, user_id: int, keys: Iterable[str]) -> None:
+        """Count a stream, and begin to listen if it is the first."""
+        self._streams[user_id] += 1
+        self._watched.update(keys)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._listen())
+
+    def leave(self, user_id: int, keys: Iterable[str]) -> None:
+        """Forget a stream that joined, and stop listening if it was the last."""
+        self._streams -= Counter([user_id])
+        self._watched -= Counter(keys)
+        if not self._streams and self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _listen(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await self._hear()
+            except (psycopg.Error, OSError) as error:
+                pause_s = _FIRST_PAUSE_S if self.is_listening else min(pause_s * 2, _LONGEST_PAUSE_S)
+                logger.warning(
+                    "the console's LISTEN connection failed; pages are stale until it is back, next try in %g s: %s",
+                    pause_s,
+                    error,
+                )
+            finally:
+                self.is_listening = False
+            await asyncio.sleep(pause_s)
+
+    async def _hear(self) -> None:
+        parameters = connections["default"].get_connection_params()
+        wanted = {
+            name: value for name, value in parameters.items() if name not in ("context", "cursor_factory")
+        }
+        layer = get_channel_layer()
+        async with await psycopg.AsyncConnection.connect(**wanted, autocommit=True) as connection:
+            await connection.execute("LISTEN vela_page")
+            await connection.execute("LISTEN vela_act_done")
+            self.is_listening = True
+            # What happened before this moment was not heard: every page reads its blocks once.
+            await layer.group_send(EVERY_PAGE, {"type": "page.unsure"})
+            async for notification in connection.notifies():
+                for key in _keys_of(notification.channel, notification.payload):
+                    if key in self._watched:
+                        await layer.group_send(group_of(key), {"type": "page.changed", "key": key})
+
+
+def _keys_of(channel: str, payload: str) -> list[str]:
+    if channel == "vela_act_done":
+        return ["acts", f"act:{payload}"]
+    try:
+        keys = json.loads(payload)
+    except ValueError:
+        return []
+    return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []

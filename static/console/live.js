@@ -1,0 +1,147 @@
+// When a block may be read again, and ages. htmx's sse extension opens the stream, asks for the blocks and swaps them.
+"use strict";
+
+(() => {
+  const REFRESH = "vela_refresh";
+  const POLL_MS = 5000;
+  const held = new Set(); // blocks that changed while they must stay as they are
+  const streaming = document.querySelector("[sse-connect]");
+  const control = document.querySelector("[data-refresh]");
+  let stream = null;
+  let isLost = false;
+
+  const mode = () => localStorage.getItem(REFRESH) || "live";
+  const isWatched = () => mode() !== "off" && !document.hidden;
+  const age_ms = (part) => Date.now() - (part.velaRead_ms ?? performance.timeOrigin);
+  const mark = (state) => {
+    const pulse = document.querySelector("[data-pulse]");
+    if (pulse) pulse.className = `pulse ${state}`;
+  };
+
+  // --- Blocks: read again only while nobody is busy inside -----------------------------------------------------
+
+  function busy(part) {
+    if (document.querySelector("dialog[open]")) return true;
+    const focus = document.activeElement;
+    if (focus && part.contains(focus) && focus.matches("input, select, textarea")) return true;
+    if (part.querySelector("input:checked")) return true;
+    const selection = getSelection();
+    return selection && !selection.isCollapsed && selection.rangeCount > 0 && selection.getRangeAt(0).intersectsNode(part);
+  }
+
+  const mayRead = (part) => isWatched() && !busy(part) && (mode() === "live" || age_ms(part) >= Number(mode()) * 1000);
+
+  function release() {
+    for (const part of [...held]) if (mayRead(part)) htmx.trigger(part, "refresh");
+  }
+
+  document.addEventListener("htmx:configRequest", (event) => {
+    event.detail.headers["If-None-Match"] = event.detail.elt.dataset.etag;
+  });
+
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const part = event.detail.elt;
+    if (mayRead(part)) {
+      held.delete(part);
+      part.velaRead_ms = Date.now();
+    } else {
+      held.add(part);
+      event.preventDefault();
+    }
+  });
+
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { target: part, xhr: reply } = event.detail;
+    if (reply.status === 304) {
+      for (const read of part.querySelectorAll("time.read")) read.dateTime = new Date().toISOString();
+    } else if (new URL(reply.responseURL).pathname === "/login") {
+      event.detail.shouldSwap = false;
+      location.reload();
+    } else if (busy(part)) {
+      event.detail.shouldSwap = false;
+      held.add(part);
+    } else if (event.detail.shouldSwap) {
+      part.dataset.etag = reply.getResponseHeader("ETag");
+      // What was opened, and the row the keys stand on, stay so.
+      part.velaOpen = [...part.querySelectorAll("details")].map((details) => details.open);
+      part.velaRow = [...part.querySelectorAll("[data-row]")].findIndex((row) => row.classList.contains("at"));
+      part.velaFocus = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    }
+  });
+
+  document.addEventListener("htmx:afterSwap", (event) => {
+    const part = event.detail.target;
+    [...part.querySelectorAll("details")].forEach((details, number) => (details.open = Boolean(part.velaOpen[number])));
+    if (part.velaRow >= 0) part.querySelectorAll("[data-row]")[part.velaRow]?.classList.add("at");
+    if (part.velaFocus) part.querySelector(`[href="${CSS.escape(part.velaFocus)}"]`)?.focus();
+  });
+
+  // --- The stream: closed while nobody looks, because a browser has six connections to a host -------------------
+
+  htmx.createEventSource = (url) => {
+    stream?.close();
+    stream = new EventSource(url);
+    if (!isWatched()) stream.close();
+    return stream;
+  };
+
+  function watch() {
+    if (!isWatched()) {
+      stream?.close();
+      mark("");
+    } else if (stream?.readyState === EventSource.CLOSED) {
+      // The extension opens a stream for a node that htmx has processed, and listens to it for each block.
+      for (const node of [streaming, ...streaming.querySelectorAll("[hx-trigger]")]) htmx.trigger(node, "htmx:afterProcessNode");
+    }
+    release();
+  }
+
+  document.addEventListener("visibilitychange", watch);
+  document.addEventListener("htmx:sseOpen", () => {
+    isLost = false;
+    mark("on");
+  });
+  document.addEventListener("htmx:sseError", () => {
+    isLost = true;
+    mark("lost");
+  });
+  document.addEventListener("htmx:sseClose", (event) => {
+    if (event.detail.type === "message") location.reload(); // the session has ended
+  });
+
+  if (control) {
+    control.value = mode();
+    control.addEventListener("change", () => {
+      localStorage.setItem(REFRESH, control.value);
+      watch();
+    });
+  }
+
+  // --- Ages ------------------------------------------------------------------------------------------------------
+
+  const GAP = "\u202f";
+
+  function span(seconds) {
+    if (seconds < 99.5) return `${Math.round(seconds)}${GAP}s`;
+    const minutes = Math.round(seconds / 60);
+    if (minutes < 100) return `${minutes}${GAP}min`;
+    const hours = Math.floor(minutes / 60);
+    if (hours < 48) return minutes % 60 ? `${hours}${GAP}h ${minutes % 60}${GAP}min` : `${hours}${GAP}h`;
+    return `${Math.round(hours / 24)}${GAP}d`;
+  }
+
+  function tick() {
+    const now = Date.now();
+    for (const time of document.querySelectorAll("time.ago")) {
+      const seconds = (now - Date.parse(time.dateTime)) / 1000;
+      const text = seconds < -1 ? `in ${span(-seconds)}` : seconds < 0.95 ? "just now" : `${span(seconds)} ago`;
+      if (time.textContent !== text && !busy(time)) time.textContent = text;
+    }
+    if (isLost) {
+      for (const part of streaming.querySelectorAll("[data-etag]")) if (age_ms(part) >= POLL_MS) held.add(part);
+    }
+    release();
+  }
+
+  setInterval(tick, 1000);
+})();
