@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -39,6 +40,12 @@ class ManualTimers:
         timer = _Timer(callback)
         heappush(self._waiting, (self._now_ms + delay_ms, next(self._numbers), timer))
         return timer
+
+    def call_later_in_loop(self, delay_s: float, callback: Callable[[], None], /) -> asyncio.TimerHandle:
+        """As the loop's `call_later`."""
+        handle = asyncio.TimerHandle(delay_s, callback, (), asyncio.get_running_loop())
+        self.call_later(round(delay_s * 1000), lambda: None if handle.cancelled() else handle._run())
+        return handle
 
     def advance(self, ms: int) -> None:
         """Let time pass; what is due meanwhile is called at its moment."""

@@ -8,9 +8,10 @@ import pytest
 from django.test import Client
 
 from broker.acts import requests as acts
-from tests.integration.console.fake_acts import FakeActs, a_plan
+from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.pages import text_of
 from tests.integration.console.shop import ORDERS, Shop
+from tests.support.plans import a_plan
 
 BILLING = "/t/persistent/public/default/orders/s/billing"
 

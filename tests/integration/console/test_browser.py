@@ -25,8 +25,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from broker.models import Act, Cursor
 from config.environment import PROJECT_DIR
-from tests.integration.console.fake_acts import a_plan
 from tests.integration.console.shop import Shop
+from tests.support.plans import a_plan
 from tests.support.ports import free_ports
 from tests.support.waiting import wait_until
 

@@ -460,7 +460,7 @@ async def test_a_contested_place_goes_to_the_newcomer_only_when_the_old_peer_is_
     assert ServerError(busy.error.error) == ServerError.CONSUMER_BUSY
     newcomer.tell(ask)
     await settle()
-    client.timers.advance(5.1)
+    client.timers.advance(5_100)
     await settle()
     assert newcomer.names() == ["SUCCESS"]
     assert client.is_closed()

@@ -5,17 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from broker.doors.http.inbound_queue import MAX_BYTES, MAX_EVENTS, RESUME_EVENTS, InboundQueue
-
-
-class Reading:
-    def __init__(self) -> None:
-        self.on = True
-
-    def pause(self) -> None:
-        self.on = False
-
-    def resume(self) -> None:
-        self.on = True
+from tests.unit.doors.reading import Reading
 
 
 async def test_reading_stops_at_the_limit_and_resumes_below_the_lower_one() -> None:

@@ -11,23 +11,23 @@ from vela.wire.binary import commands
 
 async def test_a_peer_that_never_connects_is_dropped() -> None:
     client = WireClient(FakeBroker(), connect=False)
-    client.timers.advance(30.1)
+    client.timers.advance(30_100)
     assert client.is_closed()
 
 
 async def test_a_silent_peer_is_pinged_then_dropped() -> None:
     client = WireClient(FakeBroker())
-    client.timers.advance(30.1)
+    client.timers.advance(30_100)
     assert client.names() == ["PING"]
     assert not client.is_closed()
-    client.timers.advance(30.1)
+    client.timers.advance(30_100)
     assert client.is_closed()
 
 
 async def test_any_bytes_count_as_an_answer() -> None:
     client = WireClient(FakeBroker())
     for _ in range(5):
-        client.timers.advance(30.1)
+        client.timers.advance(30_100)
         client.tell(commands.lookup("orders", request_id=1))
     assert client.names().count("PING") == 5
     assert not client.is_closed()
@@ -36,7 +36,7 @@ async def test_any_bytes_count_as_an_answer() -> None:
 async def test_a_peer_that_is_not_being_read_from_is_not_judged() -> None:
     client = WireClient(FakeBroker())
     client.connection.gate.output_stuck(stuck=True)
-    client.timers.advance(300)
+    client.timers.advance(300_000)
     assert not client.is_closed()
     assert await client.connection.peer.is_alive()
 

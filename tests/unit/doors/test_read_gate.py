@@ -6,19 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.doors.read_gate import MAX_PENDING_BYTES, MAX_PENDING_SENDS, ReadGate
-
-
-class Reading:
-    def __init__(self) -> None:
-        self.on = True
-
-    def pause(self) -> None:
-        assert self.on
-        self.on = False
-
-    def resume(self) -> None:
-        assert not self.on
-        self.on = True
+from tests.unit.doors.reading import Reading
 
 
 @settings(deadline=None)

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from broker.doors.binary.connection import BinaryConnection
+from tests.support.manual_timers import ManualTimers
 from tests.unit.doors.fake_broker import FakeBroker
-from tests.unit.doors.timers import FakeTimers
 from vela.wire.binary import commands
 from vela.wire.binary.enums import InitialPosition, SubType
 from vela.wire.binary.frames import FrameDecoder
@@ -53,9 +53,9 @@ class WireClient:
     def __init__(self, broker: FakeBroker, *, connect: bool = True) -> None:
         self.broker = broker
         self.link = FakeLink()
-        self.timers = FakeTimers()
+        self.timers = ManualTimers()
         self.connection = BinaryConnection(
-            broker, self.link, address="test:1", face="binary", call_later=self.timers.call_later
+            broker, self.link, address="test:1", face="binary", call_later=self.timers.call_later_in_loop
         )
         self._decoder = FrameDecoder(64 * 1024 * 1024)
         self._seen = 0

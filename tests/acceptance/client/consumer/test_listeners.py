@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from typing import Any
 
 import pytest
 
 from tests.acceptance.client.consumer.consuming import all_acknowledged, becomes, numbers, publish, take
+from tests.support.fails_once import FailsOnce
 from tests.support.waiting import until
 from vela.aio.client import Client
 from vela.message import Message
@@ -59,18 +59,8 @@ async def test_a_failure_in_taking_a_message_ends_that_round_only(
     consumer = await client.subscribe(
         topic, "s", message_listener=listener(kind, lambda _, message: seen.append(message.data()))
     )
-    failing = consumer.queue.messages = _FailsOnce()
+    failing = consumer.queue.messages = FailsOnce()
     await publish(client, topic, [b"0"])
     await until(lambda: failing.has_failed, "the failure")
     await publish(client, topic, [b"1"])
     await until(lambda: seen == [b"0", b"1"], "both messages")
-
-
-class _FailsOnce(deque[Message]):
-    has_failed = False
-
-    def popleft(self) -> Message:
-        if not self.has_failed:
-            self.has_failed = True
-            raise RuntimeError("injected")
-        return super().popleft()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import deque
 from typing import Any
 
 import pytest
 
 from tests.integration.client.consumer.desk import Desk
 from tests.integration.client.consumer.test_receiving import payloads
+from tests.support.fails_once import FailsOnce
 from tests.support.scripted_peer import LEDGER_ID
 from tests.support.waiting import until
 from tests.unit.client.entries import batch
@@ -106,23 +106,13 @@ async def test_a_failure_in_taking_a_message_ends_that_round_only(
 ) -> None:
     seen: list[bytes] = []
     consumer = await desk.subscribe(message_listener=lambda consumer, message: seen.append(message.data()))
-    consumer.queue.messages = _FailsOnce(consumer.queue.messages)
+    consumer.queue.messages = FailsOnce(consumer.queue.messages)
     with caplog.at_level(logging.ERROR):
         desk.deliver_each(b"0")
         await until(lambda: any("could not be taken" in line for line in caplog.messages), "the failure")
     assert seen == []
     desk.deliver_each(b"1")
     await until(lambda: seen == [b"0", b"1"], "both messages")
-
-
-class _FailsOnce(deque[Any]):
-    failed = False
-
-    def popleft(self) -> Any:
-        if not self.failed:
-            self.failed = True
-            raise RuntimeError("injected")
-        return super().popleft()
 
 
 async def test_pausing_the_listener_keeps_messages_until_it_is_resumed(desk: Desk, kind: str) -> None:

@@ -10,6 +10,8 @@ from urllib.parse import parse_qsl
 
 import httpx
 
+from tests.support.plans import a_plan
+
 __all__ = ["Asked", "FakeConsole", "an_act", "problem"]
 
 PROBLEM = "application/problem+json"
@@ -106,24 +108,6 @@ def an_act(**changes: Any) -> dict[str, Any]:
         "created_at": "2026-01-01T00:00:00Z",
         "requested_at": "2026-01-01T00:00:00Z",
         "finished_at": None,
-        **changes,
-    }
-
-
-def a_plan(**changes: Any) -> dict[str, Any]:
-    """Of an act that moves a cursor."""
-    return {
-        "current": {"mark_delete": "1:4", "backlog_messages": 12, "acked_messages": 5},
-        "target": {"mark_delete": "1:0", "next": "1:1", "next_append_ms": 1000, "backlog_messages": 16},
-        "replayed_messages": 4,
-        "skipped_messages": 0,
-        "drift": {"cause": "acked", "messages": 60, "words": "2 messages a second are being acked"},
-        "allowed_drift_messages": 60,
-        "in_flight_messages": 1,
-        "consumers_closed": 1,
-        "consumers_kept": 0,
-        "partly_acked_forgotten": 0,
-        "notes": ["the oldest message kept is 3 s younger than the time asked for"],
         **changes,
     }
 

@@ -7,8 +7,9 @@ import json
 import httpx
 import pytest
 
+from tests.support.plans import a_plan
 from tests.unit.client.cli.conftest import Vela
-from tests.unit.client.cli.fake_console import FakeConsole, a_plan, a_result, an_act, problem
+from tests.unit.client.cli.fake_console import FakeConsole, a_result, an_act, problem
 
 RESET = "reset orders billing --earliest"
 PLANNED = ["acts"]

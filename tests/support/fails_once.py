@@ -1,0 +1,23 @@
+"""A queue that fails."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TypeVar
+
+__all__ = ["FailsOnce"]
+
+_Item = TypeVar("_Item")
+
+
+class FailsOnce(deque[_Item]):
+    """The first `popleft` raises and takes nothing."""
+
+    has_failed = False
+
+    def popleft(self) -> _Item:
+        """See `deque`."""
+        if not self.has_failed:
+            self.has_failed = True
+            raise RuntimeError("injected")
+        return super().popleft()
