@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo chaos soak matrix bench check docker-check format lock proto
+.PHONY: help run test demo chaos soak matrix mutate bench check docker-check format lock proto
 .SILENT:
 
 help: ## list the commands
@@ -31,6 +31,9 @@ soak: development ## run the random tests for longer: SEEDS=100 brokers that cra
 
 matrix: development ## show the rows of behaviour with their tests and results; RESULTS=junit.xml reads earlier results
 	$(RUN) -m tests.matrix $(RESULTS)
+
+mutate: development ## break COUNT=4 modules of the cores, drawn by SEED=…, for MINUTES=20, and see whether tests notice
+	$(RUN) -m tests.mutation --count $(or $(COUNT),4) --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(MODULES)
 
 check: development ## check format, lint, types, imports, migrations, templates
 	$(RUN) -m ruff format --check --quiet .

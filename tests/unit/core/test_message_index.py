@@ -108,3 +108,38 @@ def test_both_counts_for_each_entry() -> None:
     _, index = big(5)
     with pytest.raises(ValueError, match="one value"):
         index.record(3, 0, [1, 2], [1])
+
+
+def test_trimmed_ledgers_are_forgotten() -> None:
+    log = Log()
+    log.publish_all(1, 1)
+    log.roll()
+    log.publish_all(1, 1)
+    log.index.forget_before(1)
+    assert len(log.index) == 2
+    log.index.forget_before(2)
+    assert len(log.index) == 1
+    assert log.index.messages_through(Position(1, 0)) is None
+    assert log.index.messages_through(Position(2, 0)) == 3
+    log.index.forget_before(3)
+    assert len(log.index) == 0
+    log.load(2, 0, 1)
+    assert log.index.messages_through(Position(2, 0)) == 3
+
+
+def test_what_a_caller_needs_and_is_not_there_is_named() -> None:
+    _, index = big(5)
+    with pytest.raises(IndexMissing, match=r"lacks 1 ranges, from \(3, 0, 4\)") as missing:
+        index.require_messages_in(Position(3, 2))
+    assert missing.value.ranges == ((3, 0, 4),)
+    record(index, 0, 4)
+    assert index.require_messages_in(Position(3, 2)) == 2
+
+
+def test_eviction_keeps_the_chunk_that_begins_at_the_floor() -> None:
+    _, index = big(5 * CHUNK_ENTRIES)
+    for chunk in (1, 2, 3):
+        record(index, chunk * CHUNK_ENTRIES, chunk * CHUNK_ENTRIES)
+    assert index.evict(Position(3, CHUNK_ENTRIES), max_chunks=3) == 0
+    assert index.evict(Position(3, CHUNK_ENTRIES), max_chunks=2) == 1
+    assert index.messages_through(Position(3, CHUNK_ENTRIES)) is None

@@ -168,3 +168,8 @@ def test_slots_begin_at_one_and_neighbours_are_spread() -> None:
     assert len(set(slots)) == 1000
     thirds = [sum(slot // 21846 == third for slot in slots) for third in range(3)]
     assert min(thirds) > 300
+
+
+def test_an_entry_without_a_key_has_the_same_slot_for_ever() -> None:
+    positions = [Position(1, 0), Position(1, 1), Position(2, 0), Position(7, 40_000), Position(0, 0)]
+    assert [slot_of_position(each) for each in positions] == [10423, 50927, 20847, 30988, 1]
