@@ -10,6 +10,7 @@ import gc
 import sys
 from typing import Any
 
+from celery import platforms
 from celery.utils.nodenames import default_nodename, host_format
 
 from broker.conf import EXIT_SETTING_INVALID
@@ -54,6 +55,8 @@ def _require_usable_broker() -> None:
 
 
 def _run(part: str) -> int:
+    # Celery renames its processes if setproctitle is installed; keep the names that `ps` shows of the others.
+    platforms._setproctitle = None  # noqa: SLF001
     app.set_current()
     app.set_default()
     if part == "beat":

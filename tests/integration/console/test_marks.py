@@ -21,8 +21,9 @@ from broker.models import (
     Topic,
 )
 from console.marks import shown
-from tests.integration.console.fake_acts import FakeActs, a_plan
+from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.shop import Shop
+from tests.support.plans import a_plan
 from vela.wire.entry import encode_single
 
 UNSEEN = "\u202e\u2066\u200b\u061c\ufeff"
