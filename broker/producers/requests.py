@@ -48,4 +48,4 @@ class ProducerSink(Protocol):
         """The broker closed the producer; no further call follows. The client reconnects and sends again."""
 
     async def is_alive(self) -> bool:
-        """Ask the peer (a ping, 5 s at most): somebody else wants its place (protocol 3.2, liveness probe)."""
+        """Ask the peer (a ping, 5 s at most): somebody else wants its place."""

@@ -107,7 +107,7 @@ class ConsumerSink(Protocol):
         """Failover: from now on this consumer gets everything, or nothing (semantics 3.2)."""
 
     async def is_alive(self) -> bool:
-        """Ask the peer (a ping, 5 s at most): somebody else wants its place (protocol 3.2, liveness probe)."""
+        """Ask the peer (a ping, 5 s at most): somebody else wants its place."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]

@@ -1,4 +1,4 @@
-"""Freeing the ledgers of a topic that nobody needs (semantics 2.6): `core.ledgers.retention` decides which.
+"""Freeing the ledgers of a topic that nobody needs : `core.ledgers.retention` decides which ones.
 
 Memory forgets them first, in one step with the decision, so that no move of a cursor and no new subscription comes in
 between; then the rows go. A crash before that brings them back, and they are trimmed again.

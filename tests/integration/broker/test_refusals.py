@@ -1,4 +1,4 @@
-"""Statements that the server refuses: only the guilty topic or subscription suffers (design 5)."""
+"""Statements that the server refuses: only the guilty topic or subscription suffers."""
 
 from __future__ import annotations
 
