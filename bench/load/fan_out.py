@@ -20,9 +20,9 @@ from bench.load.json_messages import (
 from bench.load.numbered import check_left, numbered_entries
 from bench.load.waiting import until
 from bench.load.websocket_peer import WebSocketPeer, text_frame
+from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
 from vela.wire.binary import commands
 from vela.wire.entry import OutgoingMessage, encode_batch
-from vela.wire.json.frames import MAX_ITEMS_PER_FRAME
 
 __all__ = ["BATCH_MESSAGES", "PAYLOAD_BYTES", "FanIn", "binary_batches", "fan_out_for", "json_singles"]
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from vela.wire.json.errors import HandshakeRefused
+    from broker.doors.handshake_errors import HandshakeRefused
 
 __all__ = ["JSON", "Application", "Receive", "Scope", "Send", "json_reason", "refuse_handshake", "respond"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.web_origin import Origin, parse_host, parse_origin
 from broker.doors.asgi import json_reason, refuse_handshake, respond
-from vela.wire.json.errors import HandshakeRefused
+from broker.doors.handshake_errors import HandshakeRefused
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings

@@ -19,7 +19,7 @@ from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from broker.doors.http.inbound_queue import InboundQueue
-from vela.wire.json.errors import close_reason
+from broker.doors.websocket.json.errors import close_reason
 
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 

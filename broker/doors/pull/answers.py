@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from broker.core.errors import BrokerError
 from broker.core.topic_name import TopicName
 from broker.doors.asgi import json_reason
+from broker.doors.pull.wire.answer import AnsweredMessage, encode_answer
+from broker.doors.pull.wire.request import PullRequest, parse_pull_request, parse_pull_topic
 from broker.doors.server_errors import http_status
 from broker.doors.web_gate import WebGate
 from broker.pulls.values import HeldPull, PullAnswer, PullAsk, PulledMessage, PullStatus
 from vela.wire.errors import InvalidPull
 from vela.wire.message_id import MessageId
-from vela.wire.pull.answer import AnsweredMessage, encode_answer
 from vela.wire.pull.codes import PullCode
-from vela.wire.pull.request import PullRequest, parse_pull_request, parse_pull_topic
 from vela.wire.pull.tags import TAG_PROPERTY
 
 if TYPE_CHECKING:

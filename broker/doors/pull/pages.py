@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.core.topic_name import TopicName
 from broker.doors.asgi import json_reason, respond
 from broker.doors.pull.answers import PullAnswers, refusal
-from vela.wire.pull.request import OffsetRequest, parse_offset_request, parse_pull_topic
+from broker.doors.pull.wire.request import OffsetRequest, parse_offset_request, parse_pull_topic
 
 if TYPE_CHECKING:
     from broker.doors.asgi import Receive, Scope, Send

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.doors.binary.connection import BinaryConnection
 from broker.doors.websocket.handler import Handler
-from vela.wire.json.errors import CloseCode, InvalidCommand
+from broker.doors.websocket.json.errors import CloseCode, InvalidCommand
 
 if TYPE_CHECKING:
     from broker.doors.ports import BrokerPort

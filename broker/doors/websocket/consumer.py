@@ -10,12 +10,9 @@ from broker.core.errors import BrokerError
 from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
-from broker.doors.websocket.letters import Letters
-from broker.doors.websocket.option_warnings import option_warnings
-from broker.doors.websocket.push_handler import PushHandler
-from broker.subscription.requests import SubscribeRequest
-from vela.wire.json.batch_acks import BatchAcks
-from vela.wire.json.consumer import (
+from broker.doors.handshake_errors import HandshakeRefused
+from broker.doors.websocket.json.batch_acks import BatchAcks
+from broker.doors.websocket.json.consumer import (
     Acknowledge,
     ConsumerCommand,
     IsEndOfTopic,
@@ -26,17 +23,21 @@ from vela.wire.json.consumer import (
     decode_commands,
     end_of_topic_frame,
 )
-from vela.wire.json.errors import HandshakeRefused, InvalidCommand
-from vela.wire.json.options import InitialPosition, SubscriptionMode
-from vela.wire.json.window import DeliveryWindow
+from broker.doors.websocket.json.errors import InvalidCommand
+from broker.doors.websocket.json.options import InitialPosition, SubscriptionMode
+from broker.doors.websocket.json.window import DeliveryWindow
+from broker.doors.websocket.letters import Letters
+from broker.doors.websocket.option_warnings import option_warnings
+from broker.doors.websocket.push_handler import PushHandler
+from broker.subscription.requests import SubscribeRequest
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.doors.ports import BrokerPort
     from broker.doors.websocket.delivery_source import DeliverySource
     from broker.doors.websocket.fragment_cache import FragmentCache
+    from broker.doors.websocket.json.options import ConsumerOptions
     from broker.doors.websocket.socket import Socket
-    from vela.wire.json.options import ConsumerOptions
     from vela.wire.message_id import MessageId
 
 __all__ = ["ConsumerHandler"]

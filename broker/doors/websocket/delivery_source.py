@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker.core.position import Position
 from broker.doors.websocket.fragment_cache import Fragment
+from broker.doors.websocket.json.batch_acks import BatchAcks, EntryAck
+from broker.doors.websocket.json.consumer import encrypted_fragment
+from broker.doors.websocket.json.options import CryptoFailureAction
 from broker.subscription.requests import AckRequest, Delivery
 from vela.wire.binary.enums import ValidationError
 from vela.wire.entry import decode_encrypted
@@ -21,9 +24,6 @@ from vela.wire.errors import (
     EntryIsChunk,
     UncompressedSizeExceeded,
 )
-from vela.wire.json.batch_acks import BatchAcks, EntryAck
-from vela.wire.json.consumer import encrypted_fragment
-from vela.wire.json.options import CryptoFailureAction
 
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry

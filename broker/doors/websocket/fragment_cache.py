@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
+from broker.doors.websocket.json.consumer import push_fragment
 from vela.wire.entry import decode_messages
-from vela.wire.json.consumer import push_fragment
 
 __all__ = ["Fragment", "FragmentCache"]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from vela.wire.json.errors import CloseCode, HandshakeRefused, SessionError, UnexpectedBinaryFrame
+from broker.doors.handshake_errors import HandshakeRefused
+from broker.doors.websocket.json.errors import CloseCode, SessionError, UnexpectedBinaryFrame
 
 if TYPE_CHECKING:
     from broker.doors.asgi import Receive, Send

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from vela.wire.json.options import SubscriptionType
+from broker.doors.websocket.json.options import SubscriptionType
 
 if TYPE_CHECKING:
-    from vela.wire.json.options import ConsumerOptions
+    from broker.doors.websocket.json.options import ConsumerOptions
 
 __all__ = ["option_warnings"]
 

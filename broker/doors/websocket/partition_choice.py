@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from vela.wire.json.options import HashingScheme, RoutingMode
+from broker.doors.websocket.json.options import HashingScheme, RoutingMode
 from vela.wire.key_hash import java_string_hash, murmur3_string_hash
 
 __all__ = ["PartitionChoice"]

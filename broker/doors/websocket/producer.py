@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.client_identity import ClientIdentity
 from broker.core.topic_name import TopicName
+from broker.doors.handshake_errors import HandshakeRefused
 from broker.doors.read_gate import ReadGate
 from broker.doors.websocket.handler import PROBE_TIMEOUT_MS, Handler
+from broker.doors.websocket.json.errors import CloseCode, close_reason
+from broker.doors.websocket.json.producer import ArrayAcks, ProducerMessage, SendError, decode_frame
 from broker.doors.websocket.partition_choice import PartitionChoice
 from broker.doors.websocket.publish_lane import PublishLane, Reply
 from broker.producers.requests import ProducerRequest
-from vela.wire.json.errors import CloseCode, HandshakeRefused, close_reason
-from vela.wire.json.producer import ArrayAcks, ProducerMessage, SendError, decode_frame
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.core.errors import BrokerError
     from broker.doors.ports import BrokerPort
+    from broker.doors.websocket.json.options import ProducerOptions
     from broker.doors.websocket.socket import Socket
-    from vela.wire.json.options import ProducerOptions
 
 __all__ = ["ProducerHandler"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from broker.core.entry import FLAG_BATCH
 from broker.core.hash_slots import slot_of_key
+from broker.doors.websocket.json.errors import WebSocketError
+from broker.doors.websocket.json.producer import ArrayAcks, ProducerMessage, SendError, ack_frame
 from broker.log.sends import Receipt, SendRequest
 from vela.wire.entry import Compression, OutgoingMessage, encode_batch, encode_single
-from vela.wire.json.errors import WebSocketError
-from vela.wire.json.producer import ArrayAcks, ProducerMessage, SendError, ack_frame
 from vela.wire.message_id import MessageId
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.core.errors import BrokerError
     from broker.doors.ports import ProducerPort
     from broker.doors.read_gate import ReadGate
-    from vela.wire.json.options import ProducerOptions
+    from broker.doors.websocket.json.options import ProducerOptions
 
 __all__ = ["LaneOwner", "PublishLane", "Reply"]
 

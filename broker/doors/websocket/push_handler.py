@@ -11,17 +11,17 @@ from broker.core.client_identity import ClientIdentity
 from broker.core.topic_name import TopicName
 from broker.doors.websocket.delivery_source import DeliverySource, Outgoing
 from broker.doors.websocket.handler import PROBE_TIMEOUT_MS, Handler
+from broker.doors.websocket.json.consumer import push_frame
+from broker.doors.websocket.json.errors import CloseCode, close_reason
 from broker.subscription.requests import SubscribeRequest
-from vela.wire.json.consumer import push_frame
-from vela.wire.json.errors import CloseCode, close_reason
 from vela.wire.message_id import MessageId
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.doors.ports import BrokerPort
     from broker.doors.websocket.fragment_cache import Fragment, FragmentCache
+    from broker.doors.websocket.json.window import DeliveryWindow
     from broker.doors.websocket.socket import Socket
-    from vela.wire.json.window import DeliveryWindow
 
 __all__ = ["PushHandler"]
 

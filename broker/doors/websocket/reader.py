@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.doors.handshake_errors import HandshakeRefused
+from broker.doors.websocket.json.consumer import end_of_topic_frame
+from broker.doors.websocket.json.reader import decode_reader_frame
+from broker.doors.websocket.json.window import DeliveryWindow
 from broker.doors.websocket.push_handler import PushHandler
 from broker.subscription.requests import AckRequest, SubscribeRequest
-from vela.wire.json.consumer import end_of_topic_frame
-from vela.wire.json.errors import HandshakeRefused
-from vela.wire.json.reader import decode_reader_frame
-from vela.wire.json.window import DeliveryWindow
 from vela.wire.message_id import EARLIEST, LATEST
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from broker.doors.ports import BrokerPort
     from broker.doors.websocket.delivery_source import DeliverySource, Outgoing
     from broker.doors.websocket.fragment_cache import FragmentCache
+    from broker.doors.websocket.json.options import ReaderOptions
     from broker.doors.websocket.socket import Socket
-    from vela.wire.json.options import ReaderOptions
 
 __all__ = ["ReaderHandler"]
 

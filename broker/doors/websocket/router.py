@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Final
 from broker.clock import Clock, SystemClock
 from broker.core.errors import BrokerError
 from broker.doors.asgi import refuse_handshake
+from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
+from broker.doors.query import parse_query
 from broker.doors.server_errors import http_status
 from broker.doors.websocket.binary import BinaryHandler
 from broker.doors.websocket.consumer import ConsumerHandler
 from broker.doors.websocket.fragment_cache import FragmentCache
 from broker.doors.websocket.handler import Handler, PingPongHandler
-from broker.doors.websocket.producer import ProducerHandler
-from broker.doors.websocket.reader import ReaderHandler
-from broker.doors.websocket.socket import socket_of
-from vela.wire.json.errors import HandshakeRefused, InvalidQuery
-from vela.wire.json.options import consumer_options, producer_options, reader_options
-from vela.wire.json.paths import (
+from broker.doors.websocket.json.options import consumer_options, producer_options, reader_options
+from broker.doors.websocket.json.paths import (
     BinaryPath,
     MultiTopicConsumerPath,
     PingPongPath,
@@ -27,7 +25,9 @@ from vela.wire.json.paths import (
     ReaderPath,
     parse_path,
 )
-from vela.wire.json.query import parse_query
+from broker.doors.websocket.producer import ProducerHandler
+from broker.doors.websocket.reader import ReaderHandler
+from broker.doors.websocket.socket import socket_of
 
 if TYPE_CHECKING:
     from broker.doors.asgi import Receive, Scope, Send

@@ -11,12 +11,12 @@ from broker.doors.binary import keep_alive, peer, tcp
 from broker.doors.http import daphne_protocol, daphne_server, inbound_queue
 from broker.doors.server_errors import server_error
 from broker.doors.websocket import router as websocket_router
+from broker.doors.websocket.json.errors import CloseCode
+from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
 from tests.unit.docs.pages import code_names, page, python_files, rows, section
 from vela.wire.binary.decoding import _DECODERS, _UNBUILT
 from vela.wire.binary.enums import ServerError
 from vela.wire.binary.frames import FRAME_PADDING_BYTES
-from vela.wire.json.errors import CloseCode
-from vela.wire.json.frames import MAX_ITEMS_PER_FRAME
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 from vela.wire.pb.vela_pulsar_pb2 import ServerError as PulsarServerError
 
@@ -64,7 +64,7 @@ def test_every_close_code_has_its_row() -> None:
 def test_every_query_parameter_the_code_reads_is_documented() -> None:
     source = "".join(
         path.read_text(encoding="utf-8")
-        for path in python_files("vela/wire/json")
+        for path in python_files("broker/doors/websocket/json")
         if path.name in ("options.py", "paths.py")
     )
     documented = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from broker.core.hash_slots import slot_of_key
 from broker.doors.key_hash import entry_slot
+from broker.doors.websocket.json.options import HashingScheme, RoutingMode
 from broker.doors.websocket.partition_choice import PartitionChoice
 from vela.wire.entry import encode_single, parse_header
-from vela.wire.json.options import HashingScheme, RoutingMode
 
 
 def test_slot_zero_does_not_exist() -> None:

@@ -1,1 +1,1 @@
-"""Long-poll pull over HTTP, sans I/O: RocketMQ's suspend model with queues and dense offsets (semantics 3.11)."""
+"""Long-poll pull over HTTP: what both sides speak, and how the client reads an answer."""

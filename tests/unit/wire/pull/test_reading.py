@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.doors.pull.wire.answer import AnsweredMessage, encode_answer
+from broker.doors.pull.wire.request import parse_pull_request, parse_pull_topic
 from vela.wire.errors import RemoteProtocolError
 from vela.wire.message_id import MessageId
-from vela.wire.pull.answer import AnsweredMessage, encode_answer
 from vela.wire.pull.codes import PullCode
 from vela.wire.pull.reading import decode_answer, pull_query, topic_path
-from vela.wire.pull.request import parse_pull_request, parse_pull_topic
 
 text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
 

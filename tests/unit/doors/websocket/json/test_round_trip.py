@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.doors.websocket.json.batch_acks import BatchAcks
+from broker.doors.websocket.json.consumer import Acknowledge, decode_commands, push_fragment, push_frame
+from broker.doors.websocket.json.options import CompressionType
+from broker.doors.websocket.json.producer import ProducerMessage, decode_frame
+from broker.doors.websocket.json.times import format_time
 from vela.wire.entry import Compression, OutgoingMessage, decode_messages, encode_batch, encode_single
-from vela.wire.json.batch_acks import BatchAcks
-from vela.wire.json.consumer import Acknowledge, decode_commands, push_fragment, push_frame
-from vela.wire.json.options import CompressionType
-from vela.wire.json.producer import ProducerMessage, decode_frame
-from vela.wire.json.times import format_time
 from vela.wire.message_id import MessageId
 
 TEXT = st.text(st.characters(codec="utf-8"))

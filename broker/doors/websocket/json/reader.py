@@ -1,4 +1,4 @@
-"""A reader's frames (reference A8). Pushes are a consumer's: `push_fragment`, `push_frame`."""
+"""A reader's frames. Pushes are a consumer's: `push_fragment`, `push_frame`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from vela.wire.json.frames import Frame, array_items, guarded_decode
+from broker.doors.websocket.json.frames import Frame, array_items, guarded_decode
 
 __all__ = ["ReaderFrame", "decode_reader_frame"]
 

@@ -1,4 +1,4 @@
-"""A producer's frames (reference A5, A6): messages in, acks out.
+"""A producer's frames: messages in, acks out.
 
 Extension: a text frame may hold a JSON array of message objects. It is answered by exactly one frame: an
 array of acks in the same order, sent when the last of its messages is settled (`ArrayAcks`). Each item
@@ -13,9 +13,9 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from vela.wire.json.errors import InvalidJson, WebSocketError
-from vela.wire.json.frames import DECODE_ERRORS, Frame, array_items
-from vela.wire.json.times import parse_time
+from broker.doors.websocket.json.errors import InvalidJson, WebSocketError
+from broker.doors.websocket.json.frames import DECODE_ERRORS, Frame, array_items
+from broker.doors.websocket.json.times import parse_time
 
 __all__ = ["ArrayAcks", "DecodedMessage", "ProducerMessage", "SendError", "ack_frame", "decode_frame"]
 

@@ -1,8 +1,7 @@
-"""What can go wrong on the JSON face, and the numbers a peer sees for it.
+"""What can go wrong on an open JSON socket, and the numbers a peer sees for it.
 
-Three kinds, by what happens to the socket: `HandshakeRefused` (it never opens), `SessionError` (it is
-closed), and refused sends, which are values (`vela.wire.json.producer.SendError`) because no producer error
-closes.
+A `SessionError` closes the socket. A refused send is a value (`broker.doors.websocket.json.producer.SendError`),
+because no producer error closes. `broker.doors.handshake_errors` holds what keeps a socket from opening.
 """
 
 from __future__ import annotations
@@ -14,11 +13,8 @@ from vela.wire.errors import RemoteProtocolError
 
 __all__ = [
     "CloseCode",
-    "HandshakeRefused",
     "InvalidCommand",
     "InvalidJson",
-    "InvalidQuery",
-    "JsonError",
     "SessionError",
     "UnexpectedBinaryFrame",
     "WebSocketError",
@@ -71,29 +67,11 @@ class CloseCode(IntEnum):
     SERVICE_RESTART = 1012  # seek, reset or unload detached the consumer: connect again
 
 
-class JsonError(RemoteProtocolError):
-    """Base of this package's exceptions; `str()` is fit to show to the peer."""
+class SessionError(RemoteProtocolError):
+    """The socket is closed with `close_code` and `reason`, and nothing of the frame is applied.
 
-
-class HandshakeRefused(JsonError):
-    """The request is answered with an HTTP status instead of an upgrade."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status  # HTTP status
-        self.reason = reason  # the body of the answer
-
-
-class InvalidQuery(HandshakeRefused):
-    """400 with Pulsar's wording, for every illegal argument in the path or the query."""
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(400, f"Invalid query params: {detail}")
-        self.detail = detail
-
-
-class SessionError(JsonError):
-    """The socket is closed with `close_code` and `reason`; nothing of the frame is to be applied."""
+    `str()` is fit to show to the peer.
+    """
 
     close_code: ClassVar[CloseCode] = CloseCode.POLICY_VIOLATION
     error: ClassVar[WebSocketError] = WebSocketError.FAILED_TO_DESERIALIZE_FROM_JSON

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from vela.wire.json.errors import InvalidCommand
+from broker.doors.websocket.json.errors import InvalidCommand
 from vela.wire.message_id import MessageId
 
 __all__ = ["MAX_BATCH_SIZE", "BatchAcks", "EntryAck"]

@@ -1,4 +1,4 @@
-"""A consumer's and a reader's frames (reference A8, A9, A11)."""
+"""A consumer's and a reader's frames."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.wire.entry import Message
-from vela.wire.json.consumer import (
+from broker.doors.websocket.json.consumer import (
     Acknowledge,
     ConsumerCommand,
     IsEndOfTopic,
@@ -24,10 +23,11 @@ from vela.wire.json.consumer import (
     push_fragment,
     push_frame,
 )
-from vela.wire.json.errors import CloseCode, InvalidCommand, InvalidJson, SessionError
-from vela.wire.json.frames import MAX_ITEMS_PER_FRAME
-from vela.wire.json.reader import ReaderFrame, decode_reader_frame
-from vela.wire.json.times import format_time
+from broker.doors.websocket.json.errors import CloseCode, InvalidCommand, InvalidJson, SessionError
+from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
+from broker.doors.websocket.json.reader import ReaderFrame, decode_reader_frame
+from broker.doors.websocket.json.times import format_time
+from vela.wire.entry import Message
 from vela.wire.message_id import MessageId
 
 ID = MessageId(12, 34)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from broker.doors.handshake_errors import HandshakeRefused
+from broker.doors.query import Query, form_decode, parse_query
 from vela.wire.errors import InvalidPull
-from vela.wire.json.errors import HandshakeRefused
-from vela.wire.json.query import Query, form_decode, parse_query
 from vela.wire.pull.property_filter import PropertyFilter, parse_property_filter
 from vela.wire.pull.tags import Tags, parse_tags
 

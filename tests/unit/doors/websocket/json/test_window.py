@@ -1,4 +1,4 @@
-"""Push window and pull balance (reference A10)."""
+"""Push window and pull balance."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.wire.json.errors import CloseCode, InvalidCommand
-from vela.wire.json.window import DeliveryWindow
+from broker.doors.websocket.json.errors import CloseCode, InvalidCommand
+from broker.doors.websocket.json.window import DeliveryWindow
 
 
 def test_push_window_stops_after_w_messages_and_each_ack_frees_one() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.wire.json.batch_acks import MAX_BATCH_SIZE, BatchAcks, EntryAck
-from vela.wire.json.errors import InvalidCommand
+from broker.doors.websocket.json.batch_acks import MAX_BATCH_SIZE, BatchAcks, EntryAck
+from broker.doors.websocket.json.errors import InvalidCommand
 from vela.wire.message_id import MessageId
 
 

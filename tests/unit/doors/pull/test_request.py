@@ -7,15 +7,15 @@ import json
 
 import pytest
 
-from vela.wire.errors import InvalidPull
-from vela.wire.pull.answer import AnsweredMessage, encode_answer
-from vela.wire.pull.codes import PullCode
-from vela.wire.pull.request import (
+from broker.doors.pull.wire.answer import AnsweredMessage, encode_answer
+from broker.doors.pull.wire.request import (
     MAX_SUSPEND_MS,
     parse_offset_request,
     parse_pull_request,
     parse_pull_topic,
 )
+from vela.wire.errors import InvalidPull
+from vela.wire.pull.codes import PullCode
 
 TOPIC = "persistent://public/default/t"
 

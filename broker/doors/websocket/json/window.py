@@ -1,10 +1,10 @@
-"""Flow control of a consumer or reader socket (reference A10)."""
+"""Flow control of a consumer or reader socket."""
 
 from __future__ import annotations
 
 from typing import Self
 
-from vela.wire.json.errors import InvalidCommand
+from broker.doors.websocket.json.errors import InvalidCommand
 
 __all__ = ["DeliveryWindow"]
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from vela.wire.json.errors import InvalidJson
+from broker.doors.websocket.json.errors import InvalidJson
 
 __all__ = ["MAX_ITEMS_PER_FRAME", "Frame", "guarded_decode"]
 

@@ -1,4 +1,4 @@
-"""A producer's frames (reference A5, A6)."""
+"""A producer's frames."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.wire.json.errors import WebSocketError
-from vela.wire.json.frames import MAX_ITEMS_PER_FRAME
-from vela.wire.json.producer import (
+from broker.doors.websocket.json.errors import WebSocketError
+from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
+from broker.doors.websocket.json.producer import (
     ArrayAcks,
     DecodedMessage,
     ProducerMessage,

@@ -1,4 +1,4 @@
-"""Query strings of the handshake as options (reference A4, A7, A8): Pulsar's names, defaults and refusals.
+"""Query strings of the handshake as options: Pulsar's names, defaults and refusals.
 
 Unknown parameters are ignored. `token` belongs to the handshake's authentication and is not read here.
 """
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
+from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
+from broker.doors.query import Query
 from vela.wire.errors import InvalidMessageId
-from vela.wire.json.errors import HandshakeRefused, InvalidQuery
-from vela.wire.json.query import Query
 from vela.wire.letters import DEFAULT_MAX_REDELIVERIES, DeadLetterPolicy, DeadLetterRule, RetryPolicy
 from vela.wire.message_id import EARLIEST, LATEST, MessageId
 from vela.wire.redelivery_backoff import RedeliveryBackoff
@@ -33,7 +33,7 @@ __all__ = [
     "reader_options",
 ]
 
-MAX_RECEIVER_QUEUE = 1000  # larger wishes are cut silently (A7)
+MAX_RECEIVER_QUEUE = 1000  # larger wishes are cut silently
 MIN_ACK_TIMEOUT_MS = 1000
 MIN_TICK_MS = 100
 MIN_NEGATIVE_ACK_DELAY_MS = 100  # shorter ones are raised to it silently, as Pulsar's clients do
@@ -139,7 +139,7 @@ class ConsumerOptions:
 
     @property
     def window(self) -> int:
-        """Messages that may be out at once in push mode: the queue size, at least 1 (A10)."""
+        """Messages that may be out at once in push mode: the queue size, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
@@ -154,7 +154,7 @@ class ReaderOptions:
 
     @property
     def window(self) -> int:
-        """Messages that may be out at once: the queue size, at least 1 (A10)."""
+        """Messages that may be out at once: the queue size, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
@@ -223,7 +223,7 @@ def consumer_options(query: Query) -> ConsumerOptions:
 
 
 def reader_options(query: Query) -> ReaderOptions:
-    """Options of a reader. Raises HandshakeRefused with 500: a reader's refusal is never another (A3)."""
+    """Options of a reader. Raises HandshakeRefused with 500: a reader's refusal is never another."""
     try:
         return ReaderOptions(
             start=_start(query),

@@ -1,4 +1,4 @@
-"""Which endpoint a WebSocket request names (reference A1).
+"""Which endpoint a WebSocket request names.
 
 Producer and reader: all that follows the namespace is the topic, as brokers of the 3.x and 4.x generations
 read it. Newer ones silently drop the further segments, which would address another topic than the client
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from vela.wire.json.errors import HandshakeRefused, InvalidQuery
-from vela.wire.json.query import Query, form_decode
+from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
+from broker.doors.query import Query, form_decode
 
 __all__ = [
     "BinaryPath",

@@ -1,4 +1,4 @@
-"""A consumer's frames (reference A8): commands in, messages out.
+"""A consumer's frames: commands in, messages out.
 
 Extensions: a text frame may hold a JSON array of command objects (all are decoded before any is applied, so a
 frame with a bad one changes nothing), `{"type":"acknowledge","ackType":"cumulative","messageId":…}`, and
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from broker.doors.websocket.json.errors import InvalidCommand
+from broker.doors.websocket.json.frames import Frame, array_items, guarded_decode
+from broker.doors.websocket.json.times import format_time
 from vela.wire.compression import Compression
 from vela.wire.errors import InvalidMessageId
-from vela.wire.json.errors import InvalidCommand
-from vela.wire.json.frames import Frame, array_items, guarded_decode
-from vela.wire.json.times import format_time
 from vela.wire.message_id import MessageId
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 from urllib.parse import unquote_plus
 
-from vela.wire.json.errors import InvalidQuery
+from broker.doors.handshake_errors import InvalidQuery
 
 __all__ = ["Query", "form_decode", "parse_query"]
 
@@ -29,7 +29,7 @@ def form_decode(text: str, what: str) -> str:
 
 
 def parse_query(query_string: str | bytes) -> Query:
-    """`a=1&b=2` without the question mark as a mapping. Only the first value of a repeated name counts (A4).
+    """`a=1&b=2` without the question mark as a mapping. Only the first value of a repeated name counts.
 
     A name without `=` has the value "". Raises InvalidQuery when the text cannot be decoded.
     """

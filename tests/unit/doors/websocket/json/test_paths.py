@@ -1,4 +1,4 @@
-"""Paths of the WebSocket endpoints (reference A1, A3)."""
+"""Paths of the WebSocket endpoints."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.wire.json.errors import HandshakeRefused, InvalidQuery
-from vela.wire.json.paths import (
+from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
+from broker.doors.query import parse_query
+from broker.doors.websocket.json.paths import (
     BinaryPath,
     ConsumerPath,
     MultiTopicConsumerPath,
@@ -18,7 +19,6 @@ from vela.wire.json.paths import (
     ReaderPath,
     parse_path,
 )
-from vela.wire.json.query import parse_query
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs"]), min_size=1).filter(str.strip)
 

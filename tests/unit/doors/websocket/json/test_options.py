@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vela.wire.json.errors import HandshakeRefused, InvalidQuery
-from vela.wire.json.options import (
+from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
+from broker.doors.websocket.json.options import (
     ConsumerOptions,
     ProducerOptions,
     ReaderOptions,

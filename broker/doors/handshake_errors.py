@@ -1,0 +1,24 @@
+"""Why a request is answered with an HTTP status instead of an upgrade."""
+
+from __future__ import annotations
+
+from vela.wire.errors import RemoteProtocolError
+
+__all__ = ["HandshakeRefused", "InvalidQuery"]
+
+
+class HandshakeRefused(RemoteProtocolError):
+    """The request is answered with an HTTP status instead of an upgrade; `str()` is fit to show to the peer."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status  # HTTP status
+        self.reason = reason  # the body of the answer
+
+
+class InvalidQuery(HandshakeRefused):
+    """400 with Pulsar's wording, for every illegal argument in the path or the query."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(400, f"Invalid query params: {detail}")
+        self.detail = detail
