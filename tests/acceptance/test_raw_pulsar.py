@@ -14,7 +14,7 @@ from tests.support.vela import ADMIN_PASSWORD, VelaProcess
 from tests.support.waiting import wait_until
 from vela.wire.binary import commands
 from vela.wire.binary.enums import ServerError, SubType
-from vela.wire.binary.events import Schema
+from vela.wire.binary.schema import Schema
 
 BYTES = Schema(name="Bytes", type=0, data=b"", properties={})
 

@@ -27,9 +27,10 @@ from websockets.asyncio.server import serve as serve_websocket
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from broker.doors.binary.wire import events
+from broker.doors.binary.wire.decoding import decode_event
 from tests.support.vela import VelaProcess
-from vela.wire.binary import events
-from vela.wire.binary.decoding import decode_event, parse_command
+from vela.wire.binary.fields import parse_command
 from vela.wire.binary.frames import Frame, FrameDecoder, payload_frame_head
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 

@@ -22,8 +22,8 @@ from websockets.asyncio.server import ServerConnection
 from websockets.asyncio.server import serve as serve_websocket
 from websockets.exceptions import ConnectionClosed
 
-from vela.wire.binary import events
-from vela.wire.binary.server import ServerEngine
+from broker.doors.binary.wire import events
+from broker.doors.binary.wire.engine import ServerEngine
 from vela.wire.errors import RemoteProtocolError
 from vela.wire.message_id import EARLIEST
 

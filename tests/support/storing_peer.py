@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker.doors.binary.wire import events
 from tests.support.scripted_peer import LEDGER_ID, Link, ScriptedPeer
-from vela.wire.binary import events
 from vela.wire.entry import Message, checksum_ok, decode_messages, parse_header
 
 __all__ = ["StoringPeer"]

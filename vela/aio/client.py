@@ -57,7 +57,7 @@ from vela.schema.primitive import BytesSchema
 from vela.version import __version__
 from vela.wire.binary import replies
 from vela.wire.binary.enums import TopicsMode
-from vela.wire.binary.events import Schema as WireSchema
+from vela.wire.binary.schema import Schema as WireSchema
 
 if TYPE_CHECKING:
     from vela.encryption.key_reader import AbstractCryptoKeyReader

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from vela.named_numbers import NamedNumber
-from vela.wire.binary.events import Schema as WireSchema
+from vela.wire.binary.schema import Schema as WireSchema
 
 if TYPE_CHECKING:
     from vela.message import Message

@@ -35,7 +35,7 @@ def with_checksum(headers_and_payload: bytes) -> bytes:
     """What a producer sent after its SEND command, as an entry.
 
     Unchanged if it carries a checksum, right or wrong; else magic and CRC are put in front, because clients
-    take a MESSAGE without them for damaged (protocol 1.2).
+    take a MESSAGE without them for damaged.
     """
     if headers_and_payload[:2] == MAGIC:
         return headers_and_payload

@@ -21,11 +21,11 @@ from broker.doors.binary.peer import Peer
 from broker.doors.binary.producer_table import ProducerTable
 from broker.doors.binary.request_runner import RequestRunner
 from broker.doors.binary.schema_answers import SchemaAnswers
+from broker.doors.binary.wire import events
+from broker.doors.binary.wire.engine import ServerEngine
 from broker.doors.read_gate import ReadGate
 from broker.doors.server_errors import server_error
-from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
-from vela.wire.binary.server import ServerEngine
 from vela.wire.errors import RemoteProtocolError
 
 if TYPE_CHECKING:

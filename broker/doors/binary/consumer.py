@@ -13,8 +13,8 @@ from broker.subscription.requests import AckRequest, Delivery
 
 if TYPE_CHECKING:
     from broker.doors.binary.peer import Peer
+    from broker.doors.binary.wire.events import Ack, Redeliver
     from broker.doors.ports import ConsumerPort
-    from vela.wire.binary.events import Ack, Redeliver
 
 __all__ = ["ConsumerSlot"]
 

@@ -10,7 +10,7 @@ from broker.core.errors import BrokerError, ConsumerNotFound, MetadataInvalid, S
 from broker.core.position import Position
 from broker.doors.binary.consumer import ConsumerSlot
 from broker.doors.binary.requests import subscribe_request
-from vela.wire.binary import events
+from broker.doors.binary.wire import events
 from vela.wire.binary.enums import ServerError
 from vela.wire.errors import LocalProtocolError
 from vela.wire.message_id import MessageId

@@ -1,4 +1,4 @@
-"""Keep-alive and liveness probes of a binary connection (protocol 3.2)."""
+"""Keep-alive and liveness probes of a binary connection."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from vela.wire.binary.enums import TopicsMode
 
 if TYPE_CHECKING:
     from broker.doors.binary.request_runner import RequestRunner
+    from broker.doors.binary.wire.engine import ServerEngine
+    from broker.doors.binary.wire.events import GetTopicsOfNamespace, Lookup, PartitionMetadata
     from broker.doors.ports import BrokerPort
-    from vela.wire.binary.events import GetTopicsOfNamespace, Lookup, PartitionMetadata
-    from vela.wire.binary.server import ServerEngine
 
 __all__ = ["LookupAnswers"]
 

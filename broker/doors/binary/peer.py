@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.client_identity import ClientIdentity
 from broker.doors.binary.keep_alive import KeepAlive, Timer
-from vela.wire.binary.server import ConnectionState
+from vela.wire.binary.handshake import ConnectionState
 
 if TYPE_CHECKING:
     from broker.doors.binary.link import ByteLink
+    from broker.doors.binary.wire.engine import ServerEngine
     from broker.doors.read_gate import ReadGate
     from vela.wire.binary.enums import ServerError
-    from vela.wire.binary.server import ServerEngine
 
 __all__ = ["MAX_UNREAD_ANSWER_BYTES", "Peer"]
 

@@ -20,8 +20,8 @@ from vela.wire.errors import MetadataCorrupt
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
     from broker.doors.binary.peer import Peer
+    from broker.doors.binary.wire.events import OpenProducer, Send
     from broker.doors.ports import ProducerPort
-    from vela.wire.binary.events import OpenProducer, Send
 
 __all__ = ["ProducerSlot"]
 

@@ -14,8 +14,8 @@ from vela.wire.errors import LocalProtocolError
 if TYPE_CHECKING:
     from broker.doors.binary.peer import Peer
     from broker.doors.binary.request_runner import RequestRunner
+    from broker.doors.binary.wire import events
     from broker.doors.ports import BrokerPort
-    from vela.wire.binary import events
 
 __all__ = ["ProducerTable"]
 

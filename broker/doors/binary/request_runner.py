@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from broker.core.errors import BrokerError
 from broker.doors.binary.repeated_refusals import RepeatedRefusals
+from broker.doors.binary.wire import events
 from broker.doors.server_errors import server_error
-from vela.wire.binary import events
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -14,11 +14,12 @@ from broker.core.producer_access import AccessMode
 from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
+from broker.doors.binary.wire.events import OpenProducer, Subscribe
 from broker.producers.requests import ProducerRequest
 from broker.subscription.requests import SubscribeRequest
 from vela.wire.binary import enums as wire
 from vela.wire.binary.enums import InitialPosition, SubType
-from vela.wire.binary.events import OpenProducer, Schema, Subscribe
+from vela.wire.binary.schema import Schema
 
 __all__ = ["definition_of", "producer_request", "subscribe_request"]
 

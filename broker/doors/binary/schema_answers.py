@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from broker.core.topic_name import TopicName
 from broker.doors.binary.requests import definition_of
 from broker.doors.server_errors import server_error
-from vela.wire.binary import events
+from vela.wire.binary.schema import Schema
 
 if TYPE_CHECKING:
     from broker.core.errors import BrokerError
     from broker.doors.binary.request_runner import RequestRunner
+    from broker.doors.binary.wire import events
+    from broker.doors.binary.wire.engine import ServerEngine
     from broker.doors.ports import BrokerPort
-    from vela.wire.binary.server import ServerEngine
 
 __all__ = ["SchemaAnswers"]
 
@@ -37,7 +38,7 @@ class SchemaAnswers:
     async def _get_schema(self, event: events.GetSchema) -> None:
         topic = TopicName.parse(event.topic)
         schema, version = await self._broker.get_schema(topic, event.version)
-        answer = events.Schema(
+        answer = Schema(
             name=schema.name, type=int(schema.type), data=schema.data, properties=schema.properties
         )
         self._engine.send_schema(event.request_id, answer, version)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from broker.doors.binary.wire import events
 from tests.support.frame_relay import Frame, FrameRelay
 from vela.aio.consumers.consumer import Consumer
 from vela.aio.consumers.topic_consumer import TopicConsumer
-from vela.wire.binary import events
-from vela.wire.binary.decoding import parse_command
+from vela.wire.binary.fields import parse_command
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 __all__ = ["PermitAccount", "acked", "asked_again", "fence"]

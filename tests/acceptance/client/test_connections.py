@@ -14,7 +14,7 @@ from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
 from vela.wire.binary import commands, replies
-from vela.wire.binary.events import Schema
+from vela.wire.binary.schema import Schema
 
 SILENT_TIMES = 3
 

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.support.frame_relay import Frame, FrameRelay, frame_relay
 from tests.support.vela import VelaProcess
 from tests.support.waiting import until
 from vela import errors
 from vela.aio.client import Client
-from vela.wire.binary import events
-from vela.wire.binary.decoding import parse_command
+from vela.wire.binary.fields import parse_command
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 LARGE = bytes(range(256)) * 8192  # 2 MiB: many pieces of a TCP stream, two WebSocket messages

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.support.frame_relay import FrameRelay
 from tests.support.waiting import until
 from vela import errors
 from vela.aio.client import Client
-from vela.wire.binary import events
 
 
 @pytest.mark.row("S0.1")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.sinks import Sink
 from tests.support.scripted_peer import Link, ScriptedPeer
 from tests.support.waiting import until
@@ -16,7 +17,7 @@ from vela.aio import Client
 from vela.aio.attachment import Attachment
 from vela.aio.connections.connection import Connection
 from vela.errors import VelaError
-from vela.wire.binary import commands, events, replies
+from vela.wire.binary import commands, replies
 from vela.wire.binary.enums import ServerError, SubType
 
 TOPIC = "persistent://public/default/t"

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, desk_running
 from tests.support.waiting import until
 from vela.aio.client import Client
-from vela.wire.binary import events
 
 TURNS = 80  # of the loop; opening takes fewer
 

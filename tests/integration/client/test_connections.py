@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.sinks import Sink
 from tests.support.scripted_peer import Link, ScriptedPeer, silent
 from tests.support.waiting import until
@@ -21,7 +22,7 @@ from vela.aio import Client
 from vela.aio.connections.connection import Connection
 from vela.authentication import AuthenticationBasic, AuthenticationToken
 from vela.errors import VelaError
-from vela.wire.binary import commands, events, replies
+from vela.wire.binary import commands, replies
 from vela.wire.binary.enums import ServerError
 
 TOPIC = "persistent://public/default/t"

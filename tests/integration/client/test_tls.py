@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.support.certificates import Authority, KeyPair
 from tests.support.scripted_peer import ScriptedPeer
 from vela import errors
 from vela.aio import Client
 from vela.authentication import AuthenticationTLS, AuthenticationToken
-from vela.wire.binary import events
 
 TOPIC = "persistent://public/default/t"
 

@@ -13,9 +13,9 @@ import pytest
 
 import vela
 import vela.aio
+from broker.doors.binary.wire import events
 from tests.support.scripted_peer import Link, ScriptedPeer
 from tests.unit.client.entries import single
-from vela.wire.binary import events
 
 TOPIC = "persistent://public/default/t"
 MESSAGE = object()

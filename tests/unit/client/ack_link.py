@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from broker.doors.binary.wire import events
+from broker.doors.binary.wire.engine import ServerEngine
 from tests.support.manual_timers import ManualTimers
 from vela.aio.acks.side import AckSide
 from vela.core.acks.options import AckOptions
 from vela.message import Message, MessageId, ReceivedEntry
-from vela.wire.binary import commands, events
-from vela.wire.binary.server import ServerEngine
+from vela.wire.binary import commands
 from vela.wire.entry import Message as Body
 
 CONSUMER_ID = 3

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.doors.binary.wire import events
 from tests.unit.client.ack_link import FakeConsumer, FakeLink, messages
 from vela.core.acks.options import AckOptions
 from vela.message import Message
-from vela.wire.binary import events
 
 SIZES = (0, 1, 3, 0, 7)  # messages of the entries; 0 = not a batch
 DELAY_MS = 300

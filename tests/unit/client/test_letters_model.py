@@ -20,6 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from broker.doors.binary.wire import events
 from tests.support.examples import model_settings
 from tests.unit.client.ack_link import FakeConsumer, FakeLink, messages
 from vela.aio.consumers.receive_queue import ReceiveQueue
@@ -28,7 +29,7 @@ from vela.core.acks.options import AckOptions
 from vela.core.producing.outgoing import Outgoing
 from vela.errors import ProducerQueueIsFull
 from vela.message import Message, ReceivedEntry
-from vela.wire.binary import commands, events
+from vela.wire.binary import commands
 from vela.wire.letters import ORIGIN_MESSAGE_ID, DeadLetterPolicy
 
 SIZES = (3, 0, 3, 2)  # messages of the entries; 0 = not a batch

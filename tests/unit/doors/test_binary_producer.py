@@ -13,7 +13,7 @@ from tests.unit.doors.wire_client import TOPIC, WireClient, settle
 from vela.wire.binary import commands
 from vela.wire.binary import enums as wire
 from vela.wire.binary.enums import ServerError
-from vela.wire.binary.events import Schema
+from vela.wire.binary.schema import Schema
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from vela.errors import (
 )
 from vela.wire.binary import commands, replies
 from vela.wire.binary.enums import TopicsMode
-from vela.wire.binary.events import Schema
+from vela.wire.binary.schema import Schema
 
 __all__ = ["LookupService"]
 

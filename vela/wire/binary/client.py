@@ -12,17 +12,17 @@ from typing import Final
 from vela.wire.binary import commands
 from vela.wire.binary.fields import name_of, parse_command
 from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, FrameDecoder
+from vela.wire.binary.handshake import PROTOCOL_VERSION, ConnectionState
 from vela.wire.binary.plain_replies import plain_reply
 from vela.wire.binary.replies import Connected, Refusal, Reply
 from vela.wire.binary.reply_decoding import decode_reply
-from vela.wire.binary.server import PROTOCOL_VERSION, ConnectionState
 from vela.wire.errors import LocalProtocolError, MalformedCommand, RemoteProtocolError, UnexpectedCommand
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
-__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "ClientEngine", "ConnectionState"]
+__all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "ClientEngine"]
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
-"""The largest message of a broker that does not say its limit (protocol 1.3)."""
+"""The largest message of a broker that does not say its limit."""
 
 _EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
 _ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {

@@ -1,4 +1,4 @@
-"""The protocol's enumerations, as callers of the engine see them (protocol 2.2)."""
+"""The protocol's enumerations, as callers of the engine see them."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
 
-from vela.wire.binary.events import Schema
+from vela.wire.binary.schema import Schema
 from vela.wire.errors import MalformedCommand
 from vela.wire.message_id import MessageId
 from vela.wire.pb import vela_pulsar_pb2 as pb

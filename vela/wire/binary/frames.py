@@ -1,4 +1,4 @@
-"""Frames: a byte stream cut into commands and payloads, and their sizes put in front (protocol 1.1, 1.2)."""
+"""Frames: a byte stream cut into commands and payloads, and their sizes put in front."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vela.wire.binary.enums import ServerError
-from vela.wire.binary.events import Schema
+from vela.wire.binary.schema import Schema
 from vela.wire.message_id import MessageId
 
 __all__ = [

@@ -122,7 +122,7 @@ def _refusal(request_id: int, code: int, message: object) -> replies.Refusal:
 def _partitions(command: pb.BaseCommand) -> replies.Partitions | replies.Refusal:
     body = command.partitionMetadataResponse
     complete(body, command)
-    # The absence of `response` is a failure (protocol 5, pitfall 2).
+    # The absence of `response` is a failure.
     if not body.HasField("response") or body.response != _PARTITIONS_KNOWN:
         return _refusal(body.request_id, body.error, body.message)
     return replies.Partitions(request_id=body.request_id, partitions=body.partitions)

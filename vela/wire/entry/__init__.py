@@ -1,7 +1,7 @@
 """The entry: what one SEND carries, one row stores and one MESSAGE delivers, the same bytes throughout.
 
 `0x0e01 | CRC32C u32 | metadata size u32 | MessageMetadata | payload`, integers big-endian; the CRC covers
-everything after itself (protocol 1.2).
+everything after itself.
 """
 
 from __future__ import annotations

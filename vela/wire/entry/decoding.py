@@ -76,7 +76,7 @@ def decode_encrypted(entry: bytes) -> EncryptedEntry:
 def decode_messages(entry: bytes, *, max_message_bytes: int) -> list[Message]:
     """The messages inside an entry, in batch order; members removed by compaction are left out.
 
-    Checks in the receiver's order (protocol 1.4): checksum, metadata, sizes, decompression, batch framing.
+    Checks in the receiver's order: checksum, metadata, sizes, decompression, batch framing.
     Raises ChecksumMismatch, MetadataCorrupt, UncompressedSizeExceeded (payload, unpacked, above `max_message_bytes`),
     DecompressionFailed, CodecUnavailable, BatchCorrupt, EntryEncrypted, EntryIsChunk.
     """

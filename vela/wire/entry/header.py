@@ -52,7 +52,7 @@ class EntryHeader(NamedTuple):
     payload_offset: int  # from the start of the entry
 
     def sticky_key(self) -> bytes:
-        """What Key_Shared hashes (protocol 3.7): ordering key, else key, else producer and sequence id."""
+        """What Key_Shared hashes: ordering key, else key, else producer and sequence id."""
         if self.ordering_key is not None:
             return self.ordering_key
         if self.partition_key is None:

@@ -1,4 +1,4 @@
-"""The last steps to an entry: compression, encryption, checksum, in this order (protocol 1.4)."""
+"""The last steps to an entry: compression, encryption, checksum, in this order."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.acceptance.client.consumer.consuming import all_acknowledged, becomes, data, publish, take
 from tests.acceptance.client.publishing import publish_entries
 from tests.acceptance.client.sent_frames import fence
@@ -22,9 +23,8 @@ from tests.support.waiting import until
 from tests.unit.client.entries import batch, compose, damage, metadata, single
 from vela.aio.client import Client
 from vela.aio.consumers.topic_consumer import TopicConsumer
-from vela.wire.binary import events
-from vela.wire.binary.decoding import parse_command
 from vela.wire.binary.enums import ValidationError
+from vela.wire.binary.fields import parse_command
 from vela.wire.compression import Compression
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 

@@ -9,6 +9,7 @@ import asyncio
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.acceptance.client.consumer.consuming import (
     all_acknowledged,
     becomes,
@@ -28,7 +29,6 @@ from tests.unit.client.entries import batch, single
 from vela.aio.client import Client
 from vela.errors import InvalidMessage
 from vela.options import ConsumerType
-from vela.wire.binary import events
 
 SHARED = ConsumerType.Shared
 TIMEOUT_MS = 10_000

@@ -19,7 +19,7 @@ from tests.support.waiting import until
 from vela.aio.client import Client
 from vela.aio.consumers.consumer import Consumer
 from vela.aio.consumers.topic_consumer import TopicConsumer
-from vela.wire.binary.decoding import parse_command
+from vela.wire.binary.fields import parse_command
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 

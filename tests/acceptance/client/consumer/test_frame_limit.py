@@ -11,8 +11,8 @@ from tests.support.frame_relay import Frame, FrameRelay
 from tests.support.waiting import until
 from vela.aio.client import Client
 from vela.aio.consumers.topic_consumer import TopicConsumer
-from vela.wire.binary.decoding import parse_command
 from vela.wire.binary.enums import ValidationError
+from vela.wire.binary.fields import parse_command
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 PADDING_BYTES = 10 * 1024

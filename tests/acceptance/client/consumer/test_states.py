@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.acceptance.client.consumer.consuming import link_of, publish
 from tests.support.frame_relay import FrameRelay
 from tests.support.waiting import until
@@ -15,7 +16,6 @@ from vela.aio.consumers.consumer import Consumer
 from vela.aio.consumers.options import ConsumerOptions
 from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.errors import AlreadyClosed, ConsumerBusy, InvalidConfiguration, NotConnected, ReadError, VelaError
-from vela.wire.binary import events
 
 
 async def receiving_raises(consumer: Consumer, error: type[VelaError]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.acceptance.client.consumer.consuming import (
     all_acknowledged,
     becomes,
@@ -20,8 +21,7 @@ from tests.support.waiting import until
 from vela.aio.client import Client
 from vela.aio.consumers.consumer import Consumer
 from vela.options import ConsumerType
-from vela.wire.binary import events
-from vela.wire.binary.decoding import parse_command
+from vela.wire.binary.fields import parse_command
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 SHARED = ConsumerType.Shared

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import Desk
 from tests.support.scripted_peer import Link
 from tests.unit.client.entries import batch, single
-from vela.wire.binary import events
 
 __all__ = ["Backlog"]
 

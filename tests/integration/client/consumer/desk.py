@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from broker.doors.binary.wire import events
 from tests.support.scripted_peer import Link, ScriptedPeer
 from tests.support.waiting import until
 from tests.unit.client.entries import single
 from vela.aio.client import Client
 from vela.aio.consumers.topic_consumer import TopicConsumer
-from vela.wire.binary import events
 
 __all__ = ["TOPIC", "Desk", "desk_running"]
 

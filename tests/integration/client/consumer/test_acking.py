@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk, desk_running
 from tests.support.manual_timers import ManualTimers
 from tests.support.scripted_peer import Link, silent
@@ -22,7 +23,6 @@ from vela.core.acks.negative_acks import NegativeAckTimer
 from vela.core.consuming.prefetch import LOOK_MS
 from vela.message import Message
 from vela.options import ConsumerDeadLetterPolicy, ConsumerType
-from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
 from vela.wire.checksum import with_checksum
 from vela.wire.entry.header import parse_metadata

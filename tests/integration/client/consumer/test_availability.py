@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.scripted_peer import LEDGER_ID, Link, silent
 from tests.support.waiting import until
@@ -14,7 +15,6 @@ from tests.unit.client.entries import batch, compose, damage, metadata, sealed, 
 from vela.errors import AlreadyClosed, VelaError
 from vela.message import MessageId
 from vela.options import ConsumerType
-from vela.wire.binary import events
 from vela.wire.message_id import MessageId as WireId
 
 NOTHING = WireId(ledger_id=LEDGER_ID, entry_id=-1)

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.integration.client.consumer.test_receiving import payloads
 from tests.support.scripted_peer import LEDGER_ID
@@ -15,7 +16,6 @@ from tests.support.waiting import until
 from tests.unit.client.entries import batch, compose, damage, metadata, sealed, single
 from vela.core.consuming.entry_opening import Undecryptable
 from vela.options import ConsumerCryptoFailureAction
-from vela.wire.binary import events
 from vela.wire.binary.enums import ValidationError
 from vela.wire.compression import Compression
 

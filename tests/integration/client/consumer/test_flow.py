@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import Desk
 from tests.integration.client.consumer.test_receiving import delivered, payloads
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, damage, single
 from vela.errors import InvalidConfiguration
 from vela.options import ConsumerType
-from vela.wire.binary import events
 
 
 @pytest.mark.row("S0.41")

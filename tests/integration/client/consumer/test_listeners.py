@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import Desk
 from tests.integration.client.consumer.test_receiving import payloads
 from tests.support.fails_once import FailsOnce
@@ -17,7 +18,6 @@ from tests.support.waiting import until
 from tests.unit.client.entries import batch
 from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.options import ConsumerType
-from vela.wire.binary import events
 
 
 @pytest.fixture(params=["thread", "task"])

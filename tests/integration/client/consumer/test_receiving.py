@@ -7,13 +7,13 @@ import re
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.waiting import until
 from tests.unit.client.entries import batch, single
 from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.errors import AlreadyClosed, ConsumerBusy, InvalidConfiguration, NotConnected, Timeout
 from vela.options import ConsumerBatchReceivePolicy
-from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
 
 

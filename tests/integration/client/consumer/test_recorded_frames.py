@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from broker.doors.binary.wire import events
+from broker.doors.binary.wire.engine import ServerEngine
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.record_apache import DATA, recorded
 from tests.support.waiting import until
@@ -19,9 +21,8 @@ from tests.unit.client.entries import single
 from vela.encryption.key_reader import CryptoKeyReader
 from vela.message import Message
 from vela.options import ConsumerType
-from vela.wire.binary import events, replies
+from vela.wire.binary import replies
 from vela.wire.binary.client import ClientEngine
-from vela.wire.binary.server import ServerEngine
 
 EXPECTED: dict[str, list[dict[str, Any]]] = json.loads((DATA / "messages.json").read_text(encoding="utf-8"))
 PRODUCERS = sorted(name for name, messages in EXPECTED.items() if messages)

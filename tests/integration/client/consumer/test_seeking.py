@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.scripted_peer import Link
 from tests.support.waiting import until
 from vela.message import MessageId
-from vela.wire.binary import events
 
 
 async def test_no_message_of_the_new_place_is_taken_for_one_of_the_old(desk: Desk) -> None:

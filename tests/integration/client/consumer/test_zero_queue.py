@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.consumer.desk import TOPIC, Desk
 from tests.support.scripted_peer import Link
 from tests.support.waiting import until
@@ -17,7 +18,6 @@ from vela.aio.consumers.topic_consumer import TopicConsumer
 from vela.aio.consumers.zero_queue import ZeroQueueConsumer
 from vela.core.consuming.state import ConsumerState
 from vela.errors import AlreadyClosed, InvalidConfiguration, InvalidMessage
-from vela.wire.binary import events
 
 
 async def zero(desk: Desk, **options: Any) -> TopicConsumer:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.producer.outcomes import BATCHED
 from tests.support.scripted_peer import ScriptedPeer
 from tests.support.storing_peer import StoringPeer
 from tests.support.waiting import until
 from vela.aio import Client
-from vela.wire.binary import events
 
 
 @pytest.mark.parametrize("stores", [True, False], ids=["after storing", "before storing"])

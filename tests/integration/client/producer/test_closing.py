@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.producer.outcomes import BATCHED, answers, kinds
 from tests.support.scripted_peer import silent
 from tests.support.storing_peer import StoringPeer
 from vela import errors
 from vela.aio import Client
-from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
 
 

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.support.scripted_peer import Link
 from tests.support.storing_peer import StoringPeer
 from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
 from vela.options import ProducerAccessMode
-from vela.wire.binary import events
 from vela.wire.binary.enums import AccessMode, ServerError
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from broker.doors.binary.wire import events
 from tests.integration.client.producer.outcomes import ALONE, BATCHED, answers, kinds, note
 from tests.support.scripted_peer import Link
 from tests.support.storing_peer import StoringPeer
@@ -12,7 +13,6 @@ from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
 from vela.message import MessageId
-from vela.wire.binary import events
 
 
 def more_sends(store: StoringPeer, than: int) -> bool:

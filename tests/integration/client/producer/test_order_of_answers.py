@@ -12,10 +12,10 @@ import pulsar
 import pytest
 
 import vela
+from broker.doors.binary.wire import events
 from tests.support.scripted_peer import Link
 from tests.support.storing_peer import StoringPeer
 from tests.support.waiting import until
-from vela.wire.binary import events
 
 BATCH = {"batching_enabled": True, "batching_max_messages": 3, "batching_max_publish_delay_ms": 60_000}
 BOTH = pytest.mark.parametrize("api", [pulsar, vela], ids=lambda api: api.__name__)

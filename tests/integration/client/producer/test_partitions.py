@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.support.scripted_peer import Link, ScriptedPeer
 from tests.support.storing_peer import StoringPeer
 from tests.support.waiting import until
@@ -16,7 +17,6 @@ from vela.aio import Client
 from vela.aio.producers.partitioned_producer import PartitionedProducer
 from vela.message import Message, MessageId
 from vela.options import HashingScheme, PartitionsRoutingMode
-from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
 from vela.wire.key_hash import java_string_hash
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.producer.outcomes import BATCHED, answers, kinds
 from tests.support.scripted_peer import Link
 from tests.support.storing_peer import StoringPeer
@@ -14,7 +15,6 @@ from tests.support.waiting import until
 from vela import errors
 from vela.aio import Client
 from vela.message import MessageId
-from vela.wire.binary import events
 from vela.wire.binary.enums import ServerError
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from broker.doors.binary.wire import events
 from tests.integration.client.producer.outcomes import ALONE, BATCHED, answers, kinds, note
 from tests.support.storing_peer import StoringPeer
 from vela import errors
@@ -14,7 +15,6 @@ from vela.aio import Client
 from vela.aio.producers.topic_producer import TopicProducer
 from vela.message import MessageId
 from vela.options import BatchingType, CompressionType
-from vela.wire.binary import events
 from vela.wire.entry import parse_header
 
 

@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.doors.binary.wire.engine import ServerEngine
+from broker.doors.binary.wire.events import Connect
 from vela.wire.binary import commands, replies
-from vela.wire.binary.client import DEFAULT_MAX_MESSAGE_BYTES, ClientEngine, ConnectionState
+from vela.wire.binary.client import DEFAULT_MAX_MESSAGE_BYTES, ClientEngine
 from vela.wire.binary.enums import ServerError, SubType
-from vela.wire.binary.events import Connect, Schema
 from vela.wire.binary.fields import parse_command
 from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, payload_frame_head, simple_frame
+from vela.wire.binary.handshake import ConnectionState
 from vela.wire.binary.plain_replies import plain_reply
 from vela.wire.binary.reply_decoding import _NEVER_ASKED, decode_reply
-from vela.wire.binary.server import ServerEngine
+from vela.wire.binary.schema import Schema
 from vela.wire.errors import (
     FrameTooLarge,
     LocalProtocolError,

@@ -8,7 +8,7 @@ from typing import Final
 from vela.wire.binary.commands.connection import error_value, frame_of
 from vela.wire.binary.commands.schema import schema_body
 from vela.wire.binary.enums import InitialPosition, ServerError, SubType
-from vela.wire.binary.events import Schema
+from vela.wire.binary.schema import Schema
 from vela.wire.message_id import MessageId
 from vela.wire.pb import vela_pulsar_pb2 as pb
 from vela.wire.varint import UINT64_MASK
@@ -171,7 +171,7 @@ def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
 
 
 def reached_end_of_topic(consumer_id: int) -> bytes:
-    """REACHED_END_OF_TOPIC: for Java's and Vela's clients; others close their connection (protocol 5, pitfall 8)."""
+    """REACHED_END_OF_TOPIC: for Java's and Vela's clients; others close their connection."""
     body = pb.CommandReachedEndOfTopic(consumer_id=consumer_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.REACHED_END_OF_TOPIC, reachedEndOfTopic=body))
 

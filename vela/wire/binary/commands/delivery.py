@@ -44,7 +44,7 @@ def message_head(
     """What goes in front of an entry of `entry_bytes`: sizes and command.
 
     `partition` -1 = the topic has none; `ack_set` None = all messages of the entry are to be processed; `epoch` is
-    left out when the client never sent one (protocol 3.8).
+    left out when the client never sent one.
     """
     encode = varint.encode
     where = b"\x08%b\x10%b" % (encode(ledger_id), encode(entry_id))

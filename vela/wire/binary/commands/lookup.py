@@ -1,6 +1,6 @@
 """Finding topics: partition metadata, lookup, topics of a namespace.
 
-`response` is always written in the answers: clients read its absence as a failure (protocol 5, pitfall 2).
+`response` is always written in the answers: clients read its absence as a failure.
 """
 
 from __future__ import annotations
@@ -139,5 +139,5 @@ def topics_of_namespace(request_id: int, topics: Sequence[str], *, known_hash: s
 
 
 def topics_hash(topics: Iterable[str]) -> str:
-    """CRC32C of the sorted names joined by commas, as hex in little-endian byte order (protocol 3.10)."""
+    """CRC32C of the sorted names joined by commas, as hex in little-endian byte order."""
     return crc32c(",".join(sorted(topics)).encode()).to_bytes(4, "little").hex()

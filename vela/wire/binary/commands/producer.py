@@ -10,8 +10,8 @@ from vela.wire import varint
 from vela.wire.binary.commands.connection import error_value, frame_of
 from vela.wire.binary.commands.schema import schema_body
 from vela.wire.binary.enums import AccessMode, ServerError
-from vela.wire.binary.events import Schema
 from vela.wire.binary.frames import payload_frame_head
+from vela.wire.binary.schema import Schema
 from vela.wire.pb import vela_pulsar_pb2 as pb
 from vela.wire.varint import UINT64_MASK
 

@@ -1,10 +1,10 @@
-"""Schemas: asking for one, storing one, and the answers (protocol 2.9)."""
+"""Schemas: asking for one, storing one, and the answers."""
 
 from __future__ import annotations
 
 from vela.wire.binary.commands.connection import error_value, frame_of
 from vela.wire.binary.enums import ServerError
-from vela.wire.binary.events import Schema
+from vela.wire.binary.schema import Schema
 from vela.wire.pb import vela_pulsar_pb2 as pb
 
 __all__ = [

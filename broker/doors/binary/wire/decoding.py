@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from broker.doors.binary.wire import events
 from vela.wire import ack_set
-from vela.wire.binary import events
 from vela.wire.binary.enums import AccessMode, InitialPosition, SubType, TopicsMode, ValidationError
 from vela.wire.binary.fields import (
     complete,
     message_id_of,
     name_of,
-    parse_command,
     properties_of,
     schema_of,
     text_of,
@@ -22,7 +21,7 @@ from vela.wire.errors import MalformedCommand, UnexpectedCommand
 from vela.wire.pb import vela_pulsar_pb2 as pb
 from vela.wire.varint import signed64
 
-__all__ = ["decode_event", "parse_command"]
+__all__ = ["decode_event"]
 
 _SIGN: Final = 1 << 63
 # Reading these from the generated classes goes through a metaclass each time: 0.2 to 0.4 us.

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from vela.wire.binary import events
-from vela.wire.binary.server import ServerEngine
+from broker.doors.binary.wire import events
+from broker.doors.binary.wire.engine import ServerEngine
 from vela.wire.entry import checksum_ok
 
 LEDGER_ID = 77

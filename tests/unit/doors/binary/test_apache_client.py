@@ -8,7 +8,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from tests.unit.wire.binary.scripted_broker import LEDGER_ID, MAX_MESSAGE_BYTES, ScriptedBroker, running
+from tests.unit.doors.binary.scripted_broker import LEDGER_ID, MAX_MESSAGE_BYTES, ScriptedBroker, running
 from vela.wire.compression import Compression
 from vela.wire.entry import (
     Message,

@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.doors.binary.wire import events
+from broker.doors.binary.wire.engine import ServerEngine
 from tests.unit.wire.binary.answers import only_command, parse_frames
-from vela.wire.binary import commands, events
+from vela.wire.binary import commands
 from vela.wire.binary.enums import AccessMode, InitialPosition, ServerError, SubType, TopicsMode
 from vela.wire.binary.frames import payload_frame_head, simple_frame
-from vela.wire.binary.server import ConnectionState, ServerEngine
+from vela.wire.binary.handshake import ConnectionState
+from vela.wire.binary.schema import Schema
 from vela.wire.errors import (
     FrameTooLarge,
     LocalProtocolError,
@@ -302,7 +305,7 @@ def test_subscribe_with_everything() -> None:
     assert isinstance(event, events.Subscribe)
     assert event.start == MessageId(5, 6, -1, 2)
     assert event.start_ack_set == 2**64 - 4
-    assert event.schema == events.Schema(name="n", type=4, data=b"d", properties={})
+    assert event.schema == Schema(name="n", type=4, data=b"d", properties={})
     assert (event.key_shared_sticky, event.key_shared_ranges) == (True, [(0, 65535)])
     assert (event.subscription_properties, event.rollback_s, event.epoch) == ({"k": "v"}, 60, 3)
 
@@ -349,7 +352,7 @@ def test_what_is_not_built_is_an_event_and_is_refused_in_its_own_shape(command: 
 
 def test_schemas_are_asked_for_and_answered() -> None:
     engine = connected_engine()
-    schema = events.Schema(name="n", type=pb.Schema.Json, data=b"{}", properties={"a": "b"})
+    schema = Schema(name="n", type=pb.Schema.Json, data=b"{}", properties={"a": "b"})
     asked = engine.receive(
         commands.get_schema("t", request_id=5, version=b"12345678")
         + commands.get_schema("t", request_id=6)

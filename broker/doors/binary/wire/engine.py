@@ -6,39 +6,28 @@ alike: only the order of the bytes counts, not how they are cut.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from broker.doors.binary.wire.decoding import decode_event
+from broker.doors.binary.wire.events import Connect, Event, Unsupported
 from vela.wire.binary import commands
 from vela.wire.binary.commands import NO_REQUEST
-from vela.wire.binary.decoding import decode_event
 from vela.wire.binary.enums import ServerError, SubType
-from vela.wire.binary.events import Connect, Event, Schema, Unsupported
 from vela.wire.binary.fields import parse_command
 from vela.wire.binary.frames import FRAME_PADDING_BYTES, Frame, FrameDecoder
+from vela.wire.binary.handshake import PROTOCOL_VERSION, ConnectionState
+from vela.wire.binary.schema import Schema
 from vela.wire.errors import LocalProtocolError, MalformedCommand, RemoteProtocolError, UnexpectedCommand
 from vela.wire.message_id import MessageId
 from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
-__all__ = ["PROTOCOL_VERSION", "ConnectionState", "ServerEngine"]
-
-PROTOCOL_VERSION: Final = 21
-"""The newest protocol version spoken here (protocol 2.2)."""
+__all__ = ["ServerEngine"]
 
 _ACTIVE_CHANGE_VERSION: Final = 12  # clients below it close on ACTIVE_CONSUMER_CHANGE
 _CLOSE_VERSION: Final = 5  # clients below it close on CLOSE_PRODUCER and CLOSE_CONSUMER
 _END_OF_TOPIC_CLIENTS: Final = ("Pulsar-Java", "Vela-")  # all others close on REACHED_END_OF_TOPIC
 _END_OF_TOPIC_VERSION: Final = 9  # older ones do not know it
-
-
-class ConnectionState(enum.Enum):
-    """Where the handshake stands (protocol 3.1)."""
-
-    START = "start"  # waits for CONNECT
-    CONNECTING = "connecting"  # CONNECT has come, the broker decides
-    CONNECTED = "connected"
-    FAILED = "failed"  # the peer broke the protocol, or was refused: close
 
 
 _EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())

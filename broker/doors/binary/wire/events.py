@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vela.wire.binary.enums import AccessMode, InitialPosition, SubType, TopicsMode, ValidationError
+from vela.wire.binary.schema import Schema
 from vela.wire.message_id import MessageId
 
 __all__ = [
@@ -34,7 +35,6 @@ __all__ = [
     "Ping",
     "Pong",
     "Redeliver",
-    "Schema",
     "Seek",
     "Send",
     "Subscribe",
@@ -89,16 +89,6 @@ class Redeliver(NamedTuple):
     consumer_id: int
     positions: Sequence[tuple[int, int]]  # (ledger, entry); empty = everything the consumer has not acked
     epoch: int | None  # Java's consumer epoch, None = not given
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema:
-    """A schema as a client announces it with a producer or consumer."""
-
-    name: str
-    type: int  # Schema.Type of the protocol
-    data: bytes
-    properties: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
