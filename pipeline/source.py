@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EntryPartition", "VelaDataSource", "VelaReader"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class VelaDataSource(DataSource):
@@ -87,7 +87,7 @@ class VelaReader(DataSourceReader):
                     yield from batches.add(run)
         yield from batches.rest()
         if unreadable:
-            log.warning("left out %s unreadable entries of %s", unreadable, options.topic)
+            logger.warning("left out %s unreadable entries of %s", unreadable, options.topic)
 
 
 def _decode(part: EntryRange, entry_id: int, data: bytes, max_message_bytes: int) -> Run:
@@ -106,4 +106,4 @@ def _refuse_or_log(options: ReadOptions, part: EntryRange, entry_id: int, error:
     )
     if not options.skip_corrupt:
         raise EntryUnreadable(f"{what}; set option onCorrupt to skip to leave such entries out") from None
-    log.warning("%s: left out", what)
+    logger.warning("%s: left out", what)

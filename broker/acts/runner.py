@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ActRunner"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _POLL_S = 1.0
 
@@ -86,7 +86,7 @@ class ActRunner:
             else:
                 await self._finish(act, state="refused", error=str(error), error_code=error.code)
         except Exception:
-            log.exception("act %s failed", act.act_id)
+            logger.exception("act %s failed", act.act_id)
             await self._finish(
                 act,
                 state="failed",
@@ -139,7 +139,7 @@ class ActRunner:
         except BrokerError as error:
             await self._finish(act, state="failed", error=str(error), error_code=error.code)
         except Exception:
-            log.exception("act %s failed", act.act_id)
+            logger.exception("act %s failed", act.act_id)
             await self._finish(
                 act,
                 state="failed",
@@ -157,7 +157,7 @@ class ActRunner:
             unfinished = await store.unfinished(connection)
         self._has_resumed = True
         for act in unfinished:
-            log.info("act %s, %s: going on with it", act.act_id, act.kind)
+            logger.info("act %s, %s: going on with it", act.act_id, act.kind)
             try:
                 kind = find_kind(act.kind)
                 self._start(kind, ActContext(broker=self._broker, act=act), kind.read(act.parameters))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attachment"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _FATAL_LATER: Final = (
     AlreadyClosed,
@@ -136,10 +136,10 @@ class Attachment:
             except _FATAL_LATER as error:
                 self._fail(error)
             except VelaError as error:
-                log.info("%s: not attached yet: %s", self._topic, error)
+                logger.info("%s: not attached yet: %s", self._topic, error)
                 continue
             except Exception as error:
-                log.exception("%s: attaching failed", self._topic)
+                logger.exception("%s: attaching failed", self._topic)
                 self._fail(UnknownError(f"attaching to {self._topic} failed: {error!r}"))
             return
 

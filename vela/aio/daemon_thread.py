@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 __all__ = ["DaemonThread", "ListenerThreads"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class DaemonThread:
@@ -48,7 +48,7 @@ class DaemonThread:
             try:
                 function()
             except BaseException:  # SystemExit too: others are called on this thread
-                log.exception("a function of the application failed")
+                logger.exception("a function of the application failed")
 
 
 class ListenerThreads:

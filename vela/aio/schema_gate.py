@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SchemaGate"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _PAUSE_AFTER_ERROR_S: Final = 1.0
 
@@ -72,13 +72,15 @@ class SchemaGate:
             try:
                 return SchemaInfo.from_wire((await self._client.get_schema(self._topic, version)).schema)
             except ValueError as error:
-                log.warning("%s: its schema cannot be used here: %s", self._topic, error)
+                logger.warning("%s: its schema cannot be used here: %s", self._topic, error)
                 return None
             except VelaError as error:
                 if not error.retriable:
-                    log.warning("%s: its schema could not be had: %s", self._topic, error)
+                    logger.warning("%s: its schema could not be had: %s", self._topic, error)
                     return None
-                log.warning("%s: its schema could not be had, once more in a second: %s", self._topic, error)
+                logger.warning(
+                    "%s: its schema could not be had, once more in a second: %s", self._topic, error
+                )
             await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ __all__ = ["LoopThread"]
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _EXIT_S: Final = 2.0
 """How long the end of the interpreter waits for clients that nobody closed."""
@@ -175,7 +175,7 @@ class LoopThread:
             try:
                 function()
             except Exception:
-                log.exception("a call on the client's event loop failed")
+                logger.exception("a call on the client's event loop failed")
 
     def _drain_and_stop(self) -> None:
         self._drain()

@@ -28,7 +28,7 @@ __all__ = ["REDELIVERY_CHUNK", "AckSide"]
 REDELIVERY_CHUNK: Final = 1000  # ids of one redelivery request
 
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class AckSide(AckSender):
@@ -253,7 +253,7 @@ class AckSide(AckSender):
 
 def _warn_of_timeouts(count: int, timeout_ms: int) -> None:
     """Say why messages come again: their ack timeout ended, without retry letters or a negative acknowledgement."""
-    log.warning(
+    logger.warning(
         "not acknowledged within %d ms and therefore delivered again: %d entries, and more may follow. If processing"
         " failed, call negative_acknowledge at once instead of leaving messages to the timeout, or use retry_enable; if"
         " it takes longer than that, raise unacked_messages_timeout_ms",

@@ -35,7 +35,7 @@ from vela.wire.errors import RemoteProtocolError
 
 __all__ = ["Connection", "OpenChannel"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SILENT_INTERVALS: Final = 2  # a connection that was silent for so many keep-alive intervals is dead
 _CLOSE_TIMEOUT_S: Final = 2.0
@@ -202,7 +202,7 @@ class Connection:
             try:
                 sink.on_connection_lost(self, error)
             except Exception:
-                log.exception("a loss of %s was not taken well", self.name)
+                logger.exception("a loss of %s was not taken well", self.name)
         if self.on_lost_callback is not None:
             self.on_lost_callback(self)
 
@@ -327,10 +327,10 @@ class Connection:
         try:
             self._handle(heard)
         except Exception as error:
-            log.exception("%s: a message could not be handled", self.name)
+            logger.exception("%s: a message could not be handled", self.name)
             self.abort(ReadError(f"{self.name} was closed because of an error in this client: {error!r}"))
         if failure is not None:
-            log.warning("%s: %s", self.name, failure)
+            logger.warning("%s: %s", self.name, failure)
             self._mistrust(failure)
 
     def _mistrust(self, failure: RemoteProtocolError) -> None:

@@ -12,7 +12,7 @@ from vela.wire.binary import replies
 
 __all__ = ["Request", "Requests", "failed"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Answered = asyncio.Future[replies.Answer]
 
@@ -68,7 +68,7 @@ class Requests:
         """The broker's answer. A queued producer's is not the last: its time does not run any more."""
         request = self._pending.get(reply.request_id)
         if request is None:  # cancelled, or timed out
-            log.debug("%s: late answer %s", self._name, reply)
+            logger.debug("%s: late answer %s", self._name, reply)
         elif isinstance(reply, replies.Refusal):
             _fail(request.answer, from_server_error(reply.code, reply.message))
         elif isinstance(reply, replies.ProducerSuccess) and not reply.ready:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Intake", "IntakeOwner"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SETTLES_DISCARDS: Final = "Vela"
 """How the version begins of a broker that grants the rest of a discarded batch by itself: to make up for clients that
@@ -193,7 +193,7 @@ class Intake:
         owner.counters.discards[damage.reason] += 1
         count = owner.counters.discards[damage.reason]
         if _is_worth_a_line(count):
-            log.warning(
+            logger.warning(
                 "%s: entry %s:%s is thrown away as %s: %s (%d so far)",
                 self._topic,
                 reply.ledger_id,
@@ -239,7 +239,7 @@ class Intake:
             return
         count = self._owner.counters.undecryptable_entries
         if _is_worth_a_line(count):
-            log.warning(
+            logger.warning(
                 "%s: entry %s:%s stays unacknowledged, it cannot be decrypted: %s (%d so far)",
                 self._topic,
                 reply.ledger_id,
@@ -304,7 +304,7 @@ class Intake:
         self._expiry = None
         expired = self._chunks.take_expired(self._timers.now_ms())
         if expired:
-            log.warning("%s: %d chunks are acknowledged: the rest never came", self._topic, len(expired))
+            logger.warning("%s: %d chunks are acknowledged: the rest never came", self._topic, len(expired))
             self._owner.acks.acknowledge(expired)
         self._watch_expiry()
 

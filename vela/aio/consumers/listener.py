@@ -19,7 +19,7 @@ from vela.message import Message
 
 __all__ = ["Listener", "ListenerSource", "LoopCalls", "TaskListener", "ThreadListener", "start_listener"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _TURN: Final = 100
 """Messages that a listener is given before another one that is on the same thread."""
@@ -107,7 +107,7 @@ class LoopCalls:
             try:
                 function(*args)
             except Exception:
-                log.exception("a call of a listener failed")
+                logger.exception("a call of a listener failed")
 
 
 class TaskListener:
@@ -138,7 +138,7 @@ class TaskListener:
                 try:
                     await self._function(self._consumer, message)
                 except Exception:
-                    log.exception("the message listener failed; the message stays unacknowledged")
+                    logger.exception("the message listener failed; the message stays unacknowledged")
         finally:
             self._task = None
             self._source.listener_idle()
@@ -210,12 +210,12 @@ class ThreadListener:
                 try:
                     self._function(self._consumer, message)
                 except BaseException:  # SystemExit too, or no message would be taken any more
-                    log.exception("the message listener failed; the message stays unacknowledged")
+                    logger.exception("the message listener failed; the message stays unacknowledged")
             self._thread.submit(self._run)  # after the others on this thread
         except Exception:  # taking a message failed: the next delivery begins anew (S0.31)
             with self._lock:
                 self._is_running = False
-            log.exception("a message could not be taken for the listener")
+            logger.exception("a message could not be taken for the listener")
 
     def _next(self) -> Message | None:
         """The next message; None = this round ends, and whoever puts the next one in begins another."""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiTopicsConsumer"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _NAME_BYTES: Final = 3
 _NAME_CHARACTERS: Final = 5
@@ -169,7 +169,7 @@ class MultiTopicsConsumer(Consumer):
                 except VelaError as error:
                     if self._state.is_over:
                         return
-                    log.warning("%s: the number of partitions of %s is not known: %s", self, topic, error)
+                    logger.warning("%s: the number of partitions of %s is not known: %s", self, topic, error)
 
     def _of(self, message: Message | MessageId) -> TopicConsumer:
         """The consumer that a message came to. Raises InvalidConfiguration when an id does not say."""
@@ -444,4 +444,4 @@ async def _every(calls: Iterable[Awaitable[None]]) -> None:
 async def _close_all(consumers: Iterable[TopicConsumer]) -> None:
     for outcome in await asyncio.gather(*(each.close() for each in consumers), return_exceptions=True):
         if isinstance(outcome, Exception):
-            log.warning("at the close of a consumer: %r", outcome)
+            logger.warning("at the close of a consumer: %r", outcome)

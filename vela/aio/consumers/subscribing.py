@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["subscribe"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def subscribe(
@@ -33,7 +33,7 @@ async def subscribe(
 ) -> Consumer:
     """A consumer that is subscribed. Raises what `Client.subscribe` says."""
     for warning in option_warnings(options):
-        log.warning("%s, subscription %s: %s", topic, options.subscription_name, warning)
+        logger.warning("%s, subscription %s: %s", topic, options.subscription_name, warning)
     made: MultiTopicsConsumer | TopicConsumer
     if isinstance(topic, re.Pattern):
         made = await _of_a_pattern(client, topic, options)

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Inbox", "TopicConsumer"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _NAME_BYTES: Final = 3
 _NAME_CHARACTERS: Final = 5
@@ -548,7 +548,9 @@ class TopicConsumer(Consumer):
                     timeout_s=deadline.left_s,
                 )
             except VelaError as failure:
-                log.debug("%s: the broker did not hear that %s closes: %s", self._topic, self._name, failure)
+                logger.debug(
+                    "%s: the broker did not hear that %s closes: %s", self._topic, self._name, failure
+                )
             link.consumers.pop(self.consumer_id, None)
         elif link is not None:  # it has kept this consumer waiting for as long as it may wait
             self._leave(link)
@@ -583,7 +585,7 @@ class TopicConsumer(Consumer):
         """It cannot come back: the topic is gone, or the like."""
         if self._state.is_over:
             return
-        log.warning("%s: the consumer %s has failed: %s", self._topic, self._name, error)
+        logger.warning("%s: the consumer %s has failed: %s", self._topic, self._name, error)
         self._state = ConsumerState.FAILED
         self._client.forget(self)
         self.queue.end(NotConnected(f"the consumer of {self._topic} has failed: {error}"))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PrefetchWatch", "option_warnings"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _COUNTED: Final = (ConsumerType.Shared, ConsumerType.KeyShared)
 
@@ -70,7 +70,7 @@ class PrefetchWatch:
             self._timer = self._timers.call_later(LOOK_MS, self._look)
             return
         self._timer = None
-        log.warning(
+        logger.warning(
             "%s, subscription %s: %d messages wait in this consumer for more than a minute, and other consumers cannot"
             " have them. If there are others, give this one a smaller receiver_queue_size (0: none waits)",
             self._consumer.topic(),

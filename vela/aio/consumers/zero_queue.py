@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ZeroQueueConsumer"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ZeroQueueConsumer(TopicConsumer):
@@ -158,7 +158,7 @@ class ZeroQueueConsumer(TopicConsumer):
             f" batch of {entry.batch_size} ({entry.ledger_id}:{entry.entry_id} of {self._topic}): it is closed. Give it"
             " a receiver_queue_size of 1 or more, or have producers send without batching"
         )
-        log.error("%s", error)
+        logger.error("%s", error)
         if not self._state.is_over:
             self._state = ConsumerState.CLOSING
             self._closing = self._loop.create_task(self._close(error))

@@ -34,7 +34,7 @@ __all__ = ["AT_ONCE", "LetterBox", "open_letter_box"]
 
 V = TypeVar("V")
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 AT_ONCE: Final = 100  # letters of one subscription on their way; more would only be held in memory
 _RANDOM_BYTES: Final = 3
@@ -205,7 +205,7 @@ async def _close(opening: asyncio.Future[Producer]) -> None:
     try:
         await (await opening).close()
     except VelaError as error:
-        log.debug("a producer of letters was not closed: %s", error)
+        logger.debug("a producer of letters was not closed: %s", error)
 
 
 async def _once(known: dict[str, asyncio.Future[V]], key: str, make: Callable[[], Awaitable[V]]) -> V:

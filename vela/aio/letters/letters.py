@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Letters", "LettersOwner"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
 _TOGETHER: Final = 100  # messages of one batch
@@ -262,7 +262,7 @@ class Letters:
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
         known = isinstance(error, VelaError)
-        log.warning(
+        logger.warning(
             "subscription %s: no letter of message %s:%s could be stored, it is tried again: %s",
             self._box.subscription,
             *position,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PartitionedProducer"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class PartitionedProducer(Producer):
@@ -105,7 +105,7 @@ class PartitionedProducer(Producer):
             try:
                 await self.update_partitions()
             except VelaError as error:
-                log.info("%s: its partitions could not be asked for: %s", self._topic, error)
+                logger.info("%s: its partitions could not be asked for: %s", self._topic, error)
 
     async def update_partitions(self) -> None:
         """Asks the broker now. Raises what the look-up or the opening of new producers raises; nothing changes then."""
@@ -118,7 +118,7 @@ class PartitionedProducer(Producer):
             added = [self._new(index) for index in range(known, count)]
             await _open_all(added)
         self._producers += added
-        log.info("%s has %s partitions now", self._topic, count)
+        logger.info("%s has %s partitions now", self._topic, count)
 
     # --- sending
 

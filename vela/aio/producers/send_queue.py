@@ -34,7 +34,7 @@ from vela.wire.compression import Compression
 
 __all__ = ["SendQueue"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _InLine = tuple[Outgoing, SendFuture] | asyncio.Future[None]  # a message, or the place of a flush
 _UNLIMITED = 1 << 60
@@ -244,7 +244,7 @@ class SendQueue:
         """An entry is stored. Raises UnexpectedReceipt; nothing changes then."""
         send = self._pending.take_receipt(sequence_id)
         if send is None:
-            log.debug("%s: a receipt of %s, which nobody awaits", self._topic, sequence_id)
+            logger.debug("%s: a receipt of %s, which nobody awaits", self._topic, sequence_id)
             return
         messages = len(send.tokens)
         self.counters.stored(messages, send.payload_bytes, self._now_ms() - send.sent_ms)

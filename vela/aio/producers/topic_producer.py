@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicProducer"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _ENDS_THE_MESSAGE: Final = frozenset(
     {ServerError.CHECKSUM_ERROR, ServerError.NOT_ALLOWED_ERROR, ServerError.METADATA_ERROR}
@@ -209,14 +209,14 @@ class TopicProducer(Producer):
             except UnexpectedReceipt as unexpected:
                 self._distrust(connection, unexpected)
         else:
-            log.warning("%s: %s; attaching again", self._topic, error)
+            logger.warning("%s: %s; attaching again", self._topic, error)
             self._leave(connection)
             if reply.code == ServerError.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION:
                 self._queue.fail(error)
             self._attachment.lost(connection, error)
 
     def _distrust(self, connection: Connection, error: UnexpectedReceipt) -> None:
-        log.warning("%s: %s; closing %s", self._topic, error, connection.name)
+        logger.warning("%s: %s; closing %s", self._topic, error, connection.name)
         connection.abort(ReadError(f"{connection.name} was closed: {error}"))
 
     # --- flushing, closing, failing
@@ -260,7 +260,7 @@ class TopicProducer(Producer):
                     timeout_s=deadline.left_s,
                 )
             except VelaError as error:
-                log.debug("%s: at the close of its producer: %s", self._topic, error)
+                logger.debug("%s: at the close of its producer: %s", self._topic, error)
         else:
             self._say_closed(connection)
         connection.producers.pop(self._id, None)

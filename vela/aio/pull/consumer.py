@@ -29,7 +29,7 @@ from vela.pull_message import PulledMessage
 
 __all__ = ["Listener", "PullConsumer", "QueuePosition"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PUSH_HOLD_MS: Final = 15_000
 PULL_HOLD_MS: Final = 20_000
@@ -265,7 +265,7 @@ class PullConsumer:
             return
         message.attempts += 1
         if message.attempts > self._settings.max_reconsume_times:
-            log.error("%r is left: it was given %d times", message, message.attempts)
+            logger.error("%r is left: it was given %d times", message, message.attempts)
             self.acknowledge(message)
             return
 
@@ -360,7 +360,7 @@ class PullConsumer:
         try:
             await puller.run(self._resumed)
         except InvalidConfiguration as error:
-            log.error("%s, queue %d: cannot be pulled: %s", self._topic, puller.queue, error)
+            logger.error("%s, queue %d: cannot be pulled: %s", self._topic, puller.queue, error)
             self._failure = error
             self._news.set()
 
@@ -375,7 +375,7 @@ class PullConsumer:
                         self._pullers[queue] = puller
                         self._tasks.append(asyncio.create_task(self._keep_pulling(puller)))
             except Exception as error:
-                log.warning("%s: looking for new queues: %s", self._topic, error)
+                logger.warning("%s: looking for new queues: %s", self._topic, error)
 
     # --- offsets
 
@@ -385,7 +385,7 @@ class PullConsumer:
             try:
                 await self._save()
             except Exception as error:
-                log.warning("the offsets of %s were not saved, it is tried again: %s", self._topic, error)
+                logger.warning("the offsets of %s were not saved, it is tried again: %s", self._topic, error)
 
     async def _save(self) -> None:
         async with self._saving:

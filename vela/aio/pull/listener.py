@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PullListener"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class _Listened(Protocol):
@@ -67,7 +67,7 @@ class PullListener(Generic[C]):
             try:
                 await self._call(message)
             except Exception:
-                log.exception("the listener failed with %r", message)
+                logger.exception("the listener failed with %r", message)
                 self._consumer.negative_acknowledge(message)
             else:
                 self._consumer.acknowledge(message)

@@ -15,7 +15,7 @@ from vela.wire.pull.reading import ReadAnswer
 
 __all__ = ["QueuePuller"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class QueuePuller:
@@ -88,12 +88,12 @@ class QueuePuller:
             await self._moved()
         if self._is_failing:
             self._is_failing = False
-            log.info("%s, queue %d: pulled again", self._topic, self.queue)
+            logger.info("%s, queue %d: pulled again", self._topic, self.queue)
         return step.pause_ms
 
     def _note(self, answer: ReadAnswer, step: PullStep) -> None:
         if answer.unreadable_messages:
-            log.warning(
+            logger.warning(
                 "%s, queue %d: %d messages before %d cannot be read",
                 self._topic,
                 self.queue,
@@ -101,7 +101,7 @@ class QueuePuller:
                 answer.next_begin_offset,
             )
         if step.moved_from is not None:
-            log.warning(
+            logger.warning(
                 "%s, queue %d: it holds %d to %d, and not %d; pulling goes on at %d",
                 self._topic,
                 self.queue,
@@ -116,7 +116,7 @@ class QueuePuller:
         if self._is_failing:
             return
         self._is_failing = True
-        log.warning(
+        logger.warning(
             "%s, queue %d: %s; it is pulled again each %d ms",
             self._topic,
             self.queue,

@@ -17,7 +17,7 @@ from vela.message import Message
 
 __all__ = ["TableView"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _PAUSE_AFTER_ERROR_S: Final = 1.0
 
@@ -104,7 +104,7 @@ class TableView:
             except AlreadyClosed:
                 return
             except VelaError:
-                log.exception("the table view of %s is out of date", self._reader.topic())
+                logger.exception("the table view of %s is out of date", self._reader.topic())
                 await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
 
     def _apply(self, message: Message) -> None:
@@ -118,11 +118,11 @@ class TableView:
             try:
                 value = message.value()
             except Exception:
-                log.exception("%s cannot be decoded: the table view keeps the former value", message)
+                logger.exception("%s cannot be decoded: the table view keeps the former value", message)
                 return
             self._values[key] = value
         for listener in self._listeners:
             try:
                 listener(key, value)
             except Exception:
-                log.exception("a listener of the table view of %s failed", self._reader.topic())
+                logger.exception("a listener of the table view of %s failed", self._reader.topic())
