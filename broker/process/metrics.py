@@ -74,7 +74,7 @@ class _Page:
                 labelled_topics.append((_topic_labels(topic.name), topic))
                 yield from self._slice_if_over()
             for each in subscriptions:
-                labels = f'{_topic_labels(each.topic.name)},subscription="{_escaped(each.name)}"'
+                labels = f'{_topic_labels(each.topic_name)},subscription="{_escaped(each.name)}"'
                 labelled_subscriptions.append((labels, each))
                 yield from self._slice_if_over()
         yield from self._families(STORED_TOPIC, stored_topics)

@@ -62,14 +62,15 @@ async def commit_offset(topic: Topic, name: str, offset: int, peer: str) -> int:
         kept = await _offset_of(subscription)
         is_move = offset > max(low, kept)
         if is_new or is_move:  # into the log first: no cursor moves without a trace
-            await _record(subscription, None if is_new else kept, max(kept, offset), peer)
+            await _record(topic, subscription, None if is_new else kept, max(kept, offset), peer)
         if is_move:
             await _ack_before(topic, subscription, offset)
     return await _offset_of(subscription)
 
 
-async def _record(subscription: Subscription, from_offset: int | None, offset: int, peer: str) -> None:
-    topic = subscription.topic
+async def _record(
+    topic: Topic, subscription: Subscription, from_offset: int | None, offset: int, peer: str
+) -> None:
     await repeat_until_done(
         topic.services.pool,
         lambda c: act_store.record_commit(
@@ -116,12 +117,12 @@ async def _ack_before(topic: Topic, subscription: Subscription, offset: int) -> 
 
 async def _offset_of(subscription: Subscription) -> int:
     """Messages before the first one that is not acked."""
-    cursor, topic = subscription.cursor, subscription.topic
-    index, following = topic.log.index, topic.log.ledgers.next_after(cursor.mark_delete)
-    await topic.reader.load_index(index.unknown(cursor.mark_delete))
+    cursor, log = subscription.cursor, subscription.log
+    index, following = log.index, log.ledgers.next_after(cursor.mark_delete)
+    await subscription.reader.load_index(index.unknown(cursor.mark_delete))
     through = index.messages_through(cursor.mark_delete)
     if through is None:
-        raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
+        raise ServiceNotReady(f"{log.name} changed while an offset was looked for; ask again")
     remaining = cursor.remaining_of(following)
     if not remaining:
         return through

@@ -35,18 +35,11 @@ _DECRYPTION_ERROR = "DECRYPTION_ERROR"
 DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
-class ConsumerTopic(Protocol):
-    """A topic as its consumers see it."""
-
-    @property
-    def name(self) -> TopicName: ...
-
-
 class ConsumerSubscription(Protocol):
     """A subscription as its consumers see it: `Subscription` and `NonPersistentSubscription`."""
 
     @property
-    def topic(self) -> ConsumerTopic: ...
+    def topic_name(self) -> TopicName: ...
     def flow(self, consumer: Consumer, permits: int) -> None: ...
     def pump(self) -> None: ...
     def ack(
@@ -109,7 +102,7 @@ class Consumer:
     @property
     def topic_name(self) -> TopicName:
         """The topic, or the partition, it reads."""
-        return self._subscription.topic.name
+        return self._subscription.topic_name
 
     @property
     def subscription_type(self) -> SubscriptionType:

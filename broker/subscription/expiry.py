@@ -21,17 +21,17 @@ async def expire_target(subscription: Subscription, before_ms: int) -> Position 
 
     Whole ledgers are passed by what the ledger map knows of them; inside the last one times are searched in PostgreSQL.
     """
-    topic, cursor = subscription.topic, subscription.cursor
-    ledgers = topic.log.ledgers
+    cursor, reader = subscription.cursor, subscription.reader
+    ledgers = subscription.log.ledgers
     first = cursor.read_from()
     oldest = ledgers.get(first.ledger_id)
     if oldest is None or not ledgers.contains(first) or oldest.first_append_ms >= before_ms:
         return None
     if oldest.last_append_ms >= before_ms:
-        append_ms = await topic.reader.append_ms(first)
+        append_ms = await reader.append_ms(first)
         if append_ms is None or append_ms >= before_ms:
             return None
-    target = ledgers.previous_of(await topic.reader.position_at_time(before_ms))
+    target = ledgers.previous_of(await reader.position_at_time(before_ms))
     return target if target > cursor.mark_delete and ledgers.contains(target) else None
 
 

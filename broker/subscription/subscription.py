@@ -44,6 +44,8 @@ from broker.subscription.requests import AckRequest, LastMessage
 if TYPE_CHECKING:
     from broker.core.client_identity import ClientIdentity
     from broker.core.entry import StoredEntry
+    from broker.core.topic_name import TopicName
+    from broker.subscription.refused_cursors import RefusedCursor
     from broker.subscription.requests import ConsumerSink, DurableCallback, SubscribeRequest
     from broker.topics.topic import Topic
 
@@ -62,6 +64,8 @@ class Subscription:
         self, *, topic: Topic, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
     ):
         self.topic = topic
+        self.log = topic.log
+        self.reader = topic.reader
         self._id = subscription_id
         self.name = name
         self.type = type_
@@ -109,9 +113,42 @@ class Subscription:
         return self._id
 
     @property
+    def topic_name(self) -> TopicName:
+        """The topic, or the partition, that it reads."""
+        return self.log.name
+
+    @property
+    def refusal(self) -> RefusedCursor | None:
+        """Why the database does not take the cursor; None when it does."""
+        return self.topic.services.flusher.refusal_of(self)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether PostgreSQL has everything that the cursor says."""
+        return self.topic.services.flusher.is_settled(self)
+
+    @property
     def dispatcher(self) -> Dispatcher:
         """Who gets what."""
         return self._dispatcher
+
+    def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
+        """What its row says beside the cursor; 0 = nobody knows when it was used last."""
+        self.last_used_ms = last_used_ms or self.last_used_ms
+        self.is_paused = is_paused
+
+    def pause(self) -> None:
+        """An operator's act: nothing is dispatched from here on; acks go on."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Dispatch again."""
+        self.is_paused = False
+        self.pump()
+
+    def mark_dirty(self) -> None:
+        """The cursor was changed by others than its consumers: store it."""
+        self.topic.services.flusher.mark(self)
 
     # -- attach and detach ---------------------------------------------------------------------------------------
 

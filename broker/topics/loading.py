@@ -74,8 +74,7 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
             SubscriptionType(each.type),
             Cursor(topic.log.ledgers, topic.log.index, each.cursor),
         )
-        subscription.last_used_ms = each.last_used_ms or subscription.last_used_ms
-        subscription.is_paused = each.paused
+        subscription.loaded(last_used_ms=each.last_used_ms, is_paused=each.paused)
         if (undo := undos.get(each.subscription_id)) is not None:
             subscription.record_for_undo(undo.act_id, undo.until_ms, undo.acked_since)
     topic.delayed.load(stored.delayed)

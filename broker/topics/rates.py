@@ -112,4 +112,4 @@ class Rates:
 
 
 def _is_gone(subscription: Subscription) -> bool:
-    return subscription.is_deleted or not subscription.topic.is_open
+    return subscription.is_deleted or not subscription.log.is_open

@@ -117,7 +117,7 @@ async def _held_entries(topic: Topic) -> int | None:
 
 
 def _is_behind(subscription: Subscription, last: LedgerInfo) -> bool:
-    passed = subscription.topic.log.ledgers.entries_through(subscription.cursor.mark_delete)
+    passed = subscription.log.ledgers.entries_through(subscription.cursor.mark_delete)
     return not subscription.is_durable and passed < last.entries_before + last.entries
 
 

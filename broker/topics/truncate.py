@@ -62,7 +62,7 @@ def _durable(topic: Topic) -> list[Subscription]:
 
 
 async def _unacked_through(subscription: Subscription, through: Position) -> int:
-    log_ = subscription.topic.log
+    log_ = subscription.log
     found: list[int] = []
 
     def count() -> None:
@@ -82,4 +82,4 @@ async def _pass_over(subscription: Subscription, through: Position) -> None:
             return
         await subscription.moves.with_index(move)
         subscription.after_move()
-        subscription.topic.services.flusher.mark(subscription)
+        subscription.mark_dirty()

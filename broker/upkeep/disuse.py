@@ -49,12 +49,11 @@ async def expire_subscriptions(topic: Topic) -> int:
         if each.is_durable and is_expired(_use(each), topic.policies, now_ms)
     ]
     for each in expired:
-        await _remove(each)
+        await _remove(topic, each)
     return len(expired)
 
 
-async def _remove(subscription: Subscription) -> None:
-    topic = subscription.topic
+async def _remove(topic: Topic, subscription: Subscription) -> None:
     services = topic.services
     async with subscription.moves.moving(closes_consumers=True):
         if subscription.consumers or subscription.is_deleted:

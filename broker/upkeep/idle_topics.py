@@ -34,9 +34,8 @@ def may_leave(topic: Topic, now_ms: int) -> bool:
 
 
 def _is_at_rest(subscription: Subscription) -> bool:
-    topic = subscription.topic
     return (
-        topic.services.flusher.is_settled(subscription)
+        subscription.is_stored
         and not subscription.undo_until_ms
         and not subscription.moves.is_busy
         and not len(subscription.deadlines)

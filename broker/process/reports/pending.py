@@ -30,8 +30,8 @@ def pending_rows(subscription: Subscription, consumer: Consumer) -> list[Pending
             break
         rows.append(
             PendingRow(
-                subscription.topic.owner_epoch,
-                subscription.topic.topic_id,
+                subscription.log.owner_epoch,
+                subscription.log.topic_id,
                 subscription.subscription_id,
                 consumer.key,
                 consumer.name,
@@ -81,7 +81,7 @@ def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator
     """Exclusive and Failover: only the delivered range is known; its deadline is the nearest one in it."""
     if not consumer.dispatch.unacked_messages:
         return
-    ledgers = subscription.topic.log.ledgers
+    ledgers = subscription.log.ledgers
     through = ledgers.previous_of(subscription.read_position)
     messages = consumer.dispatch.unacked_messages
     # One consumer has all the deadlines there are, and whichever comes first rewinds everything.

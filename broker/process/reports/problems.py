@@ -20,7 +20,7 @@ def problems(subscription: Subscription) -> dict[str, int]:
         found["acks of ids that are not stored"] = subscription.invalid_acks
     if subscription.ignored_acks:
         found[f"cumulative acks, which {subscription.type.value} does not have"] = subscription.ignored_acks
-    refused = subscription.topic.services.flusher.refusal_of(subscription)
+    refused = subscription.refusal
     if refused is not None:
         found[refused.problem()] = refused.refusals
     return found | subscription.option_warnings

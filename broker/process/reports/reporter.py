@@ -100,8 +100,7 @@ class Reporter:
             quiet = self.rates.still_moving()
             topics |= quiet.topics
             subscriptions |= quiet.subscriptions
-            topics |= {each.topic for each in subscriptions}
-            if not (topics or gone_consumers or gone_producers):
+            if not (topics or subscriptions or gone_consumers or gone_producers):
                 return
             await self._write(self._reports(topics, subscriptions), gone_consumers, gone_producers)
         except BaseException:  # the database is away, or the time is up: the same goes with the next report
@@ -113,15 +112,23 @@ class Reporter:
 
     def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
         """One for each topic that is not another owner's by now, and not another object's of this process."""
-        changed: dict[Topic, list[Subscription]] = {each: [] for each in topics if not each.is_fenced}
-        for topic in changed:
+        for topic in topics:
             known = self._newest.get(topic.topic_id)
-            if known is None or known.owner_epoch <= topic.owner_epoch:
+            if not topic.is_fenced and (known is None or known.owner_epoch <= topic.owner_epoch):
                 self._newest[topic.topic_id] = topic
-        changed = {each: [] for each in changed if self._newest[each.topic_id] is each}
+        changed: dict[Topic, list[Subscription]] = {
+            each: [] for each in topics if self._newest.get(each.topic_id) is each and not each.is_fenced
+        }
         for subscription in subscriptions:
-            if subscription.topic in changed:
-                changed[subscription.topic].append(subscription)
+            found = self._newest.get(subscription.log.topic_id)
+            if found is not None and found.log is subscription.log and not found.is_fenced:
+                changed.setdefault(found, []).append(subscription)
+            elif subscription.log.is_open and (
+                found is None or found.owner_epoch < subscription.log.owner_epoch
+            ):
+                self._subscriptions.add(
+                    subscription
+                )  # its topic is being loaded and says so itself at the end
         now_ms = self._clock.now_ms()
         reports = []
         for topic, its_changed in changed.items():

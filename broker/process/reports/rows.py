@@ -101,8 +101,8 @@ def _subscription_row(each: Subscription, rates: Rates, now_ms: int) -> store.Su
 def _consumer_row(subscription: Subscription, consumer: Consumer, now_ms: int) -> store.ConsumerRow:
     return store.ConsumerRow(
         key=consumer.key,
-        owner_epoch=subscription.topic.owner_epoch,
-        topic_id=subscription.topic.topic_id,
+        owner_epoch=subscription.log.owner_epoch,
+        topic_id=subscription.log.topic_id,
         subscription_id=subscription.subscription_id if subscription.is_durable else None,
         subscription_name=subscription.name,
         subscription_type=subscription.type.value,

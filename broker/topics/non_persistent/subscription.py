@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from broker.core.client_identity import ClientIdentity
     from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
     from broker.core.entry import StoredEntry
+    from broker.core.topic_name import TopicName
     from broker.subscription.requests import AckRequest, ConsumerSink, DurableCallback, SubscribeRequest
     from broker.topics.non_persistent.topic import NonPersistentTopic
 
@@ -49,6 +50,11 @@ class NonPersistentSubscription:
         self._dispatcher = new_dispatcher(topic, type_, key_shared, is_durable=False, failover_delay_ms=0)
         self._batches: dict[Position, int] = {}  # messages in the batches sent last
         self.rates_changed()
+
+    @property
+    def topic_name(self) -> TopicName:
+        """The topic, or the partition, that it reads."""
+        return self.topic.name
 
     # -- attach and detach ---------------------------------------------------------------------------------------
 

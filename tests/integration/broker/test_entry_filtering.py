@@ -115,7 +115,7 @@ async def test_marker_is_acked_unsent_and_mark_delete_passes_it(run: BrokerRun) 
     consumer.ack(*consumer.positions)
     subscription = run.subscription()
     assert subscription.cursor.backlog_messages == 0
-    assert subscription.cursor.mark_delete == subscription.topic.log.ledgers.last_position()
+    assert subscription.cursor.mark_delete == subscription.log.ledgers.last_position()
     assert subscription.filter.discarded[Discard.MARKER] == 2
 
 

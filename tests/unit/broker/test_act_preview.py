@@ -48,7 +48,10 @@ class Shop:
             services=SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: NOW_MS)),
             subscriptions={"other": SimpleNamespace(cursor=other)},
         )
-        self.subscription: Any = SimpleNamespace(topic=self.topic, cursor=self.cursor)
+        self.subscription: Any = SimpleNamespace(log=self.log, reader=self.topic.reader, cursor=self.cursor)
+
+    async def own_topic(self) -> Any:
+        return self.topic
 
     @property
     def positions(self) -> list[Position]:
@@ -121,7 +124,7 @@ def prepared(kind: str, data: st.DataObject) -> tuple[Shop, Any] | None:
     if kind == "skip_one" and not shop.positions:
         return None
     mover: Any = KINDS[kind]
-    context: Any = SimpleNamespace()
+    context: Any = SimpleNamespace(topic=shop.own_topic)
     try:
         change = asyncio.run(mover.find(context, shop.subscription, mover.read(parameters(data, kind, shop))))
     except ActInvalid:
@@ -199,7 +202,7 @@ def test_a_batch_partly_acked_counts_as_forgotten_when_it_comes_whole_again() ->
     cursor = Cursor.starting_at(log.ledgers, log.index, EARLIEST)
     for position in positions:
         cursor.ack(position, 0b10)
-    subscription: Any = SimpleNamespace(topic=SimpleNamespace(log=log), cursor=cursor)
+    subscription: Any = SimpleNamespace(log=log, cursor=cursor)
     assert preview(subscription, lambda c: c.reset_to(EARLIEST)).partly_acked_forgotten == 1500
     move = preview(subscription, lambda c: c.reset_to(positions[500]))
     assert (move.partly_acked_forgotten, move.replayed, move.skipped) == (1000, 1000, 500)

@@ -21,8 +21,8 @@ from broker.core.position import Position
 from broker.storage.acts import acts as store
 
 if TYPE_CHECKING:
+    from broker.log.reader import TopicReader
     from broker.subscription.subscription import Subscription
-    from broker.topics.topic import Topic
 
 __all__ = ["Change", "CursorKind", "PlannedMove", "Target", "preview", "with_index"]
 
@@ -131,7 +131,8 @@ class CursorKind(ActKind[P]):
         subscription = await context.subscription()
         version = subscription.cursor.version
         change = await self.find(context, subscription, given)
-        return await self._planned(subscription, await self._preview(subscription, change), change, version)
+        move = await self._preview(subscription, change)
+        return await self._planned(context, subscription, move, change, version)
 
     async def apply(self, context: ActContext, given: P) -> None:
         act, planned = context.act, context.act.plan or {}
@@ -150,7 +151,9 @@ class CursorKind(ActKind[P]):
             if complaint := _what_has_grown(planned, move):
                 raise ActConflict(
                     complaint,
-                    preview=await self._planned(subscription, move, change, subscription.cursor.version),
+                    preview=await self._planned(
+                        context, subscription, move, change, subscription.cursor.version
+                    ),
                 )
             closed = 0
             if self.closes_consumers:
@@ -182,7 +185,7 @@ class CursorKind(ActKind[P]):
             if inside is not None:
                 subscription.act_passed(*inside)
             if undo_window_s:
-                until_ms = subscription.topic.services.clock.now_ms() + 1000 * undo_window_s
+                until_ms = context.broker.services.clock.now_ms() + 1000 * undo_window_s
                 subscription.record_for_undo(act.act_id, until_ms, recorded)
             else:
                 subscription.cursor.stop_undo_overlay()
@@ -199,22 +202,27 @@ class CursorKind(ActKind[P]):
         return counted_by_cursor + max(0, int(planned["replayed_messages"]) - move.replayed)
 
     async def _preview(self, subscription: Subscription, change: Change) -> PlannedMove:
-        return await with_index(subscription.topic, partial(preview, subscription, change.run))
+        return await with_index(subscription.reader, partial(preview, subscription, change.run))
 
     async def _planned(
-        self, subscription: Subscription, move: PlannedMove, change: Change, version: int
+        self,
+        context: ActContext,
+        subscription: Subscription,
+        move: PlannedMove,
+        change: Change,
+        version: int,
     ) -> Plan:
-        return Plan(shown=await self._shown(subscription, move, change), cursor_version=version)
+        return Plan(shown=await self._shown(context, subscription, move, change), cursor_version=version)
 
     async def _shown(
-        self, subscription: Subscription, move: PlannedMove, change: Change
+        self, context: ActContext, subscription: Subscription, move: PlannedMove, change: Change
     ) -> dict[str, object]:
-        ledgers = subscription.topic.log.ledgers
+        ledgers = subscription.log.ledgers
         following = ledgers.next_after(move.mark_delete_after)
         stored = ledgers.contains(following)
         closed = len(subscription.served_consumers()) if self.closes_consumers else 0
         in_flight = sum(consumer.dispatch.unacked_messages for consumer in subscription.consumers.values())
-        rates = subscription.topic.services.reporter.rates
+        rates = context.broker.services.reporter.rates
         drift = (
             Drift(cause="acked", messages_per_s=rates.acked_per_s(subscription))
             if self.forgets_acks
@@ -229,7 +237,7 @@ class CursorKind(ActKind[P]):
             "target": {
                 "mark_delete": str(move.mark_delete_after),
                 "next": str(following) if stored else None,
-                "next_append_ms": await subscription.topic.reader.append_ms(following) if stored else None,
+                "next_append_ms": await subscription.reader.append_ms(following) if stored else None,
                 "inside": None if change.one else store.inside_to_json(move.inside),
                 "backlog_messages": move.backlog_after,
             },
@@ -242,13 +250,13 @@ class CursorKind(ActKind[P]):
             "consumers_closed": closed,
             "consumers_kept": len(subscription.consumers) - closed,
             "partly_acked_forgotten": move.partly_acked_forgotten,
-            "notes": [*change.notes, *await self._notes(subscription, move, change)],
+            "notes": [*change.notes, *await self._notes(context, move, change)],
         }
 
-    async def _notes(self, subscription: Subscription, move: PlannedMove, change: Change) -> tuple[str, ...]:
+    async def _notes(self, context: ActContext, move: PlannedMove, change: Change) -> tuple[str, ...]:
         if change.one is not None or move.mark_delete_after == move.mark_delete_before:
             return ()
-        return await notes_on_chunks(subscription.topic, move.mark_delete_after)
+        return await notes_on_chunks(await context.topic(), move.mark_delete_after)
 
 
 def _what_has_grown(planned: Mapping[str, Any], move: PlannedMove) -> str:
@@ -271,7 +279,7 @@ def _what_has_grown(planned: Mapping[str, Any], move: PlannedMove) -> str:
 
 
 def _published(subscription: Subscription) -> int:
-    return subscription.topic.log.ledgers.total_messages
+    return subscription.log.ledgers.total_messages
 
 
 def _published_then(planned: Mapping[str, Any]) -> int:
@@ -281,7 +289,7 @@ def _published_then(planned: Mapping[str, Any]) -> int:
 
 def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> PlannedMove:
     """Run a change on a copy of the cursor and count. Raises IndexMissing."""
-    cursor, log = subscription.cursor, subscription.topic.log
+    cursor, log = subscription.cursor, subscription.log
     before = cursor.snapshot()
     moved = Cursor(log.ledgers, log.index, before)
     change(moved)
@@ -303,10 +311,10 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
     )
 
 
-async def with_index(topic: Topic, count: Callable[[], T]) -> T:
+async def with_index(reader: TopicReader, count: Callable[[], T]) -> T:
     """What `count` returns, after loading the counts that it misses."""
     while True:
         try:
             return count()
         except IndexMissing as missing:
-            await topic.reader.load_index(missing.ranges)
+            await reader.load_index(missing.ranges)

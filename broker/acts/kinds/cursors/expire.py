@@ -56,7 +56,7 @@ class Expire(CursorKind[ExpireTo]):
     parameters = ExpireTo
 
     async def find(self, context: ActContext, subscription: Subscription, given: ExpireTo) -> Change:
-        topic = subscription.topic
+        topic = await context.topic()
         if given.to == "id":
             target = await _through_id(topic, given.id or "")
         else:

@@ -49,7 +49,7 @@ async def find_message(topic: Topic, text: str) -> MessagePlace:
         await _require_own(topic, text, position.ledger_id)
     if not ledgers.contains(position):
         return MessagePlace(position=position, index=index, messages=0, is_stored=False)
-    messages = await with_index(topic, lambda: topic.log.index.require_messages_in(position))
+    messages = await with_index(topic.reader, lambda: topic.log.index.require_messages_in(position))
     if index is not None and index >= messages:
         holds = counted(messages, "message", "messages")
         raise NothingToActOn(f"message id {text!r}: {position} holds {holds}, there is no index {index}")

@@ -79,7 +79,7 @@ class Reset(CursorKind[Place]):
     parameters = Place
 
     async def find(self, context: ActContext, subscription: Subscription, given: Place) -> Change:
-        return (await find_place(subscription.topic, given, subscription.cursor)).as_change()
+        return (await find_place(await context.topic(), given, subscription.cursor)).as_change()
 
 
 async def find_place(topic: Topic, given: Place, cursor: Cursor | None) -> Target:
@@ -164,7 +164,7 @@ async def _shifted(topic: Topic, messages: int, cursor: Cursor | None) -> Target
     if cursor is None:
         raise ActInvalid("shift counts from a cursor, and there is none yet: choose another place")
     (position, remaining), (before, after) = await with_index(
-        topic, lambda: (cursor.shifted_position(messages), cursor.shift_room())
+        topic.reader, lambda: (cursor.shifted_position(messages), cursor.shift_room())
     )
     notes: tuple[str, ...] = ()
     if messages > after:

@@ -34,15 +34,16 @@ class Skip(CursorKind[SkipMessages]):
 
     async def find(self, context: ActContext, subscription: Subscription, given: SkipMessages) -> Change:
         found = await with_index(
-            subscription.topic, lambda: subscription.cursor.position_after_messages(given.messages)
+            subscription.reader, lambda: subscription.cursor.position_after_messages(given.messages)
         )
         notes: tuple[str, ...] = ()
         if found.messages != given.messages:
             notes = (f"only {counted(found.messages, 'message is', 'messages are')} left to skip",)
         position = found.mark_delete
-        last = None if found.remaining is not None else await chunk_at(subscription.topic, position)
+        topic = await context.topic()
+        last = None if found.remaining is not None else await chunk_at(topic, position)
         if last is not None and not last.is_last:
-            end = await end_of_message(subscription.topic, last)
+            end = await end_of_message(topic, last)
             if end is not None:
                 position = end
                 notes += (
@@ -70,14 +71,15 @@ class SkipOne(CursorKind[TheMessage]):
 
     async def find(self, context: ActContext, subscription: Subscription, given: TheMessage) -> Change:
         cursor = subscription.cursor
-        place = await find_message(subscription.topic, given.id)
+        topic = await context.topic()
+        place = await find_message(topic, given.id)
         if not place.is_stored:
             raise NothingToActOn(f"{given.id} is not stored: there is nothing to skip")
         remaining = None if place.index is None else place.everything & ~(1 << place.index)
         left = cursor.remaining_of(place.position)
         if left == 0 or (left is not None and place.index is not None and not left >> place.index & 1):
             raise ActInvalid(f"{given.id} is acknowledged already")
-        chunk = await chunk_at(subscription.topic, place.position)
+        chunk = await chunk_at(topic, place.position)
         notes = (
             ()
             if chunk is None
@@ -94,4 +96,4 @@ class Clear(CursorKind[NoParameters]):
     parameters = NoParameters
 
     async def find(self, context: ActContext, subscription: Subscription, given: NoParameters) -> Change:
-        return Target(how="move", position=subscription.topic.log.ledgers.last_position()).as_change()
+        return Target(how="move", position=subscription.log.ledgers.last_position()).as_change()

@@ -30,7 +30,7 @@ class Undo(CursorKind[NoParameters]):
         undo_of = context.act.undo_of
         if undo_of is None:
             raise ActInvalid("an undo names the act it takes back")
-        pool = subscription.topic.services.pool
+        pool = context.broker.services.pool
         source = await repeat_until_done(
             pool, lambda c: store.undo_source(c, undo_of), what="reading the act to undo"
         )

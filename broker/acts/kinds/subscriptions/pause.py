@@ -41,19 +41,19 @@ class _Switch(DirectKind[NoParameters]):
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         subscription = await context.subscription()
-        topic = subscription.topic
+        services = context.broker.services
         if self.pauses:
-            subscription.is_paused = True  # what went out while the row is written would come after the pause
-        stored = await topic.services.epochs.write(
-            topic.log,
+            subscription.pause()  # what went out while the row is written would come after the pause
+        stored = await services.epochs.write(
+            subscription.log,
             lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
             what="pausing a subscription",
         )
         if not stored:
-            raise TopicFenced(f"{topic.name} moved to another broker; plan again")
-        subscription.is_paused = self.pauses
-        topic.services.reporter.changed(subscription)
-        subscription.pump()
+            raise TopicFenced(f"{subscription.log.name} moved to another broker; plan again")
+        if not self.pauses:
+            subscription.resume()
+        services.reporter.changed(subscription)
 
 
 class Pause(_Switch):
@@ -79,7 +79,7 @@ async def _stored(
 ) -> bool | None:
     done = await cursor_store.set_paused(
         connection,
-        topic_id=subscription.topic.topic_id,
+        topic_id=subscription.log.topic_id,
         owner_epoch=owner_epoch,
         subscription_id=subscription.subscription_id,
         paused=is_paused,

@@ -79,7 +79,7 @@ class Redrive(ActKind[RedriveWhat]):
             raise NothingToActOn(
                 f"{given.to_topic} does not exist, and a redrive makes no topic: create it first"
             )
-        through = subscription.topic.log.ledgers.last_position()
+        through = subscription.log.ledgers.last_position()
         tally = Tally()
         async for _ in scan(subscription, _selection(given, context), through, tally, entries=_PLAN_ENTRIES):
             if tally.matched >= given.most:

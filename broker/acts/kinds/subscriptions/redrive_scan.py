@@ -87,10 +87,10 @@ async def scan(
     entries: int | None = None,
 ) -> AsyncIterator[Found]:
     """What matches up to `through`, in order, at most `entries` entries. Raises GapInLog."""
-    topic = subscription.topic
+    log, reader = subscription.log, subscription.reader
     position = subscription.cursor.read_from()
-    while position <= through and topic.log.ledgers.contains(position):
-        for entry in await topic.reader.read_ahead(position):
+    while position <= through and log.ledgers.contains(position):
+        for entry in await reader.read_ahead(position):
             position = Position(entry.ledger_id, entry.entry_id)
             if position > through or (entries is not None and tally.entries >= entries):
                 return
@@ -99,7 +99,7 @@ async def scan(
                 tally.matched += 1
                 tally.targets[found.target] += 1
                 yield found
-        position = topic.log.ledgers.next_after(position)
+        position = log.ledgers.next_after(position)
 
 
 def _of_entry(

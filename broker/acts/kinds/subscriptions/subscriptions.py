@@ -108,16 +108,17 @@ class DeleteSubscription(DirectKind[Force]):
             raise ActInvalid(f"{users} {subscription.name}: close what is connected, or use force")
         standing = Standing.of([subscription])
         backlog = standing.unacked_messages
-        rates = subscription.topic.services.reporter.rates
+        rates = context.broker.services.reporter.rates
+        topic = await context.topic()
         return Effect(
             words=(
                 f"{subscription.name} is removed with {counted(backlog, 'message', 'messages')} that it has not acked",
-                *_what_consumers_do(subscription.topic, connected),
+                *_what_consumers_do(topic, connected),
             ),
             skipped_messages=backlog,
             consumers_closed=connected,
             standing=standing,
-            published_per_s=rates.published_per_s(subscription.topic),
+            published_per_s=rates.published_per_s(topic),
         )
 
     async def apply(self, context: ActContext, given: Force) -> Mapping[str, Any]:
