@@ -25,6 +25,9 @@ __all__ = ["draw", "modules", "verdicts"]
 
 TESTS: Final = {
     "broker/core": "tests/unit/core",
+    "broker/doors/binary/wire": "tests/unit/doors/binary",
+    "broker/doors/pull/wire": "tests/unit/doors/pull",
+    "broker/doors/websocket/json": "tests/unit/doors/websocket/json",
     "vela/core": "tests/unit/client",
     "vela/wire": "tests/unit/wire",
 }

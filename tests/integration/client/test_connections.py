@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from broker.doors.binary.wire import events
+from broker.doors.binary.wire import answers, events
 from tests.integration.client.sinks import Sink
 from tests.support.scripted_peer import Link, ScriptedPeer, silent
 from tests.support.waiting import until
@@ -308,14 +308,14 @@ async def test_sinks_are_told_in_order_what_concerns_them(peer: ScriptedPeer) ->
         connection.consumers[1] = consumer
         connection.producers[2] = producer
         link = peer.link
-        link.raw(commands.active_consumer_change(1, is_active=True))
+        link.raw(answers.active_consumer_change(1, is_active=True))
         link.deliver(1, b"one", entry_id=1)
         link.deliver(9, b"nobody's", entry_id=2)
         link.deliver(1, b"three", entry_id=3)
-        link.raw(commands.reached_end_of_topic(1) + commands.close_consumer(1, request_id=-1))
+        link.raw(answers.reached_end_of_topic(1) + commands.close_consumer(1, request_id=-1))
         link.deliver(1, b"late", entry_id=4)
-        link.raw(commands.send_receipt(2, 5, ledger_id=77, entry_id=6))
-        link.raw(commands.send_error(2, 6, ServerError.CHECKSUM_ERROR, "bad"))
+        link.raw(answers.send_receipt(2, 5, ledger_id=77, entry_id=6))
+        link.raw(answers.send_error(2, 6, ServerError.CHECKSUM_ERROR, "bad"))
         await until(lambda: len(producer.told) == 2, "both")
         link.drop()
         await until(lambda: len(producer.told) == 3, "the loss")
@@ -412,7 +412,7 @@ async def test_frames_may_be_cut_into_pieces_and_messages_anywhere(peer: Scripte
         connection = await client.connection_for(TOPIC)
         connection.consumers[1] = sink = Sink()
         stream = b"".join(
-            b"".join(commands.message_frame(1, 77, number, -1, 0, None, b"entry %d" % number))
+            answers.message_head(1, 77, number, -1, 0, None, len(b"entry %d" % number)) + b"entry %d" % number
             for number in range(20)
         )
         for start in range(0, len(stream), 7):
@@ -480,7 +480,7 @@ async def test_redirected_look_ups_are_followed_with_the_flag_repeated(tcp_peer:
 
         def redirect(link: Link, event: events.Lookup) -> None:
             link.raw(
-                commands.lookup_response(
+                answers.lookup_response(
                     event.request_id, url=other.url, proxy_through_service_url=False, redirect=True
                 )
             )
@@ -508,7 +508,7 @@ async def test_redirections_behind_a_proxy_name_the_next_broker(tcp_peer: Script
     def redirect(link: Link, event: events.Lookup) -> None:
         at_the_start = not event.authoritative
         link.raw(
-            commands.lookup_response(
+            answers.lookup_response(
                 event.request_id,
                 url="pulsar://b1:6650" if at_the_start else "pulsar://b2:6650",
                 proxy_through_service_url=True,
@@ -525,7 +525,7 @@ async def test_redirections_behind_a_proxy_name_the_next_broker(tcp_peer: Script
 async def test_look_ups_that_go_in_a_circle_end(tcp_peer: ScriptedPeer) -> None:
     def redirect(link: Link, event: events.Lookup) -> None:
         link.raw(
-            commands.lookup_response(
+            answers.lookup_response(
                 event.request_id, url=tcp_peer.url, proxy_through_service_url=False, redirect=True
             )
         )

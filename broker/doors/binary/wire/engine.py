@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from broker.doors.binary.wire import answers
 from broker.doors.binary.wire.decoding import decode_event
 from broker.doors.binary.wire.events import Connect, Event, Unsupported
 from vela.wire.binary import commands
@@ -136,7 +137,7 @@ class ServerEngine:
             raise LocalProtocolError(f"no CONNECT awaits an answer: the connection is {self._state.value}")
         self._enter(ConnectionState.CONNECTED)
         self._write(
-            commands.connected(
+            answers.connected(
                 server_version=self._server_version,
                 protocol_version=self.protocol_version,
                 max_message_bytes=self._max_message_bytes,
@@ -146,12 +147,12 @@ class ServerEngine:
     def refuse_connection(self, code: ServerError, message: str) -> None:
         """ERROR that answers no request; the state becomes FAILED: write and close."""
         self._enter(ConnectionState.FAILED)
-        self._write(commands.error(NO_REQUEST, code, message))
+        self._write(answers.error(NO_REQUEST, code, message))
 
     def send_auth_challenge(self, method: str, challenge: bytes) -> None:
         """AUTH_CHALLENGE: the client answers with an `AuthResponse`."""
         self._write(
-            commands.auth_challenge(
+            answers.auth_challenge(
                 server_version=self._server_version,
                 protocol_version=self.protocol_version,
                 auth_method=method,
@@ -169,39 +170,39 @@ class ServerEngine:
 
     def send_success(self, request_id: int) -> None:
         """SUCCESS."""
-        self._write(commands.success(request_id))
+        self._write(answers.success(request_id))
 
     def send_error(self, request_id: int, code: ServerError, message: str) -> None:
         """ERROR."""
-        self._write(commands.error(request_id, code, message))
+        self._write(answers.error(request_id, code, message))
 
     def send_unsupported(self, event: Unsupported, message: str) -> None:
         """NotAllowedError; nothing if no answer is awaited."""
         if event.request_id is None:
             return
-        self._write(commands.error(event.request_id, ServerError.NOT_ALLOWED_ERROR, message))
+        self._write(answers.error(event.request_id, ServerError.NOT_ALLOWED_ERROR, message))
 
     def send_schema(self, request_id: int, schema: Schema, version: bytes) -> None:
         """GET_SCHEMA_RESPONSE."""
-        self._write(commands.schema_response(request_id, schema, version))
+        self._write(answers.schema_response(request_id, schema, version))
 
     def send_schema_version(self, request_id: int, version: bytes) -> None:
         """GET_OR_CREATE_SCHEMA_RESPONSE."""
-        self._write(commands.schema_version(request_id, version))
+        self._write(answers.schema_version(request_id, version))
 
     def send_schema_refused(
         self, request_id: int, code: ServerError, message: str, *, creating: bool
     ) -> None:
         """The answer to GET_OR_CREATE_SCHEMA (`creating`) or GET_SCHEMA that says why not."""
-        self._write(commands.schema_refused(request_id, code, message, creating=creating))
+        self._write(answers.schema_refused(request_id, code, message, creating=creating))
 
     def send_partition_metadata(self, request_id: int, partitions: int) -> None:
         """PARTITIONED_METADATA_RESPONSE; 0 = not partitioned."""
-        self._write(commands.partition_metadata_response(request_id, partitions))
+        self._write(answers.partition_metadata_response(request_id, partitions))
 
     def send_partition_metadata_failed(self, request_id: int, code: ServerError, message: str) -> None:
         """PARTITIONED_METADATA_RESPONSE that says why not."""
-        self._write(commands.partition_metadata_failed(request_id, code, message))
+        self._write(answers.partition_metadata_failed(request_id, code, message))
 
     def send_lookup(
         self,
@@ -213,20 +214,20 @@ class ServerEngine:
     ) -> None:
         """LOOKUP_RESPONSE: connect to `url` (pulsar://host:port), with TLS to `url_tls` (pulsar+ssl://host:port)."""
         self._write(
-            commands.lookup_response(
+            answers.lookup_response(
                 request_id, url=url, url_tls=url_tls, proxy_through_service_url=proxy_through_service_url
             )
         )
 
     def send_lookup_failed(self, request_id: int, code: ServerError, message: str) -> None:
         """LOOKUP_RESPONSE that says why not."""
-        self._write(commands.lookup_failed(request_id, code, message))
+        self._write(answers.lookup_failed(request_id, code, message))
 
     def send_topics_of_namespace(
         self, request_id: int, topics: Sequence[str], *, known_hash: str | None = None
     ) -> None:
         """GET_TOPICS_OF_NAMESPACE_RESPONSE; `known_hash` is what the client said it has."""
-        self._write(commands.topics_of_namespace(request_id, topics, known_hash=known_hash))
+        self._write(answers.topics_of_namespace(request_id, topics, known_hash=known_hash))
 
     def send_producer_success(
         self,
@@ -240,7 +241,7 @@ class ServerEngine:
     ) -> None:
         """PRODUCER_SUCCESS; a queued producer (`ready` False) gets a second one when its turn has come."""
         self._write(
-            commands.producer_success(
+            answers.producer_success(
                 request_id,
                 name=name,
                 last_sequence_id=last_sequence_id,
@@ -261,7 +262,7 @@ class ServerEngine:
     ) -> None:
         """SEND_RECEIPT; in the order of the producer's sends, or clients close the connection."""
         self._write(
-            commands.send_receipt(
+            answers.send_receipt(
                 producer_id,
                 sequence_id,
                 ledger_id=ledger_id,
@@ -272,7 +273,7 @@ class ServerEngine:
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
         """SEND_ERROR. All but CHECKSUM_ERROR make C++ close the connection: prefer `send_close_producer`."""
-        self._write(commands.send_error(producer_id, sequence_id, code, message))
+        self._write(answers.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:
         """CLOSE_PRODUCER by the broker. LocalProtocolError for clients too old: close the connection."""
@@ -303,7 +304,7 @@ class ServerEngine:
         epoch: int | None = None,
     ) -> None:
         """MESSAGE. `ack_set` None = all messages of the entry are unacked; `entry` carries its checksum."""
-        head = commands.message_head(
+        head = answers.message_head(
             consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, len(entry), epoch
         )
         self._out += (head, entry)
@@ -318,16 +319,16 @@ class ServerEngine:
         message: str | None = None,
     ) -> None:
         """ACK_RESPONSE; `code` None = the ack is applied."""
-        self._write(commands.ack_response(consumer_id, request_id=request_id, code=code, message=message))
+        self._write(answers.ack_response(consumer_id, request_id=request_id, code=code, message=message))
 
     def send_last_message_id(self, request_id: int, *, last: MessageId, mark_delete: MessageId) -> None:
         """GET_LAST_MESSAGE_ID_RESPONSE; EARLIEST as `last` = the topic holds nothing."""
-        self._write(commands.last_message_id(request_id, last=last, mark_delete=mark_delete))
+        self._write(answers.last_message_id(request_id, last=last, mark_delete=mark_delete))
 
     def send_active_consumer_change(self, consumer_id: int, *, is_active: bool) -> None:
         """ACTIVE_CONSUMER_CHANGE; left out for clients that do not know it."""
         if self.protocol_version >= _ACTIVE_CHANGE_VERSION:
-            self._write(commands.active_consumer_change(consumer_id, is_active=is_active))
+            self._write(answers.active_consumer_change(consumer_id, is_active=is_active))
 
     def send_reached_end_of_topic(self, consumer_id: int) -> None:
         """REACHED_END_OF_TOPIC; left out for all but Java's and Vela's clients, which alone survive it."""
@@ -335,7 +336,7 @@ class ServerEngine:
             self.client_version.startswith(_END_OF_TOPIC_CLIENTS)
             and self.protocol_version >= _END_OF_TOPIC_VERSION
         ):
-            self._write(commands.reached_end_of_topic(consumer_id))
+            self._write(answers.reached_end_of_topic(consumer_id))
 
     def send_consumer_stats(
         self,
@@ -355,7 +356,7 @@ class ServerEngine:
     ) -> None:
         """CONSUMER_STATS_RESPONSE; rates are per second."""
         self._write(
-            commands.consumer_stats_response(
+            answers.consumer_stats_response(
                 request_id,
                 consumer_name=consumer_name,
                 type=type,
@@ -373,4 +374,4 @@ class ServerEngine:
 
     def send_consumer_stats_failed(self, request_id: int, code: ServerError, message: str) -> None:
         """CONSUMER_STATS_RESPONSE that says why not."""
-        self._write(commands.consumer_stats_failed(request_id, code, message))
+        self._write(answers.consumer_stats_failed(request_id, code, message))

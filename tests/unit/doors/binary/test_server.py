@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.doors.binary.wire import events
+from broker.doors.binary.wire import answers, events
 from broker.doors.binary.wire.engine import ServerEngine
-from tests.unit.wire.binary.answers import only_command, parse_frames
+from tests.unit.wire.binary.written import only_command, parse_frames
 from vela.wire.binary import commands
 from vela.wire.binary.enums import AccessMode, InitialPosition, ServerError, SubType, TopicsMode
 from vela.wire.binary.frames import payload_frame_head, simple_frame
@@ -398,8 +398,8 @@ def test_a_command_without_a_body_known_here_is_refused_silently() -> None:
             "no entry",
         ),
         (payload_frame_head(commands.ping()[8:], 1) + b"x", MalformedCommand, "after its command"),
-        (commands.success(1), UnexpectedCommand, "broker's command"),
-        (commands.send_receipt(1, 2, ledger_id=3, entry_id=4), UnexpectedCommand, "broker's command"),
+        (answers.success(1), UnexpectedCommand, "broker's command"),
+        (answers.send_receipt(1, 2, ledger_id=3, entry_id=4), UnexpectedCommand, "broker's command"),
         (commands.lookup("@@", request_id=1).replace(b"@@", b"\xff\xfe"), MalformedCommand, "UTF-8"),
         (b"\x7f\xff\xff\xff\0\0\0\x04", FrameTooLarge, "limit"),
     ],

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.doors.binary.wire import answers
 from broker.doors.binary.wire.engine import ServerEngine
 from broker.doors.binary.wire.events import Connect
 from vela.wire.binary import commands, replies
@@ -30,7 +31,7 @@ from vela.wire.message_id import EARLIEST, MessageId
 from vela.wire.pb import vela_pulsar_pb2 as pb
 
 LIMIT = 1_000_000
-CONNECTED = commands.connected(server_version="Vela test", protocol_version=21, max_message_bytes=LIMIT)
+CONNECTED = answers.connected(server_version="Vela test", protocol_version=21, max_message_bytes=LIMIT)
 
 
 def connected_engine() -> ClientEngine:
@@ -93,13 +94,13 @@ def test_connect_is_said_once() -> None:
         connected_engine().connect()
 
 
-@pytest.mark.parametrize("early", [commands.ping(), commands.success(1), CONNECTED])
+@pytest.mark.parametrize("early", [commands.ping(), answers.success(1), CONNECTED])
 def test_a_broker_says_nothing_before_connect_is_sent(early: bytes) -> None:
     with pytest.raises(UnexpectedCommand, match="start"):
         ClientEngine(client_version="x").receive(early)
 
 
-@pytest.mark.parametrize("early", [commands.ping(), commands.success(1)])
+@pytest.mark.parametrize("early", [commands.ping(), answers.success(1)])
 def test_until_connected_only_what_decides_about_it_may_come(early: bytes) -> None:
     engine = ClientEngine(client_version="x")
     engine.connect()
@@ -118,14 +119,14 @@ def test_a_second_connected_breaks_the_protocol() -> None:
 def test_a_refused_connection_takes_nothing_more() -> None:
     engine = ClientEngine(client_version="x")
     engine.connect()
-    refused = commands.error(commands.NO_REQUEST, ServerError.AUTHENTICATION_ERROR, "no")
+    refused = answers.error(commands.NO_REQUEST, ServerError.AUTHENTICATION_ERROR, "no")
     assert engine.receive(refused) == [replies.Refusal(-1, ServerError.AUTHENTICATION_ERROR, "no")]
     assert engine.state is ConnectionState.FAILED
 
 
 def test_a_refused_request_leaves_the_connection_alone() -> None:
     engine = connected_engine()
-    refused = commands.error(7, ServerError.CONSUMER_BUSY, "no")
+    refused = answers.error(7, ServerError.CONSUMER_BUSY, "no")
     assert engine.receive(refused) == [replies.Refusal(7, ServerError.CONSUMER_BUSY, "no")]
     assert engine.state is ConnectionState.CONNECTED
 
@@ -144,18 +145,18 @@ def test_the_brokers_limit_counts_once_it_is_known() -> None:
 EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
     (commands.ping(), replies.Ping()),
     (commands.pong(), replies.Pong()),
-    (commands.success(1), replies.Success(1)),
+    (answers.success(1), replies.Success(1)),
     (
-        commands.error(2, ServerError.PRODUCER_FENCED, "ä"),
+        answers.error(2, ServerError.PRODUCER_FENCED, "ä"),
         replies.Refusal(2, ServerError.PRODUCER_FENCED, "ä"),
     ),
-    (commands.partition_metadata_response(3, 0), replies.Partitions(request_id=3, partitions=0)),
+    (answers.partition_metadata_response(3, 0), replies.Partitions(request_id=3, partitions=0)),
     (
-        commands.partition_metadata_failed(3, ServerError.TOPIC_NOT_FOUND, "no"),
+        answers.partition_metadata_failed(3, ServerError.TOPIC_NOT_FOUND, "no"),
         replies.Refusal(3, ServerError.TOPIC_NOT_FOUND, "no"),
     ),
     (
-        commands.lookup_response(4, url="pulsar://b:1", proxy_through_service_url=True),
+        answers.lookup_response(4, url="pulsar://b:1", proxy_through_service_url=True),
         replies.Located(
             request_id=4,
             url="pulsar://b:1",
@@ -166,7 +167,7 @@ EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
         ),
     ),
     (
-        commands.lookup_response(4, url="pulsar://b:1", proxy_through_service_url=False, redirect=True),
+        answers.lookup_response(4, url="pulsar://b:1", proxy_through_service_url=False, redirect=True),
         replies.Located(
             request_id=4,
             url="pulsar://b:1",
@@ -177,21 +178,21 @@ EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
         ),
     ),
     (
-        commands.lookup_failed(4, ServerError.SERVICE_NOT_READY, "wait"),
+        answers.lookup_failed(4, ServerError.SERVICE_NOT_READY, "wait"),
         replies.Refusal(4, ServerError.SERVICE_NOT_READY, "wait"),
     ),
     (
-        commands.topics_of_namespace(5, ["a", "b"]),
+        answers.topics_of_namespace(5, ["a", "b"]),
         replies.TopicsOfNamespace(
             request_id=5,
             topics=["a", "b"],
-            topics_hash=commands.topics_hash(["a", "b"]),
+            topics_hash=answers.topics_hash(["a", "b"]),
             changed=True,
             filtered=False,
         ),
     ),
     (
-        commands.producer_success(
+        answers.producer_success(
             6, name="p", last_sequence_id=9, schema_version=b"12345678", topic_epoch=3, ready=False
         ),
         replies.ProducerSuccess(
@@ -204,52 +205,50 @@ EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
         ),
     ),
     (
-        commands.producer_success(6, name="p"),
+        answers.producer_success(6, name="p"),
         replies.ProducerSuccess(
             request_id=6, name="p", last_sequence_id=-1, schema_version=b"", topic_epoch=None, ready=True
         ),
     ),
     (
-        commands.send_error(7, -1, ServerError.CHECKSUM_ERROR, "bad"),
+        answers.send_error(7, -1, ServerError.CHECKSUM_ERROR, "bad"),
         replies.SendError(7, -1, ServerError.CHECKSUM_ERROR, "bad"),
     ),
     (commands.close_producer(7, request_id=commands.NO_REQUEST), replies.CloseProducer(producer_id=7)),
     (commands.close_consumer(8, request_id=commands.NO_REQUEST), replies.CloseConsumer(consumer_id=8)),
-    (commands.ack_response(8, request_id=9), replies.AckResponse(8, 9)),
+    (answers.ack_response(8, request_id=9), replies.AckResponse(8, 9)),
     (
-        commands.ack_response(8, request_id=9, code=ServerError.METADATA_ERROR, message="no"),
+        answers.ack_response(8, request_id=9, code=ServerError.METADATA_ERROR, message="no"),
         replies.Refusal(9, ServerError.METADATA_ERROR, "no"),
     ),
     (
-        commands.active_consumer_change(8, is_active=True),
+        answers.active_consumer_change(8, is_active=True),
         replies.ActiveConsumerChange(consumer_id=8, is_active=True),
     ),
-    (commands.reached_end_of_topic(8), replies.EndOfTopic(consumer_id=8)),
+    (answers.reached_end_of_topic(8), replies.EndOfTopic(consumer_id=8)),
     (
-        commands.last_message_id(10, last=EARLIEST, mark_delete=MessageId(1, 2, 3)),
+        answers.last_message_id(10, last=EARLIEST, mark_delete=MessageId(1, 2, 3)),
         replies.LastMessageId(request_id=10, last=EARLIEST, mark_delete=MessageId(1, 2, 3)),
     ),
     (
-        commands.schema_response(
-            11, Schema(name="s", type=4, data=b"{}", properties={"a": "b"}), b"version1"
-        ),
+        answers.schema_response(11, Schema(name="s", type=4, data=b"{}", properties={"a": "b"}), b"version1"),
         replies.SchemaFound(
             request_id=11,
             schema=Schema(name="s", type=4, data=b"{}", properties={"a": "b"}),
             version=b"version1",
         ),
     ),
-    (commands.schema_version(12, b"version1"), replies.SchemaVersion(request_id=12, version=b"version1")),
+    (answers.schema_version(12, b"version1"), replies.SchemaVersion(request_id=12, version=b"version1")),
     (
-        commands.schema_refused(13, ServerError.TOPIC_NOT_FOUND, "no", creating=False),
+        answers.schema_refused(13, ServerError.TOPIC_NOT_FOUND, "no", creating=False),
         replies.Refusal(13, ServerError.TOPIC_NOT_FOUND, "no"),
     ),
     (
-        commands.schema_refused(13, ServerError.INCOMPATIBLE_SCHEMA, "no", creating=True),
+        answers.schema_refused(13, ServerError.INCOMPATIBLE_SCHEMA, "no", creating=True),
         replies.Refusal(13, ServerError.INCOMPATIBLE_SCHEMA, "no"),
     ),
     (
-        commands.consumer_stats_response(
+        answers.consumer_stats_response(
             14,
             consumer_name="c",
             type=SubType.KEY_SHARED,
@@ -279,22 +278,22 @@ EVERY_REPLY: list[tuple[bytes, replies.Reply]] = [
         ),
     ),
     (
-        commands.consumer_stats_failed(14, ServerError.CONSUMER_NOT_FOUND, "no"),
+        answers.consumer_stats_failed(14, ServerError.CONSUMER_NOT_FOUND, "no"),
         replies.Refusal(14, ServerError.CONSUMER_NOT_FOUND, "no"),
     ),
     (
-        b"".join(commands.message_frame(8, -1, -2, 3, 4, 2**70, b"entry", 5)),
+        answers.message_head(8, -1, -2, 3, 4, 2**70, 5, 5) + b"entry",
         replies.Message(8, -1, -2, 3, -1, 4, 2**70, 5, b"entry"),
     ),
     (
-        b"".join(commands.message_frame(8, 1, 2, -1, 0, None, b"entry")),
+        answers.message_head(8, 1, 2, -1, 0, None, 5) + b"entry",
         replies.Message(8, 1, 2, -1, -1, 0, None, None, b"entry"),
     ),
     (
-        commands.send_receipt(7, -1, ledger_id=-1, entry_id=-1, highest_sequence_id=-1),
+        answers.send_receipt(7, -1, ledger_id=-1, entry_id=-1, highest_sequence_id=-1),
         replies.Receipt(7, -1, -1, -1, -1),
     ),
-    (commands.send_receipt(7, 8, ledger_id=9, entry_id=10), replies.Receipt(7, 8, None, 9, 10)),
+    (answers.send_receipt(7, 8, ledger_id=9, entry_id=10), replies.Receipt(7, 8, None, 9, 10)),
     (
         frame(
             pb.BaseCommand(
@@ -358,10 +357,10 @@ def test_a_message_of_any_numbers_is_read_as_it_was_written(
     entry: bytes,
     epoch: int | None,
 ) -> None:
-    written = commands.message_frame(
-        consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, entry, epoch
+    head = answers.message_head(
+        consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, len(entry), epoch
     )
-    assert connected_engine().receive(b"".join(written)) == [
+    assert connected_engine().receive(head + entry) == [
         replies.Message(
             consumer_id, ledger_id, entry_id, partition, -1, redelivery_count, ack_set, epoch, entry
         )
@@ -369,11 +368,11 @@ def test_a_message_of_any_numbers_is_read_as_it_was_written(
 
 
 PLAIN = [
-    commands.message_head(3, 300, 7, -1, 0, None, 5),
-    commands.message_head(3, 2**62, 2**62, 4, 0, None, 5),
-    commands.message_head(200, -1, 7, 200, 3, 2**70, 5, 1),
-    commands.send_receipt(1, 5000, ledger_id=1 << 40, entry_id=128),
-    commands.send_receipt(1, -1, ledger_id=-1, entry_id=-1, highest_sequence_id=3),
+    answers.message_head(3, 300, 7, -1, 0, None, 5),
+    answers.message_head(3, 2**62, 2**62, 4, 0, None, 5),
+    answers.message_head(200, -1, 7, 200, 3, 2**70, 5, 1),
+    answers.send_receipt(1, 5000, ledger_id=1 << 40, entry_id=128),
+    answers.send_receipt(1, -1, ledger_id=-1, entry_id=-1, highest_sequence_id=3),
 ]
 
 

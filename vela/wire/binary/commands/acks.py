@@ -7,12 +7,10 @@ from typing import Final
 
 from vela.wire import ack_set as ack_sets
 from vela.wire import varint
-from vela.wire.binary.commands.connection import error_value, frame_of
-from vela.wire.binary.enums import ServerError, ValidationError
+from vela.wire.binary.enums import ValidationError
 from vela.wire.binary.frames import simple_frame
-from vela.wire.pb import vela_pulsar_pb2 as pb
 
-__all__ = ["ack", "ack_response", "redeliver"]
+__all__ = ["ack", "redeliver"]
 
 _NO_PROPERTIES: Final[Mapping[str, int]] = {}
 _ONE_BYTE: Final = 0x80
@@ -63,19 +61,6 @@ def redeliver(
     if epoch is not None:
         parts.append(b"\x18" + encode(epoch))
     return simple_frame(b"\x08\x14" + _field(b"\xa2\x01", b"".join(parts)))
-
-
-def ack_response(
-    consumer_id: int, *, request_id: int, code: ServerError | None = None, message: str | None = None
-) -> bytes:
-    """ACK_RESPONSE; `code` None = the ack is applied."""
-    body = pb.CommandAckResponse(
-        consumer_id=consumer_id,
-        request_id=request_id,
-        error=None if code is None else error_value(code),
-        message=message,
-    )
-    return frame_of(pb.BaseCommand(type=pb.BaseCommand.ACK_RESPONSE, ackResponse=body))
 
 
 def _field(tag: bytes, body: bytes) -> bytes:

@@ -1,13 +1,13 @@
-"""Consumers: subscribing, permits, seeking, closing. Deliveries are in `delivery`, acks in `acks`."""
+"""Consumers: subscribing, permits, seeking, closing. Acks are in `acks`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from vela.wire.binary.commands.connection import error_value, frame_of
+from vela.wire.binary.commands.connection import frame_of
 from vela.wire.binary.commands.schema import schema_body
-from vela.wire.binary.enums import InitialPosition, ServerError, SubType
+from vela.wire.binary.enums import InitialPosition, SubType
 from vela.wire.binary.schema import Schema
 from vela.wire.message_id import MessageId
 from vela.wire.pb import vela_pulsar_pb2 as pb
@@ -15,15 +15,11 @@ from vela.wire.varint import UINT64_MASK
 
 __all__ = [
     "NO_REQUEST",
-    "active_consumer_change",
     "close_consumer",
     "consumer_stats",
-    "consumer_stats_failed",
-    "consumer_stats_response",
     "flow",
     "get_last_message_id",
-    "last_message_id",
-    "reached_end_of_topic",
+    "id_data",
     "seek",
     "subscribe",
     "unsubscribe",
@@ -31,16 +27,11 @@ __all__ = [
 
 NO_REQUEST: Final = -1
 """Request id of what the broker does by itself, 2^64-1 on the wire."""
-_TYPE_NAMES: Final = {
-    SubType.EXCLUSIVE: "Exclusive",
-    SubType.SHARED: "Shared",
-    SubType.FAILOVER: "Failover",
-    SubType.KEY_SHARED: "Key_Shared",
-}
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 
-def _id_data(message_id: MessageId) -> pb.MessageIdData:
+def id_data(message_id: MessageId) -> pb.MessageIdData:
+    """A message id as commands carry it."""
     return pb.MessageIdData(
         ledgerId=message_id.ledger_id & UINT64_MASK,
         entryId=message_id.entry_id & UINT64_MASK,
@@ -84,7 +75,7 @@ def subscribe(
         consumer_name=consumer_name,
         priority_level=priority,
         durable=durable,
-        start_message_id=None if start is None else _id_data(start),
+        start_message_id=None if start is None else id_data(start),
         initialPosition=pb.CommandSubscribe.InitialPosition.ValueType(initial_position),
         force_topic_creation=create_topic,
         read_compacted=read_compacted,
@@ -135,7 +126,7 @@ def seek(
     body = pb.CommandSeek(
         consumer_id=consumer_id,
         request_id=request_id,
-        message_id=None if message_id is None else _id_data(message_id),
+        message_id=None if message_id is None else id_data(message_id),
         message_publish_time=publish_time_ms,
     )
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.SEEK, seek=body))
@@ -153,76 +144,7 @@ def get_last_message_id(consumer_id: int, *, request_id: int) -> bytes:
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.GET_LAST_MESSAGE_ID, getLastMessageId=body))
 
 
-def last_message_id(request_id: int, *, last: MessageId, mark_delete: MessageId) -> bytes:
-    """GET_LAST_MESSAGE_ID_RESPONSE; clients decide by both ids whether a message is available."""
-    body = pb.CommandGetLastMessageIdResponse(
-        request_id=request_id,
-        last_message_id=_id_data(last),
-        consumer_mark_delete_position=_id_data(mark_delete),
-    )
-    kind = pb.BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE
-    return frame_of(pb.BaseCommand(type=kind, getLastMessageIdResponse=body))
-
-
-def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
-    """ACTIVE_CONSUMER_CHANGE: this Failover consumer is, or is not, the one receiving."""
-    body = pb.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=is_active)
-    return frame_of(pb.BaseCommand(type=pb.BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=body))
-
-
-def reached_end_of_topic(consumer_id: int) -> bytes:
-    """REACHED_END_OF_TOPIC: for Java's and Vela's clients; others close their connection."""
-    body = pb.CommandReachedEndOfTopic(consumer_id=consumer_id)
-    return frame_of(pb.BaseCommand(type=pb.BaseCommand.REACHED_END_OF_TOPIC, reachedEndOfTopic=body))
-
-
 def consumer_stats(consumer_id: int, *, request_id: int) -> bytes:
     """CONSUMER_STATS."""
     body = pb.CommandConsumerStats(consumer_id=consumer_id, request_id=request_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.CONSUMER_STATS, consumerStats=body))
-
-
-def consumer_stats_response(
-    request_id: int,
-    *,
-    consumer_name: str,
-    type: SubType,  # noqa: A002 - the protocol's word
-    address: str,
-    connected_since: str,
-    permits: int,
-    unacked_messages: int,
-    blocked: bool,
-    backlog_entries: int,
-    message_rate_out: float,
-    bytes_rate_out: float,
-    redeliver_rate: float,
-) -> bytes:
-    """CONSUMER_STATS_RESPONSE; rates are per second, `connected_since` is ISO 8601."""
-    body = pb.CommandConsumerStatsResponse(
-        request_id=request_id,
-        consumerName=consumer_name,
-        type=_TYPE_NAMES[type],
-        address=address,
-        connectedSince=connected_since,
-        availablePermits=max(permits, 0),
-        unackedMessages=unacked_messages,
-        blockedConsumerOnUnackedMsgs=blocked,
-        msgBacklog=backlog_entries,
-        msgRateOut=message_rate_out,
-        msgThroughputOut=bytes_rate_out,
-        msgRateRedeliver=redeliver_rate,
-    )
-    return _stats_frame(body)
-
-
-def consumer_stats_failed(request_id: int, code: ServerError, message: str) -> bytes:
-    """CONSUMER_STATS_RESPONSE that says why not."""
-    body = pb.CommandConsumerStatsResponse(
-        request_id=request_id, error_code=error_value(code), error_message=message
-    )
-    return _stats_frame(body)
-
-
-def _stats_frame(body: pb.CommandConsumerStatsResponse) -> bytes:
-    kind = pb.BaseCommand.CONSUMER_STATS_RESPONSE
-    return frame_of(pb.BaseCommand(type=kind, consumerStatsResponse=body))

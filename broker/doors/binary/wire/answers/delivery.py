@@ -8,27 +8,10 @@ from typing import Final
 from vela.wire import ack_set as ack_sets
 from vela.wire import varint
 
-__all__ = ["message_frame", "message_head"]
+__all__ = ["message_head"]
 
 _SIZES: Final = struct.Struct(">II")
 _ONE_BYTE: Final = 0x80
-
-
-def message_frame(
-    consumer_id: int,
-    ledger_id: int,
-    entry_id: int,
-    partition: int,
-    redelivery_count: int,
-    ack_set: int | None,
-    entry: bytes,
-    epoch: int | None = None,
-) -> tuple[bytes, bytes]:
-    """MESSAGE as two buffers, to be written one after the other."""
-    head = message_head(
-        consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, len(entry), epoch
-    )
-    return head, entry
 
 
 def message_head(

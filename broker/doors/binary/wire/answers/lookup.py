@@ -1,0 +1,100 @@
+"""Where a topic is: partition metadata, lookup, topics of a namespace.
+
+`response` is always written: clients read its absence as a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from vela.wire.binary.commands.connection import error_value, frame_of
+from vela.wire.binary.enums import ServerError
+from vela.wire.checksum import crc32c
+from vela.wire.pb import vela_pulsar_pb2 as pb
+
+__all__ = [
+    "lookup_failed",
+    "lookup_response",
+    "partition_metadata_failed",
+    "partition_metadata_response",
+    "topics_hash",
+    "topics_of_namespace",
+]
+
+
+def partition_metadata_response(request_id: int, partitions: int) -> bytes:
+    """PARTITIONED_METADATA_RESPONSE; 0 partitions = the topic is not partitioned."""
+    body = pb.CommandPartitionedTopicMetadataResponse(
+        request_id=request_id,
+        partitions=partitions,
+        response=pb.CommandPartitionedTopicMetadataResponse.Success,
+    )
+    return _partitions_frame(body)
+
+
+def partition_metadata_failed(request_id: int, code: ServerError, message: str) -> bytes:
+    """PARTITIONED_METADATA_RESPONSE that says why not."""
+    body = pb.CommandPartitionedTopicMetadataResponse(
+        request_id=request_id,
+        response=pb.CommandPartitionedTopicMetadataResponse.Failed,
+        error=error_value(code),
+        message=message,
+    )
+    return _partitions_frame(body)
+
+
+def _partitions_frame(body: pb.CommandPartitionedTopicMetadataResponse) -> bytes:
+    kind = pb.BaseCommand.PARTITIONED_METADATA_RESPONSE
+    return frame_of(pb.BaseCommand(type=kind, partitionMetadataResponse=body))
+
+
+def lookup_response(
+    request_id: int,
+    *,
+    url: str,
+    url_tls: str | None = None,
+    proxy_through_service_url: bool,
+    redirect: bool = False,
+) -> bytes:
+    """LOOKUP_RESPONSE: connect to `url` (pulsar://host:port), or ask there when `redirect`; `url_tls` is for TLS."""
+    answer = pb.CommandLookupTopicResponse
+    body = answer(
+        request_id=request_id,
+        brokerServiceUrl=url,
+        brokerServiceUrlTls=url_tls,
+        response=answer.Redirect if redirect else answer.Connect,
+        authoritative=True,
+        proxy_through_service_url=proxy_through_service_url,
+    )
+    return frame_of(pb.BaseCommand(type=pb.BaseCommand.LOOKUP_RESPONSE, lookupTopicResponse=body))
+
+
+def lookup_failed(request_id: int, code: ServerError, message: str) -> bytes:
+    """LOOKUP_RESPONSE that says why not."""
+    body = pb.CommandLookupTopicResponse(
+        request_id=request_id,
+        response=pb.CommandLookupTopicResponse.Failed,
+        error=error_value(code),
+        message=message,
+    )
+    return frame_of(pb.BaseCommand(type=pb.BaseCommand.LOOKUP_RESPONSE, lookupTopicResponse=body))
+
+
+def topics_of_namespace(request_id: int, topics: Sequence[str], *, known_hash: str | None = None) -> bytes:
+    """GET_TOPICS_OF_NAMESPACE_RESPONSE, without the list when `known_hash` is already that of `topics`."""
+    current = topics_hash(topics)
+    changed = current != known_hash
+    body = pb.CommandGetTopicsOfNamespaceResponse(
+        request_id=request_id,
+        topics=topics if changed else (),
+        topics_hash=current,
+        filtered=False,
+        changed=changed,
+    )
+    kind = pb.BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE
+    return frame_of(pb.BaseCommand(type=kind, getTopicsOfNamespaceResponse=body))
+
+
+def topics_hash(topics: Iterable[str]) -> str:
+    """CRC32C of the sorted names joined by commas, as hex in little-endian byte order."""
+    return crc32c(",".join(sorted(topics)).encode()).to_bytes(4, "little").hex()
