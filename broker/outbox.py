@@ -19,7 +19,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from broker.conf import broker_settings
 from broker.core.errors import InvalidTopicName, MessageTooLarge, MetadataInvalid
 from broker.core.hash_slots import slot_of_key
-from broker.core.producer_access import OUTBOX_PRODUCER
+from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.storage.queries import query
 from vela.wire.entry import encode_single

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from broker.core.errors import BrokerError, ProducerBusy, ProducerFenced
-from broker.core.producer_access import AccessMode, Admission, admission, next_epoch
+from broker.core.producers.access import AccessMode, Admission, admission, next_epoch
 
 if TYPE_CHECKING:
     from broker.core.topic_name import TopicName

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from broker.core.deduplication import DuplicateFilter, Mark, Progress, Verdict
 from broker.core.entry import FLAG_BATCH, FLAG_CHUNK, FLAG_LAST_CHUNK
 from broker.core.position import Position
+from broker.core.producers.deduplication import DuplicateFilter, Mark, Progress, Verdict
 from broker.storage.log.deduplication import ProducerRow
 from vela.wire.entry import last_sequence_id, parse_header
 from vela.wire.errors import EntryCorrupt

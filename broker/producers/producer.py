@@ -13,7 +13,7 @@ from broker.log.sends import Receipt
 if TYPE_CHECKING:
     from broker.core.client_identity import ClientIdentity
     from broker.core.policies import Policies
-    from broker.core.producer_access import AccessMode
+    from broker.core.producers.access import AccessMode
     from broker.core.topic_name import TopicName
     from broker.log.sends import SendRequest
     from broker.producers.publish_budget import PublishAccount

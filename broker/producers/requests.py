@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from broker.core.producer_access import AccessMode
+from broker.core.producers.access import AccessMode
 
 if TYPE_CHECKING:
     from broker.core.errors import BrokerError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.client_identity import INTERNAL_FACE
 from broker.core.errors import NotAllowed
-from broker.core.producer_access import OUTBOX_PRODUCER
+from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.schemas.schema import SchemaType
 from broker.core.subscription.types import SubscriptionType, check_attach, check_name, check_printable
 from broker.producers.schemas import check_schema

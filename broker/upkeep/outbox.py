@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.client_identity import INTERNAL_FACE, ClientIdentity
 from broker.core.errors import BrokerError, InvalidTopicName
-from broker.core.producer_access import OUTBOX_PRODUCER
+from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.requests import ProducerRequest

@@ -10,7 +10,7 @@ from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
 from broker.core.errors import IncompatibleSchema, NotAllowed
 from broker.core.hash_slots import SlotRange
 from broker.core.position import Position
-from broker.core.producer_access import AccessMode
+from broker.core.producers.access import AccessMode
 from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName

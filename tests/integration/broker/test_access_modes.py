@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.errors import ProducerBusy, ProducerFenced
-from broker.core.producer_access import AccessMode
+from broker.core.producers.access import AccessMode
 from tests.support.broker_harness import BrokerRun, ProducerProbe, eventually, one_row, rows, running
 
 EXCLUSIVE, WAIT, FENCING = (

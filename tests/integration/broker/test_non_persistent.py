@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.errors import ConsumerBusy, NotAllowed, ProducerBusy, ProducerFenced, SubscriptionBusy
 from broker.core.position import Position
-from broker.core.producer_access import AccessMode
+from broker.core.producers.access import AccessMode
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.subscription.requests import AckRequest

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from broker.core.errors import NotAllowed
-from broker.core.producer_access import OUTBOX_PRODUCER
+from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.storage.queries import query
 from broker.storage.topics import topics as topic_store

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from broker.core.producer_access import AccessMode
+from broker.core.producers.access import AccessMode
 from broker.core.topic_name import TopicName
 from broker.process.reports import reporter
 from broker.process.reports.statistics import partitioned_statistics

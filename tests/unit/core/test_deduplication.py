@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.deduplication import DuplicateFilter, Mark, Progress, Verdict
+from broker.core.producers.deduplication import DuplicateFilter, Mark, Progress, Verdict
 
 one = st.builds(lambda first, size: Mark(first, first + size), st.integers(0, 30), st.integers(0, 4))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.errors import ProducerBusy, ProducerFenced
-from broker.core.producer_access import AccessMode, Admission, admission, next_epoch
+from broker.core.producers.access import AccessMode, Admission, admission, next_epoch
 
 FREE: dict[str, Any] = {
     "producers": 0, "exclusive": None, "waiting": 0, "topic_epoch": None, "known_epoch": None,

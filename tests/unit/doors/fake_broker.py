@@ -20,7 +20,7 @@ from broker.core.errors import (
     TopicNotFound,
 )
 from broker.core.position import EARLIEST, LATEST, Position
-from broker.core.producer_access import AccessMode
+from broker.core.producers.access import AccessMode
 from broker.core.schemas.schema import SchemaDefinition, version_bytes, version_number
 from broker.core.subscription.delivery_deadlines import Due
 from broker.core.subscription.types import SubscriptionType

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.errors import ProducerFenced, TopicTerminated
-from broker.core.producer_access import AccessMode
+from broker.core.producers.access import AccessMode
 from tests.support import entries
 from tests.unit.client.entries import compose, metadata
 from tests.unit.doors.fake_broker import FakeBroker
