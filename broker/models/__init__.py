@@ -1,0 +1,45 @@
+"""What PostgreSQL keeps, one class a table.
+
+The broker reads and writes these tables through broker/storage/sql. The ORM serves Django's admin, tests, migrations
+and tools, and never the path of a message. A column that the broker computes with holds milliseconds since 1970
+(`…_ms`); the others are `timestamptz`.
+"""
+
+from __future__ import annotations
+
+from broker.models.acts import Act, Bookmark
+from broker.models.deduplication import DeduplicatedProducer, Deduplication
+from broker.models.log import DelayedEntry, Entry, Ledger, Segment
+from broker.models.outbox import Outbox
+from broker.models.processes import BrokerProcess, Heartbeat
+from broker.models.sessions import ConsumerSession, ProducerSession
+from broker.models.subscriptions import Cursor, CursorChunk, PendingAck, Subscription
+from broker.models.summaries import SubscriptionSummary, TopicSummary
+from broker.models.topics import Namespace, Schema, Tenant, Topic, TopicOwner
+
+__all__ = [
+    "Act",
+    "Bookmark",
+    "BrokerProcess",
+    "ConsumerSession",
+    "Cursor",
+    "CursorChunk",
+    "DeduplicatedProducer",
+    "Deduplication",
+    "DelayedEntry",
+    "Entry",
+    "Heartbeat",
+    "Ledger",
+    "Namespace",
+    "Outbox",
+    "PendingAck",
+    "ProducerSession",
+    "Schema",
+    "Segment",
+    "Subscription",
+    "SubscriptionSummary",
+    "Tenant",
+    "Topic",
+    "TopicOwner",
+    "TopicSummary",
+]

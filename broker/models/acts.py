@@ -1,0 +1,84 @@
+"""What operators do, and the positions they named."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from broker.models.subscriptions import Subscription
+from broker.models.topics import Topic
+
+__all__ = ["Act", "Bookmark"]
+
+
+class Act(models.Model):
+    """A change an operator, API or CLI makes, from plan to undo; it is the audit log too."""
+
+    class State(models.TextChoices):
+        PLAN_REQUESTED = "plan_requested"
+        PLANNED = "planned"
+        APPLY_REQUESTED = "apply_requested"
+        APPLYING = "applying"  # long work under way; a broker that starts goes on with it
+        APPLIED = "applied"
+        REFUSED = "refused"
+        FAILED = "failed"
+        EXPIRED = "expired"
+        CLIENT = "client"  # a client's own command, under way
+
+    kind = models.CharField(max_length=32)
+    state = models.CharField(max_length=16, choices=State)
+    topic = models.ForeignKey(Topic, models.SET_NULL, null=True)
+    subscription = models.ForeignKey(Subscription, models.SET_NULL, null=True)
+    topic_name = models.TextField()  # kept after the topic is gone
+    subscription_name = models.TextField()
+    parameters = models.JSONField(default=dict)
+    plan = models.JSONField(null=True)
+    result = models.JSONField(null=True)
+    error = models.TextField(default="")
+    error_code = models.CharField(max_length=64, db_default="")  # of the refusal, as clients know it
+    progress = models.JSONField(null=True)  # of long work
+    who = models.TextField()
+    origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
+    reason = models.TextField(default="")
+    cursor_version = models.BigIntegerField(null=True)  # the plan holds for this version only
+    cursor_before = models.BinaryField(null=True)  # snapshot for undo
+    acked_since = models.BinaryField(null=True)  # acks of what it passed, while it can be undone
+    undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
+    undo_until = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    requested_at = models.DateTimeField()  # of the plan or the apply, whichever waits
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "vela_act"
+        indexes = [
+            models.Index(fields=["subscription", "-id"], name="vela_act_subscription"),
+            models.Index(
+                fields=["id"],
+                name="vela_act_waiting",
+                condition=models.Q(state__in=["plan_requested", "apply_requested"]),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.topic_name}/{self.subscription_name} ({self.state})"
+
+
+class Bookmark(models.Model):
+    """A named position of a topic to which cursors can be reset; what it names and what follows is kept until then."""
+
+    topic = models.ForeignKey(Topic, models.CASCADE)
+    name = models.TextField()
+    ledger_id = models.BigIntegerField()
+    entry_id = models.BigIntegerField()
+    until = models.DateTimeField(
+        null=True, blank=True
+    )  # keeps data no longer than this; NULL = until removed
+    who = models.TextField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_bookmark"
+        constraints = [models.UniqueConstraint(fields=["topic", "name"], name="vela_bookmark_name")]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.ledger_id}:{self.entry_id} of {self.topic_id}"

@@ -1,0 +1,29 @@
+"""Messages that Django code publishes inside its own transaction."""
+
+from __future__ import annotations
+
+from django.db import models
+
+__all__ = ["Outbox"]
+
+
+class Outbox(models.Model):
+    """A message published inside a transaction of Django's: committed with it or not at all, then moved into the log.
+
+    No foreign key: publishing locks no row of Vela's.
+    """
+
+    topic = models.TextField()  # as the publisher wrote it, full or short
+    key_hash = models.IntegerField(null=True)
+    deliver_at_ms = models.BigIntegerField()  # 0 = at once
+    data = models.BinaryField()  # the final entry
+    error = models.TextField(default="")  # why the topic did not take it
+    retry_at = models.DateTimeField(null=True)  # after an error
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_outbox"
+        indexes = [models.Index(fields=["topic", "id"], name="vela_outbox_topic")]
+
+    def __str__(self) -> str:
+        return f"{self.pk} to {self.topic}"

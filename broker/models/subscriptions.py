@@ -1,0 +1,96 @@
+"""Subscriptions, how far each one is, and what is delivered but not acked."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from broker.models.topics import Topic
+
+__all__ = ["Cursor", "CursorChunk", "PendingAck", "Subscription"]
+
+
+class Subscription(models.Model):
+    """A durable subscription: a name, a type and a cursor."""
+
+    topic = models.ForeignKey(Topic, models.CASCADE)
+    name = models.TextField()
+    type = models.CharField(max_length=16)  # of its consumers, last seen
+    properties = models.JSONField(default=dict)
+    paused = models.BooleanField(db_default=False)  # by an operator: nothing is dispatched, acks go on
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_subscription"
+        constraints = [models.UniqueConstraint(fields=["topic", "name"], name="vela_subscription_name")]
+
+    def __str__(self) -> str:
+        return f"{self.topic_id}/{self.name}"
+
+
+class Cursor(models.Model):
+    """How far a subscription is. Small and without an index on what changes, so that updates stay HOT."""
+
+    subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
+    mark_delete_ledger = models.BigIntegerField()
+    mark_delete_entry = models.BigIntegerField()
+    acked_messages = models.BigIntegerField()  # cumulative over the topic, trimmed ones included
+    acked_entries = models.BigIntegerField()
+    acked_bytes = models.BigIntegerField()
+    version = models.BigIntegerField(default=0)  # counts acts, not acks
+
+    class Meta:
+        db_table = "vela_cursor"
+
+    def __str__(self) -> str:
+        return f"{self.subscription_id} at {self.mark_delete_ledger}:{self.mark_delete_entry}"
+
+
+class CursorChunk(models.Model):
+    """Acks beyond mark-delete: a bitmap over 32,768 entries, and the ack sets of partly acked batches."""
+
+    pk = models.CompositePrimaryKey("cursor_id", "ledger_id", "chunk")
+    cursor = models.ForeignKey(Cursor, models.CASCADE)
+    ledger_id = models.BigIntegerField()
+    chunk = models.IntegerField()
+    bits = models.BinaryField()
+    ack_sets = models.BinaryField(default=b"")
+
+    class Meta:
+        db_table = "vela_cursor_chunk"
+
+    def __str__(self) -> str:
+        return f"{self.cursor_id} {self.ledger_id}#{self.chunk}"
+
+
+class PendingAck(models.Model):
+    """A delivery not yet acked, for the console and the sweep; never read to recover (UNLOGGED)."""
+
+    delivery_id = models.BigIntegerField(primary_key=True)
+    owner_epoch = models.BigIntegerField()
+    topic_id = models.BigIntegerField()
+    subscription_id = models.BigIntegerField()
+    consumer_key = models.BigIntegerField()
+    consumer_name = models.TextField()
+    ledger_id = models.BigIntegerField()
+    first_entry = models.BigIntegerField()
+    last_entry = models.BigIntegerField()
+    messages = models.IntegerField()  # not yet acked, over the range
+    delivered_ms = models.BigIntegerField()
+    redelivery_count = models.IntegerField()
+    deadline_ms = models.BigIntegerField(
+        null=True
+    )  # when the broker takes it back; NULL = the client's clock
+
+    class Meta:
+        db_table = "vela_pending_ack"
+        indexes = [
+            models.Index(fields=["subscription_id", "ledger_id", "first_entry"], name="vela_pending_ack_sub"),
+            models.Index(
+                fields=["deadline_ms"],
+                name="vela_pending_ack_due",
+                condition=models.Q(deadline_ms__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.ledger_id}:{self.first_entry}-{self.last_entry} at {self.consumer_name}"

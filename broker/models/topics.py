@@ -1,0 +1,93 @@
+"""Topics and their names: who owns one, and which schemas its messages have."""
+
+from __future__ import annotations
+
+from django.db import models
+
+__all__ = ["Namespace", "Schema", "Tenant", "Topic", "TopicOwner"]
+
+
+class Tenant(models.Model):
+    """The first part of a topic's name."""
+
+    name = models.CharField(max_length=255, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_tenant"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Namespace(models.Model):
+    """The second part of a topic's name; policies hang here."""
+
+    tenant = models.ForeignKey(Tenant, models.PROTECT)
+    name = models.CharField(max_length=255)
+    policies = models.JSONField(default=dict)  # broker.core.policies; only what is set
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_namespace"
+        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="vela_namespace_name")]
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.name}"
+
+
+class Topic(models.Model):
+    """A topic, a partition of one, or the parent that only says how many partitions there are.
+
+    An append updates no row here: a row that changes all the time gets slow while somebody keeps an old snapshot open.
+    """
+
+    namespace = models.ForeignKey(Namespace, models.PROTECT)
+    name = models.TextField(unique=True)  # full: persistent://tenant/namespace/local[-partition-n]
+    partitions = models.IntegerField(default=0)  # of a partitioned parent; 0 = holds messages itself
+    parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True)
+    partition = models.IntegerField(default=-1)  # index inside the parent
+    properties = models.JSONField(default=dict)
+    policies = models.JSONField(default=dict)  # what is set on this topic; a partition follows its parent
+    terminated_at = models.DateTimeField(null=True, blank=True)
+    producer_epoch = models.BigIntegerField(null=True, blank=True)  # raised by each exclusive producer
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_topic"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TopicOwner(models.Model):
+    """The fence: every write to a topic's log or cursors locks this row FOR SHARE at a known epoch."""
+
+    topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
+    owner_epoch = models.BigIntegerField(default=0)
+    owner_token = models.BigIntegerField(default=0)  # random, one a broker process
+
+    class Meta:
+        db_table = "vela_topic_owner"
+
+    def __str__(self) -> str:
+        return f"{self.topic_id}@{self.owner_epoch}"
+
+
+class Schema(models.Model):
+    """One version of a topic's schema; partitions have their parent's."""
+
+    pk = models.CompositePrimaryKey("topic_name", "version")
+    topic_name = models.TextField()  # full, of the base topic
+    version = models.BigIntegerField()  # 0 is the first
+    type = models.SmallIntegerField()  # the protocol's Schema.Type
+    name = models.TextField()
+    data = models.BinaryField()
+    properties = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "vela_schema"
+
+    def __str__(self) -> str:
+        return f"{self.topic_name} version {self.version}"
