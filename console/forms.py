@@ -13,8 +13,8 @@ from django import forms
 from django.core.exceptions import ValidationError
 
 from broker.acts.requests import MOST_DRIFT_MESSAGES
-from console.act_words import must_type_name
 from console.marks import shown
+from console.words.acts import must_type_name
 from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId
 

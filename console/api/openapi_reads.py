@@ -9,7 +9,7 @@ from console.queries.numbers import BookmarkRow, CursorRow, SubscriptionSums, To
 from console.queries.subscription import ConsumerRow, PendingRow, SubscriptionHead
 from console.queries.topic import PartitionRow, ProducerRow
 from console.queries.topics import ORDERS, PAGE_ROWS, TopicRow
-from console.subscription_words import Standing
+from console.words.subscriptions import Standing
 
 __all__ = ["SCHEMAS", "reads"]
 

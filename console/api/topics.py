@@ -23,7 +23,7 @@ from console.queries.subscription import PENDING_SHOWN, consumers, pending
 from console.queries.topic import partitions, producers
 from console.queries.topics import ORDERS, PAGE_ROWS, TopicRow, TopicsAsked, topic_rows
 from console.queries.topics import topics as read_topics
-from console.subscription_words import standing
+from console.words.subscriptions import standing
 
 __all__ = ["stats", "subscription", "subscriptions", "topic", "topic_stats", "topics"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from console.numerals import size
 from console.queries.database import fetch_entries
 from console.queries.log import Log, Place, by_place
+from console.words.numerals import size
 from vela.wire.entry import decode_messages, parse_header
 from vela.wire.errors import EntryCorrupt, EntryIsChunk, UncompressedSizeExceeded
 

@@ -10,8 +10,9 @@ from django.template.context import Context
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from console import act_words, addresses, marks, numerals
+from console import addresses, marks
 from console.blocks import Block
+from console.words import acts, numerals
 
 __all__ = ["register"]
 
@@ -21,8 +22,8 @@ register.filter("size", numerals.size)
 register.filter("rate", numerals.rate)
 register.filter("short_name", addresses.short_name)
 register.filter("marked", marks.marked, is_safe=True)
-register.filter("act_title", act_words.title)
-register.simple_tag(act_words.acked_meanwhile, name="acked_meanwhile")
+register.filter("act_title", acts.title)
+register.simple_tag(acts.acked_meanwhile, name="acked_meanwhile")
 register.simple_tag(addresses.topic_url, name="topic_url")
 register.simple_tag(addresses.subscription_url, name="subscription_url")
 register.simple_tag(addresses.act_form_url, name="act_form_url")
@@ -76,13 +77,13 @@ def sentence(text: str) -> str:
 def asked(act: Any) -> str:
     """What an act asks for, in words; takes a row of the log or a view of the service."""
     undo_of = act.undo_of_id if hasattr(act, "undo_of_id") else act.undo_of
-    return act_words.asked(act.kind, act.parameters, undo_of)
+    return acts.asked(act.kind, act.parameters, undo_of)
 
 
 @register.inclusion_tag("console/badge.html")
 def act_state(state: str) -> dict[str, str]:
     """The state of an act as a badge: icon and word, colour only beside them."""
-    word, tone = act_words.state_word(state)
+    word, tone = acts.state_word(state)
     return {"word": word, "tone": tone}
 
 

@@ -6,9 +6,9 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from console.access import Rights, viewer
-from console.act_words import KINDS, STATES
 from console.blocks import Source, answer
 from console.queries.acts import ActsAsked, act_log
+from console.words.acts import KINDS, STATES
 
 __all__ = ["acts"]
 

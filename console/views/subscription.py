@@ -17,7 +17,7 @@ from console.queries.acts import acts_of
 from console.queries.cursor import AckedBeyond, acked_beyond
 from console.queries.log import EntryAt, Log, Place, entries_at, log_of
 from console.queries.peek import PEEK_MESSAGES, peek
-from console.subscription_words import standing
+from console.words.subscriptions import standing
 
 __all__ = ["subscription"]
 

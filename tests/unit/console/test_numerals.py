@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from console import numerals
 from console.queries.peek import preview_of
+from console.words import numerals
 
 GAP = "\u202f"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from console.act_words import acked_meanwhile, asked, must_type_name, state_word
-from console.subscription_words import standing
+from console.words.acts import acked_meanwhile, asked, must_type_name, state_word
+from console.words.subscriptions import standing
 
 GAP = "\u202f"
 

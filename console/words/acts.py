@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from broker.acts.requests import TYPED_ABOVE_MESSAGES
-from console.numerals import count
+from console.words.numerals import count
 
 __all__ = ["KINDS", "STATES", "acked_meanwhile", "asked", "must_type_name", "state_word", "title"]
 
