@@ -54,7 +54,7 @@ format: development ## format the code
 
 lock: development ## compile requirements/*.txt again; UV="--upgrade" passes arguments to uv
 	$(RUN) -m pip install --quiet --require-hashes -r requirements/uv.txt
-	$(RUN) -m config.run.lock $(UV)
+	$(RUN) -m config.run.requirements $(UV)
 
 proto: development ## compile the protobuf definitions
 	$(RUN) -m grpc_tools.protoc -I . --python_out=. --mypy_out=quiet:. vela/wire/pb/vela_pulsar.proto

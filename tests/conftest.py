@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from config.environment import database_parts
-from config.run.postgres import PostgresServer
+from config.run.postgres.server import PostgresServer
 from tests.matrix.marks import pytest_collection_modifyitems as pytest_collection_modifyitems
 from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
 from tests.support.vela import VelaProcess, started_vela

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from config.environment import PROJECT_DIR, Environment
-from config.run.database import embedded_server, refuse_unusable_url, write_private
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
-from config.run.postgres import PostgresServer
+from config.run.postgres.database import embedded_server, refuse_unusable_url, write_private
+from config.run.postgres.server import PostgresServer
 from config.run.processes import child_environment, stages
 from config.run.supervisor import Supervisor, say
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from config.environment import PROJECT_DIR
-from config.run.child import Child
+from config.run.children.child import Child
+from config.run.children.probes import answers_ready, file_exists
 from config.run.options import Options
-from config.run.probes import answers_ready, file_exists
 
 __all__ = ["child_environment", "stages"]
 

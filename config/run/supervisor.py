@@ -14,9 +14,9 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from broker.conf import EXIT_SETTING_INVALID
-from config.run.child import Backoff, Child
+from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
-from config.run.postgres import PostgresServer
+from config.run.postgres.server import PostgresServer
 
 __all__ = ["Supervisor", "say"]
 

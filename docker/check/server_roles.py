@@ -22,7 +22,7 @@ _COMPILERS = ("cc", "gcc", "g++", "c++", "clang", "make", "ld", "as")
 _DATABASE = """
 import signal
 from pathlib import Path
-from config.run.database import embedded_server, write_private
+from config.run.postgres.database import embedded_server, write_private
 server = embedded_server(Path("/data"), 5432)
 server.create()
 server.start()

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from config.environment import PROJECT_DIR
-from config.run.postgres import PostgresServer
+from config.run.postgres.server import PostgresServer
 from tests.support.ports import free_ports
 from tests.support.postgres import fresh_database
 from tests.support.waiting import wait_until

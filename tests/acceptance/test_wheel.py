@@ -19,8 +19,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from config.environment import PROJECT_DIR
-from config.run.lifeline import dies_with_parent
-from config.run.postgres import PostgresServer
+from config.run.children.lifeline import dies_with_parent
+from config.run.postgres.server import PostgresServer
 from tests.support.ports import free_ports
 from tests.support.postgres import fresh_database
 from tests.support.vela import VelaProcess

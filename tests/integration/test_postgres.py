@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from django.contrib.auth.models import User
 
-from config.run.postgres import PostgresServer
+from config.run.postgres.server import PostgresServer
 from tests.support.postgres import started_postgres
 from tests.support.waiting import wait_until
 

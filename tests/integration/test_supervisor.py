@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.conf import EXIT_SETTING_INVALID
-from config.run.child import Backoff, Child
+from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.supervisor import Supervisor
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from config.run.postgres import PostgresServer
+from config.run.postgres.server import PostgresServer
 from tests.support.broker_harness import BrokerRun, empty, migrated_database, running
 
 

@@ -15,9 +15,9 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from config.environment import PROJECT_DIR
-from config.run.binaries import reachable_binaries
-from config.run.postgres import DURABLE, PostgresServer
-from config.run.system_user import postgres_user
+from config.run.postgres.binaries import reachable_binaries
+from config.run.postgres.server import DURABLE, PostgresServer
+from config.run.postgres.system_user import postgres_user
 from tests.support.ports import free_ports
 
 __all__ = ["fresh_database", "migrate", "postgres_15", "started_postgres", "world_readable_folder"]

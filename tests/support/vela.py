@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from config.environment import PROJECT_DIR
-from config.run.lifeline import dies_with_parent
+from config.run.children.lifeline import dies_with_parent
 from tests.support.ports import free_ports
 from tests.support.postgres import world_readable_folder
 from tests.support.waiting import wait_until

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from config.run.postgres import PostgresServer
+from config.run.postgres.server import PostgresServer
 from pipeline.session import local_session
 from tests.support.postgres import fresh_database, migrate
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.environment import Environment
-from config.run.child import Backoff, Child
+from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
 
@@ -44,7 +44,7 @@ def test_doors_open_to_all_are_reached_on_the_loopback_address() -> None:
 
 
 def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("config.run.child.LOG_LIMIT_BYTES", 10)
+    monkeypatch.setattr("config.run.children.child.LOG_LIMIT_BYTES", 10)
     child = Child(name="x", command=[], is_up=lambda: True, environment={}, log=tmp_path / "x.log")
     child.log.write_text("short\n")
     child.trim_log()

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from config.run.children.lifeline import dies_with_parent
 from config.run.errors import StartRefused
-from config.run.lifeline import dies_with_parent
-from config.run.system_user import SystemUser
+from config.run.postgres.system_user import SystemUser
 
 __all__ = ["DURABLE", "PostgresServer"]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import psycopg
 
 from config.environment import database_parts
-from config.run.binaries import EMBEDDED_MAJOR, reachable_binaries
 from config.run.errors import StartRefused
-from config.run.postgres import PostgresServer
-from config.run.system_user import postgres_user
+from config.run.postgres.binaries import EMBEDDED_MAJOR, reachable_binaries
+from config.run.postgres.server import PostgresServer
+from config.run.postgres.system_user import postgres_user
 
 __all__ = ["OLDEST_MAJOR", "embedded_server", "refuse_unusable_url", "write_private"]
 

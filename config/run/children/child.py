@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from config.run.lifeline import dies_with_parent
+from config.run.children.lifeline import dies_with_parent
 
 __all__ = ["Backoff", "Child"]
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from config.run.errors import StartRefused
-from config.run.system_user import SystemUser
+from config.run.postgres.system_user import SystemUser
 
 __all__ = ["EMBEDDED_MAJOR", "packaged_binaries", "reachable_binaries"]
 

@@ -1,0 +1,1 @@
+"""The processes that Vela starts and watches."""

@@ -1,0 +1,1 @@
+"""PostgreSQL: the embedded server, or one that is there already."""
