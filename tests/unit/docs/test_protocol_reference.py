@@ -96,7 +96,7 @@ def test_the_limits_of_the_websocket_api() -> None:
         "sends without a receipt, then the socket is not read": (
             f"{read_gate.MAX_PENDING_SENDS}, or {_amount(read_gate.MAX_PENDING_BYTES)}"
         ),
-        "frames waiting for their handler, then the socket is not read": (
+        "frames that wait to be handled, then the socket is not read": (
             f"{inbound_queue.MAX_EVENTS}, or {_amount(inbound_queue.MAX_BYTES)}"
         ),
         "bytes the peer has not taken, then it gets no more messages": _amount(
