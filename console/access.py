@@ -1,4 +1,4 @@
-"""Who may see and do what: everybody logged in looks; staff and the group `operator` read payloads and act."""
+"""Who may do what: everyone logged in can look; staff and the group `operator` can read payloads and act."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """What one person may do on the pages."""
+    """What one user may do on the pages."""
 
     name: str  # as the act log writes it
     may_act: bool  # plan, apply and undo acts
@@ -34,7 +34,7 @@ class Rights:
 
 
 def rights_of(user: AbstractBaseUser | AnonymousUser) -> Rights:
-    """The rights of a logged-in user. Costs one query unless the user is staff."""
+    """Return the rights of a logged-in user. Costs one query unless the user is staff."""
     person = cast("User", user)
     trusted = person.is_staff or person.groups.filter(name=OPERATOR_GROUP).exists()
     return Rights(name=person.get_username(), may_act=trusted, may_see_payloads=trusted)
@@ -43,7 +43,7 @@ def rights_of(user: AbstractBaseUser | AnonymousUser) -> Rights:
 def viewer(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Authorise: logged in. The view receives the person's rights after the request."""
+    """Let only logged-in users in. The view receives the user's rights after the request."""
 
     def authorised(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         if not request.user.is_authenticated:
@@ -56,7 +56,7 @@ def viewer(
 def operator_only(
     view: Callable[Concatenate[HttpRequest, Rights, P], HttpResponseBase],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponseBase]:
-    """Authorise: logged in and allowed to act. Raises PermissionDenied (403) for a viewer."""
+    """Let only users in who may act. Raises PermissionDenied (403) for a viewer."""
 
     def checked(
         request: HttpRequest, rights: Rights, /, *args: P.args, **kwargs: P.kwargs

@@ -33,31 +33,31 @@ def _unescape(text: str) -> str:
 
 
 class NameConverter:
-    """One name in one path segment."""
+    """A URL converter for a name in one path segment."""
 
     regex = "[^/]+"
 
     def to_python(self, value: str) -> str:
-        """The name as it is stored. ValueError, which is a 404, for what no name can hold."""
+        """Return the name as it is stored. Raises ValueError, which becomes a 404, for a NUL."""
         return _storable(_unescape(value))
 
     def to_url(self, value: str) -> str:
-        """The name as one path segment."""
+        """Return the name as one path segment."""
         return _escape(value)
 
 
 class TopicConverter:
-    """A full topic name in four path segments."""
+    """A URL converter for a full topic name in four path segments."""
 
     regex = "(?:non-)?persistent/[^/]+/[^/]+/[^/]+"
 
     def to_python(self, value: str) -> str:
-        """domain/tenant/namespace/local to domain://tenant/namespace/local."""
+        """Turn domain/tenant/namespace/local into domain://tenant/namespace/local. Raises ValueError for a NUL."""
         domain, *parts = value.split("/")
         return _storable(f"{domain}://" + "/".join(_unescape(part) for part in parts))
 
     def to_url(self, value: str) -> str:
-        """The inverse. A local name keeps what comes after the third slash."""
+        """Turn a full name into a path. Everything after the third slash is the local name."""
         domain, _, rest = value.partition("://")
         return "/".join([domain, *(_escape(part) for part in rest.split("/", 2))])
 
@@ -67,30 +67,30 @@ register_converter(NameConverter, "name")
 
 
 def topic_url(topic: str) -> str:
-    """The page of a topic, given its full name; of a namespace, the list of topics."""
+    """Return the address of a topic's page, or of the list of topics if the name is a namespace's."""
     if "://" not in topic:
         return reverse("console:topics")
     return reverse("console:topic", args=[topic])
 
 
 def subscription_url(topic: str, subscription: str) -> str:
-    """The page of a subscription; without a name, of what an act was about instead."""
+    """Return the address of a subscription's page, or of the topic's page if the subscription's name is empty."""
     if not subscription:
         return topic_url(topic)
     return reverse("console:subscription", args=[topic, subscription])
 
 
 def act_form_url(topic: str, subscription: str, kind: str) -> str:
-    """The form that describes an act on a subscription."""
+    """Return the address of the form for one kind of act on a subscription."""
     return reverse("console:act_form", args=[topic, subscription, kind])
 
 
 def short_name(topic: str) -> str:
-    """The local part of a full topic name."""
+    """Return the local part of a full topic name."""
     return topic.split("/", 4)[-1]
 
 
 def _storable(name: str) -> str:
     if "\0" in name:
-        raise ValueError("PostgreSQL's text holds no NUL")
+        raise ValueError("PostgreSQL cannot store a NUL in text")
     return name

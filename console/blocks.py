@@ -1,7 +1,7 @@
-"""Blocks and pages: every block is a template of its own with an address (`?part=name`) and an ETag.
+"""Blocks and pages: every block has its own template, address (`?part=name`) and ETag.
 
-A page renders its blocks and frames them; a GET with `part` answers that block alone, 304 when it is what the browser
-has. What a block says about time passing (the text of `<time>`) is not part of its version: a quiet block stays equal.
+A page renders its blocks inside its frame. A GET with `part` returns one block, or 304 if the browser has it already.
+The ETag leaves out the text of `<time>`, such as "3 s ago", so a block changes only when its numbers do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Block", "Source", "answer", "broker_is_running", "frame", "page"]
 
 THEMES = ("auto", "light", "dark")
 THEME_COOKIE = "vela_theme"
-TOGETHER_MS = 20  # what changes within this time is read once
+TOGETHER_MS = 20  # several changes within this time cause one read
 
 _TIME_TEXT = re.compile(r"(<time\b[^>]*\bdatetime=\"([^\"]*)\"[^>]*>)[^<]*(?=</time>)")
 _READ_TIME = re.compile(r"<time\b[^>]*\bclass=\"ago read\"[^>]*>")
@@ -37,12 +37,12 @@ _READ_TIME = re.compile(r"<time\b[^>]*\bclass=\"ago read\"[^>]*>")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A block before it is rendered: its template and where its words come from."""
+    """A block before it is rendered: its template and the function that reads its context."""
 
     name: str  # the value of ?part=
     template: str
-    live: tuple[str, ...]  # keys of events after which it is read again, "topic:5", "sub:9"
-    context: Callable[[], Mapping[str, Any]]  # called only when the block is asked for
+    live: tuple[str, ...]  # the block is read again after events with these keys: "topic:5", "sub:9"
+    context: Callable[[], Mapping[str, Any]]  # called only when the block is requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +52,12 @@ class Block:
     name: str
     html: SafeString
     etag: str  # with its quotes
-    address: str  # that answers this block alone
+    address: str  # returns this block alone
     live: tuple[str, ...]
 
     @property
     def trigger(self) -> str:
-        """What makes htmx read the block again: the stream's events of its keys, together if they come together."""
+        """The hx-trigger value: htmx reads the block again after any event with one of its keys."""
         events = [f"sse:{key} delay:{TOGETHER_MS}ms" for key in self.live]
         return ", ".join([*events, "refresh"])
 
@@ -89,7 +89,7 @@ def answer(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    """The page, or with `part` in the address one of its blocks. Raises Http404 for a block the page does not have."""
+    """Return the page, or one of its blocks if the address has `part`. Raises Http404 for an unknown block."""
     wanted = request.GET.get("part")
     if wanted is None:
         blocks = {source.name: _render(request, rights, source) for source in sources}
@@ -98,11 +98,11 @@ def answer(
     for source in sources:
         if source.name == wanted:
             return _part(request, _render(request, rights, source))
-    raise Http404(f"This page has no part {wanted!r}.")
+    raise Http404(f"This page has no block named {wanted!r}.")
 
 
 def _stream(blocks: Iterable[Block]) -> str:
-    """The address of the page's live stream; empty for a page that follows nothing."""
+    """Return the address of the page's live stream. Empty for a page that follows nothing."""
     keys = sorted({key for block in blocks for key in block.live})
     return f"/live?{urlencode([('key', key) for key in keys])}" if keys else ""
 
@@ -119,7 +119,7 @@ def _part(request: HttpRequest, block: Block) -> HttpResponse:
 def page(
     request: HttpRequest, rights: Rights, template: str, context: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
-    """A whole page in its frame. One query for the frame."""
+    """Render a whole page in its frame. The frame costs one query."""
     html = render_to_string(
         template, {**frame(request), "rights": rights, "chrome": _chrome(), **context}, request
     )
@@ -130,7 +130,7 @@ def page(
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """What every page's template needs and no query costs."""
+    """Return the part of every page's context that costs no query."""
     theme = request.COOKIES.get(THEME_COOKIE, "auto")
     return {
         "theme": theme if theme in THEMES else "auto",
@@ -140,7 +140,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 
 
 def broker_is_running() -> bool:
-    """Was a broker seen lately. One query."""
+    """Return whether a broker has reported in the last 15 s. One query."""
     return chrome().is_running(current_time())
 
 

@@ -1,4 +1,4 @@
-"""The cursor map: where a subscription stands in its topic, as columns of a strip that the server draws."""
+"""The cursor map: a strip, drawn on the server, that shows how far a subscription has got in its topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Run = tuple[int, int]  # first and last index, both included
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: parts stacked from the bottom, in drawing units."""
+    """One column of the strip. Its parts are stacked from the bottom; sizes are in drawing units."""
 
     x: float
     width: float
@@ -45,7 +45,7 @@ class Tick:
 
     @property
     def percent(self) -> float:
-        """Of the strip's width."""
+        """Return the position as a percentage of the strip's width."""
         return round(self.x / WIDTH * 100, 2)
 
 
@@ -71,9 +71,9 @@ def cursor_map(
     acked: Iterable[Run],
     in_flight: Iterable[Run],
 ) -> CursorMap | None:
-    """Draw indexes `begin` (first kept) up to `end` (excluded); None when nothing is kept.
+    """Draw the indexes from `begin` (the first one kept) up to but not including `end`. None if there are none.
 
-    `acked` are runs beyond `mark_delete`; what is at or before it is acked. Runs are sorted.
+    Everything up to `mark_delete` is acked, and `acked` has the runs beyond it. Runs must be sorted.
     """
     if end <= begin:
         return None
@@ -116,7 +116,7 @@ def cursor_map(
 
 
 def _counts(runs: Iterable[Run], edges: list[int]) -> list[int]:
-    """How many indexes of the runs lie between each pair of edges; runs are sorted."""
+    """Count the indexes of the runs between each pair of edges. Runs must be sorted."""
     counts = [0] * (len(edges) - 1)
     at = 0
     for first, last in runs:

@@ -1,6 +1,6 @@
-"""What an operator fills in: one form for each kind of act, and the one that applies a plan.
+"""The forms that an operator fills in: one for each kind of act, and one that applies a plan.
 
-A valid description has `.kind` and `.parameters()` as broker.acts.requests takes them.
+A valid form has the `.kind` and `.parameters()` that broker.acts.requests takes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST = 10**12
 
 
 class ActForm(forms.Form):
-    """A described act."""
+    """The form that describes one kind of act."""
 
     kind: ClassVar[str]
     heading: ClassVar[str]
@@ -44,16 +44,16 @@ class ActForm(forms.Form):
     template: ClassVar[str]
 
     def parameters(self) -> dict[str, Any]:
-        """Of a valid form."""
+        """Return the act's parameters. Only for a valid form."""
         return {}
 
 
 class RewindForm(ActForm):
-    """Back by a length of time (a preset button) or by a number of messages."""
+    """Move back by a length of time (a preset button) or by a number of messages."""
 
     kind = "reset"
     heading = "Rewind"
-    lead = "Deliver again what this subscription has already acked."
+    lead = "Deliver messages again that this subscription has already acked."
     template = "console/forms/rewind.html"
 
     PRESETS: ClassVar[dict[str, tuple[str, int]]] = {
@@ -69,7 +69,7 @@ class RewindForm(ActForm):
     )
 
     def clean(self) -> dict[str, Any]:
-        """One of the two must be given."""
+        """Require one of the two."""
         given = super().clean() or {}
         back = given.get("back") or ""
         if back and back not in self.PRESETS:
@@ -79,7 +79,7 @@ class RewindForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """By time when a preset was pressed, else by messages."""
+        """Return a time if a preset button was pressed, else a number of messages."""
         back = self.cleaned_data["back"]
         if back:
             return {"to": "back_time", "back_ms": self.PRESETS[back][1]}
@@ -87,7 +87,7 @@ class RewindForm(ActForm):
 
 
 class ResetForm(ActForm):
-    """To the beginning, the end, a time or a message id."""
+    """Move to the beginning, the end, a time or a message id."""
 
     kind = "reset"
     heading = "Reset"
@@ -96,14 +96,14 @@ class ResetForm(ActForm):
 
     to = forms.ChoiceField(
         choices=[("earliest", ""), ("latest", ""), ("time", ""), ("id", "")],
-        error_messages={"required": "Choose where to.", "invalid_choice": "Choose where to."},
+        error_messages={"required": "Choose a place.", "invalid_choice": "Choose a place."},
     )
     time = forms.CharField(required=False)
     id = forms.CharField(required=False)
     start = forms.ChoiceField(required=False, choices=[("at", ""), ("after", "")])
 
     def clean_time(self) -> int | None:
-        """UTC, as the browser's field writes it or ISO 8601 with an offset; milliseconds are kept."""
+        """Read ISO 8601, UTC unless it has an offset, into milliseconds since 1970."""
         text = self.cleaned_data["time"].strip()
         if not text:
             return None
@@ -115,7 +115,7 @@ class ResetForm(ActForm):
         return int(moment.timestamp() * 1000)
 
     def clean_id(self) -> str:
-        """ledger:entry[:partition[:batch index]]; whether it is of this topic is the act's to say."""
+        """Check the form ledger:entry[:partition[:batch index]]. The act checks that the topic has it."""
         text: str = self.cleaned_data["id"].strip()
         if not text:
             return ""
@@ -125,7 +125,7 @@ class ResetForm(ActForm):
             raise ValidationError("Write the message id as ledger:entry, for example 12:4071.") from None
 
     def clean(self) -> dict[str, Any]:
-        """The chosen way needs its own field."""
+        """Require the field that the chosen place needs."""
         given = super().clean() or {}
         if given.get("to") == "time" and given.get("time") is None and "time" not in self.errors:
             self.add_error("time", "Give the time.")
@@ -134,7 +134,7 @@ class ResetForm(ActForm):
         return given
 
     def parameters(self) -> dict[str, Any]:
-        """Only what the chosen way needs."""
+        """Return only what the chosen place needs."""
         given = self.cleaned_data
         match given["to"]:
             case "time":
@@ -146,11 +146,11 @@ class ResetForm(ActForm):
 
 
 class SkipForm(ActForm):
-    """The next N messages are never delivered."""
+    """Skip the next N messages."""
 
     kind = "skip"
     heading = "Skip messages"
-    lead = "Pass over the next messages: they count as acked and are not delivered."
+    lead = "Skip the next messages: they count as acked and are never delivered."
     template = "console/forms/skip.html"
 
     messages = forms.IntegerField(
@@ -160,30 +160,30 @@ class SkipForm(ActForm):
     )
 
     def parameters(self) -> dict[str, Any]:
-        """How many."""
+        """Return the number of messages."""
         return {"messages": self.cleaned_data["messages"]}
 
 
 class ClearForm(ActForm):
-    """Everything that waits is never delivered."""
+    """Skip the whole backlog."""
 
     kind = "clear"
     heading = "Clear the backlog"
-    lead = "Pass over everything that waits now: it counts as acked and is not delivered."
+    lead = "Skip every message that waits now: they count as acked and are never delivered."
     template = "console/forms/clear.html"
 
 
 class PauseForm(ActForm):
-    """Nothing is delivered for a while."""
+    """Stop delivery."""
 
     kind = "pause"
     heading = "Pause"
-    lead = "Deliver nothing until it is resumed; consumers stay connected and may ack."
+    lead = "Deliver nothing until you resume the subscription. Consumers stay connected and can ack."
     template = "console/forms/clear.html"
 
 
 class ResumeForm(ActForm):
-    """The end of a pause."""
+    """Start delivery again."""
 
     kind = "resume"
     heading = "Resume"
@@ -192,26 +192,26 @@ class ResumeForm(ActForm):
 
 
 class RedeliverForm(ActForm):
-    """What one consumer holds comes again."""
+    """Deliver one consumer's unacked messages again."""
 
     kind = "redeliver"
     heading = "Redeliver"
-    lead = "Take back what a consumer holds unacknowledged, and deliver it again now."
+    lead = "Take back the messages that a consumer has not acked, and deliver them again now."
     template = "console/forms/consumer.html"
 
-    consumer = forms.CharField(max_length=1000, error_messages={"required": "Say which consumer."})
+    consumer = forms.CharField(max_length=1000, error_messages={"required": "Name the consumer."})
 
     def parameters(self) -> dict[str, Any]:
-        """By its name."""
+        """Return the consumer's name."""
         return {"consumer": self.cleaned_data["consumer"]}
 
 
 class DisconnectForm(RedeliverForm):
-    """One consumer is closed."""
+    """Close one consumer."""
 
     kind = "disconnect"
     heading = "Disconnect"
-    lead = "Close a consumer; what it holds goes to the others. Most clients connect again by themselves."
+    lead = "Close a consumer. Its unacked messages go to the others. Most clients reconnect by themselves."
 
 
 act_forms: dict[str, type[ActForm]] = {
@@ -227,7 +227,7 @@ act_forms: dict[str, type[ActForm]] = {
 
 
 class ApplyForm(forms.Form):
-    """The last step: a reason, how far the plan may have drifted, and a name where it is large or loses something."""
+    """The last step: a reason, the drift to allow, and a name to type if many messages repeat or some are lost."""
 
     reason = forms.CharField(required=False, max_length=500)
     allowed_drift_messages = forms.IntegerField(required=False, min_value=0, max_value=MOST_DRIFT_MESSAGES)
@@ -235,14 +235,14 @@ class ApplyForm(forms.Form):
 
     def __init__(self, *args: Any, plan: Mapping[str, Any] | None, name: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.name = name  # of what the act is about
+        self.name = name  # of the subscription, or of the topic if the act has none
         self._plan = plan
         self.must_type_name = must_type_name(plan)
 
     def clean(self) -> None:
-        """Compare the typed name, where one is asked for by what the plan shows and what is allowed beyond."""
+        """Compare the typed name, if the plan and the drift that is allowed require one."""
         self.must_type_name = must_type_name(self._plan, self.cleaned_data.get("allowed_drift_messages"))
-        # The page shows unseen characters as marks, so a name typed with the marks counts too.
+        # The page shows invisible characters as marks, so a name typed with the marks counts too.
         names = (self.name, shown(self.name))
         if self.must_type_name and self.cleaned_data.get("confirm", "").strip() not in names:
-            self.add_error("confirm", f"Type the name {shown(self.name)} to apply this.")
+            self.add_error("confirm", f"Type the name {shown(self.name)} to apply this act.")

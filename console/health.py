@@ -12,13 +12,13 @@ __all__ = ["healthz", "readyz"]
 
 @login_not_required
 async def healthz(_request: HttpRequest) -> HttpResponse:
-    """200 while the process answers at all."""
+    """Answer 200 as long as the process can answer."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @login_not_required
 async def readyz(_request: HttpRequest) -> HttpResponse:
-    """200 when the database answers, else 503 with what is missing."""
+    """Answer 200 if the database answers, else 503 with the reason."""
     try:
         await sync_to_async(_reach_database)()
     except DatabaseError as error:
@@ -28,4 +28,4 @@ async def readyz(_request: HttpRequest) -> HttpResponse:
 
 
 def _reach_database() -> None:
-    connection.ensure_connection()  # looked up here: Django keeps a connection a thread
+    connection.ensure_connection()  # looked up in this thread, because Django keeps one connection for each thread

@@ -1,4 +1,4 @@
-"""The brake on guessing passwords. django-axes counts the failures; these are Vela's limits and answers."""
+"""The brake on password guessing. django-axes counts the failures; Vela's limits and answers are here."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from console.blocks import frame
 
 __all__ = ["FailureCounts", "refused"]
 
-ADDRESS_SHARE: Final = (
-    10  # so many times the failures of one name may come from one address, whatever the names
-)
+ADDRESS_SHARE: Final = 10  # an address may fail 10 times as often as one name from it
 
 _TOO_MANY: Final = (
-    "Too many passwords were wrong. Try again in {} minutes, from another address, or ask an administrator:"
-    " `manage.py axes_reset_username NAME` and `manage.py axes_reset_ip ADDRESS` lift this at once."
+    "Too many failed logins. Try again in {} minutes or from another address. An administrator can lift the block"
+    " at once with `manage.py axes_reset_username NAME` or `manage.py axes_reset_ip ADDRESS`."
 )
 
 
 class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes has no types
-    """Counts by name and address, and by address alone with a limit of its own. A name alone is never locked."""
+    """Counts failures by name and address, and by address alone with a higher limit.
+
+    A name alone is never locked, so that nobody can lock another user out.
+    """
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """The failures that count against AXES_FAILURE_LIMIT."""
+        """Return the failures that count against AXES_FAILURE_LIMIT."""
         of_name, of_address = (
             attempts.aggregate(total=Sum("failures_since_start"))["total"] or 0
             for attempts in self.get_user_attempts(request, credentials)
@@ -37,13 +38,13 @@ class FailureCounts(AxesDatabaseHandler):  # type: ignore[misc]  # django-axes h
         return max(of_name, of_address // ADDRESS_SHARE)
 
     def reset_user_attempts(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """Forget the failures of somebody who has logged in, but not those of other names at the same address."""
+        """Forget the failures of a user who has logged in, but not those of other names at the same address."""
         deleted, _ = self.filter_user_attempts(request, credentials)[0].delete()
         return int(deleted)
 
 
 def refused(request: HttpRequest, *_: object) -> HttpResponse:
-    """The answer to a login that is not even looked at."""
+    """Answer a login attempt that is blocked: its password is not checked."""
     cool_off_s = int(settings.AXES_COOLOFF_TIME.total_seconds())
     minutes, retry_after = cool_off_s // 60, str(cool_off_s)
     if request.path.startswith("/api/"):

@@ -1,7 +1,7 @@
-"""Characters that are not seen, or that turn the text around them about, shown as marks.
+"""Marks for characters that are invisible or that reverse the text around them.
 
-Names, keys, properties and payloads are clients' text. A direction character in one of them can make a page show the
-name of another topic; a control character is not seen at all.
+Clients choose names, keys, properties and payloads. A text direction character in one of them can make a page show the
+name of another topic, and a control character is invisible.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from django.utils.safestring import SafeString, mark_safe
 __all__ = ["marked", "shown", "visible"]
 
 _UNSEEN: Final = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff"
-_IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # the pages' own line breaks are no marks
+_IN_PAGES: Final = re.compile(f"[{_UNSEEN}]")  # without line breaks and tabs: pages have their own
 _IN_TEXT: Final = re.compile(f"[{_UNSEEN}\t\n\r]")
 _TAG: Final = re.compile(r"(<[^>]*>)")
-_TEXT_ONLY: Final = ("<title", "<option", "<textarea")  # elements that hold no others
+_TEXT_ONLY: Final = ("<title", "<option", "<textarea")  # elements that contain only text
 
 
 def marked(text: object) -> SafeString:
-    """Escape a client's text and mark what is not seen in it, line breaks and tabs included."""
+    """Escape a client's text and mark its invisible characters, line breaks and tabs included."""
     return mark_safe(_IN_TEXT.sub(_mark, escape(text)))  # noqa: S308 - escaped just here
 
 
 def shown(text: str) -> str:
-    """What a person reads where `marked` has marked a text, and can type."""
+    """Return the plain text that `marked` shows, so that a user can type it."""
     return _IN_TEXT.sub(lambda found: _picture(found[0]), text)
 
 
 def visible(html: str) -> SafeString:
-    """Mark what is not seen in a rendered page. What an attribute holds stays the value that it is."""
+    """Mark the invisible characters of a rendered page. Values of attributes stay the same."""
     if _IN_PAGES.search(html) is None:
         return mark_safe(html)  # noqa: S308 - rendered by a template
     tokens = _TAG.split(html)
@@ -54,7 +54,7 @@ def _mark(found: re.Match[str]) -> str:
 
 
 def _picture(character: str) -> str:
-    """The control picture that Unicode has for it, else its number."""
+    """Return Unicode's picture of a control character, or the character's number if there is no picture."""
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)
@@ -62,6 +62,6 @@ def _picture(character: str) -> str:
 
 
 def _reference(found: re.Match[str]) -> str:
-    """The same character by number; HTML has no numbers for U+0000 and U+0080 to U+009F."""
+    """Return the character as a numeric reference. HTML has none for U+0000 and U+0080 to U+009F."""
     code = ord(found[0])
     return found[0] if code == 0 or 0x80 <= code < 0xA0 else f"&#x{code:X};"

@@ -1,4 +1,4 @@
-"""Around every page: a strict content policy, static files, and no request that the pages behind could not read."""
+"""Middleware of every page: a strict content security policy, static files, and a check that requests are readable."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POLICY = "; ".join(
 
 
 class ContentSecurityPolicy:
-    """Sets the policy on whatever answers, synchronous or not, unless the view set one itself."""
+    """Sets the policy on every response, synchronous or not, unless the view has set its own."""
 
     sync_capable = True
     async_capable = True
@@ -49,9 +49,9 @@ class ContentSecurityPolicy:
 
 
 class ReadableRequests:
-    """Answers 400 to a Host that is not this console's, and to a NUL in the query string or a cookie.
+    """Answers 400 to a Host that is not this console's, and to a NUL in the query string or in a cookie.
 
-    PostgreSQL's text holds no NUL, so whichever query such a value reached would fail.
+    PostgreSQL cannot store a NUL in text, so every query with such a value would fail.
     """
 
     sync_capable = True
@@ -76,8 +76,8 @@ class ReadableRequests:
 class StaticFiles:
     """WhiteNoise, asynchronous where the server is.
 
-    By itself it is synchronous only: every request then holds a thread that waits for the loop, and a request under way
-    at SIGTERM would keep the process from ending, since Python waits for its threads.
+    WhiteNoise itself is only synchronous: every request would occupy a thread that waits for the event loop, and a
+    request in progress at SIGTERM would keep the process alive, because Python waits for its threads.
     """
 
     sync_capable = True
@@ -92,7 +92,7 @@ class StaticFiles:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        # What it returns is the file's response or whatever the next one returns, awaitable or not.
+        # The result is the file's response, or what the next middleware returns, which may be awaitable.
         answer: HttpResponseBase | Awaitable[HttpResponseBase] = self._files(request)
         return _ready(answer) if self._async and not isinstance(answer, Awaitable) else answer
 
@@ -116,15 +116,15 @@ def trouble_in(request: HttpRequest) -> str:
     try:
         request.get_host()
     except SuspiciousOperation:
-        return "This Host is not the console's. An administrator adds host names with VELA_ALLOWED_HOSTS."
+        return "This is not a host name of the console. An administrator can add it to VELA_ALLOWED_HOSTS."
     try:
         texts = [text for name, values in request.GET.lists() for text in (name, *values)]
     except SuspiciousOperation:
         return "The query string has too many values."
     if any("\0" in text for text in texts):
-        return "The query string holds a NUL."
+        return "The query string contains a NUL."
     if any("\0" in value for value in request.COOKIES.values()):
-        return "A cookie holds a NUL."
+        return "A cookie contains a NUL."
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Where a request comes from, as the act log writes it and as failed logins are counted."""
+"""Where a request comes from, for the act log and for the count of failed logins."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["client_address", "origin_of"]
 
 
 def origin_of(request: HttpRequest) -> str:
-    """`console` and the person's address."""
+    """Return `console` and the client's address."""
     return f"console {client_address(request)}".strip()
 
 
 def client_address(request: HttpRequest) -> str:
-    """The peer's address; with VELA_PROXY_COUNT proxies in front, the one that the outermost of them saw."""
+    """Return the peer's address, or the one that the outermost of VELA_PROXY_COUNT proxies saw."""
     peer = str(request.META.get("REMOTE_ADDR", ""))
     proxies = getattr(settings, "VELA_PROXY_COUNT", 0)
     forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]

@@ -11,7 +11,7 @@ _HERE: Final = Path(__file__).resolve().parent
 
 
 def _folder(name: str) -> Path:
-    """Inside the package where Vela is installed, beside it in a checkout."""
+    """Return a folder inside the package if Vela is installed, beside the package in a checkout."""
     inside = _HERE / name
     return inside if inside.is_dir() else _HERE.parent / name
 

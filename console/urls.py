@@ -1,4 +1,4 @@
-"""Addresses of the console. Names in them: see addresses.py."""
+"""The console's addresses. addresses.py says how topic and subscription names appear in them."""
 
 from __future__ import annotations
 

@@ -36,9 +36,10 @@ logger = logging.getLogger(__name__)
 
 
 class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
-    """Says what changed, never what it changed to: the browser reads the block with the rights it has then.
+    """Sends the keys of what changed and no data: the browser reads the block with the rights it has at that time.
 
-    A stream holds no database connection while it waits. 401 without login, 429 above 24 streams of a user.
+    A stream uses no database connection while it waits. It answers 401 without login and 429 above 24 streams of one
+    user.
     """
 
     def __init__(self, *, feed: Feed) -> None:
@@ -63,11 +64,11 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             await self._leave()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
-        """Call the message's handler. Channels' own goes to a thread before each message, to close connections."""
+        """Call the message's method. Channels' own dispatch goes to a thread first, to close database connections."""
         await getattr(self, get_handler_name(message))(message)
 
     async def http_request(self, message: dict[str, Any]) -> None:
-        """Open the stream, or refuse it. Channels' own ends the consumer here; a stream goes on."""
+        """Open the stream, or refuse it. Channels' own method ends the consumer here; a stream goes on."""
         if message.get("more_body"):
             return
         refusal = self._refusal()
@@ -94,7 +95,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         self._woken.set()
 
     async def page_unsure(self, message: dict[str, Any]) -> None:
-        """Anything may have changed since the page was read."""
+        """Anything on the page may have changed since the browser read it."""
         self._changed |= self._keys
         self._woken.set()
 
@@ -107,9 +108,9 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
         asked = QueryDict(self.scope["query_string"]).getlist("key")
         self._keys = frozenset(key for key in asked[:KEYS_PER_STREAM] if is_key(key))
         if not self._keys:
-            return 400, "Name what to follow: key=topic:5, key=sub:9, key=act:7 or key=acts."
+            return 400, "Say what to follow: key=topic:5, key=sub:9, key=act:7 or key=acts."
         if self._feed.streams_of(user.pk) >= STREAMS_PER_USER:
-            return 429, "Too many pages are open: close some."
+            return 429, "You have too many pages open. Close some."
         return None
 
     async def _join_groups(self) -> None:
@@ -126,11 +127,13 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             await self.channel_layer.group_discard(group, self.channel_name)
 
     async def _write(self) -> None:
-        """Write events until the session ends, then close the answer. Without the database the browser comes back."""
+        """Write events until the session ends, then close the stream. If the database fails, the browser reconnects."""
         try:
             await self._write_events()
         except DatabaseError as error:
-            logger.warning("a session could not be checked; the browser opens its stream again: %s", error)
+            logger.warning(
+                "cannot check a session; its live stream is closed and the browser opens it again: %s", error
+            )
             await self.send_body(b"")
         else:
             await self.send_body(b"event: ended\ndata:\n\n")
@@ -145,7 +148,7 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
             if loop.time() - checked_at >= RECHECK_S:
                 if not await self._may_still_look():
                     return
-                await self._join_groups()  # the layer forgets a member that joined a day ago
+                await self._join_groups()  # the channel layer forgets a member that joined a day ago
                 checked_at = loop.time()
             changed = sorted(self._changed)
             self._changed.clear()
@@ -158,5 +161,5 @@ class Live(AsyncHttpConsumer):  # type: ignore[misc]  # Channels has no types
     async def _may_still_look(self) -> bool:
         """Return whether the stored session is still that of an active user."""
         session = self.scope["session"]
-        again = session.__class__(session.session_key)  # what counts is what the store says now
+        again = session.__class__(session.session_key)  # reads the session from the store again
         return bool((await get_user({"session": again})).is_authenticated)

@@ -1,4 +1,4 @@
-"""The one connection of a console that listens to PostgreSQL, and the groups of the channel layer that it feeds."""
+"""The console's one LISTEN connection to PostgreSQL. It feeds groups of the channel layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.db import connections
 
 __all__ = ["EVERY_PAGE", "Feed", "group_of", "is_key"]
 
-EVERY_PAGE: Final = "page"  # the group that all streams are in
+EVERY_PAGE: Final = "page"  # the group that every stream joins
 
 _KEY: Final = re.compile(r"(?:topic|sub|act):[0-9]{1,19}|acts")
 _FIRST_PAUSE_S: Final = 0.5
@@ -31,18 +31,18 @@ def is_key(text: str) -> bool:
 
 
 def group_of(key: str) -> str:
-    """Return the group of the streams that show this thing. Names of groups take no colon."""
+    """Return the group of the streams that follow a key. Group names may not contain a colon."""
     return f"{EVERY_PAGE}.{key.replace(':', '.')}"
 
 
 class Feed:
-    """Sends each notification to the groups of what it names. Belongs to the event loop of its first stream.
+    """Sends each notification to the groups of the keys in it. Belongs to the event loop of its first stream.
 
     The connection is opened with the first stream, closed with the last, and opened again when it is lost.
     """
 
     def __init__(self) -> None:
-        self._watched: Counter[str] = Counter()  # streams by key: what nobody looks at is not sent
+        self._watched: Counter[str] = Counter()  # streams by key: keys that nobody follows are not sent
         self._streams: Counter[int] = Counter()  # streams by user
         self._task: asyncio.Task[None] | None = None
         self.is_listening = False
@@ -52,7 +52,7 @@ class Feed:
         return self._streams[user_id]
 
     def join(self, user_id: int, keys: Iterable[str]) -> None:
-        """Count a stream, and begin to listen if it is the first."""
+        """Count a stream, and start to listen if it is the first."""
         self._streams[user_id] += 1
         self._watched.update(keys)
         if self._task is None:
@@ -74,7 +74,7 @@ class Feed:
             except (psycopg.Error, OSError) as error:
                 pause_s = _FIRST_PAUSE_S if self.is_listening else min(pause_s * 2, _LONGEST_PAUSE_S)
                 logger.warning(
-                    "the console's LISTEN connection failed; pages are stale until it is back, next try in %g s: %s",
+                    "the console's LISTEN connection failed; pages are stale until it is back; retry in %g s: %s",
                     pause_s,
                     error,
                 )
@@ -92,7 +92,7 @@ class Feed:
             await connection.execute("LISTEN vela_page")
             await connection.execute("LISTEN vela_act_done")
             self.is_listening = True
-            # What happened before this moment was not heard: every page reads its blocks once.
+            # Notifications before this moment are lost, so every page reads its blocks once.
             await layer.group_send(EVERY_PAGE, {"type": "page.unsure"})
             async for notification in connection.notifies():
                 for key in _keys_of(notification.channel, notification.payload):

@@ -26,7 +26,7 @@ def live_application(feed: Feed) -> Application:
 
 
 def _readable_requests(inner: Application) -> Application:
-    """Refuse what console.middleware.ReadableRequests refuses: Django's middleware does not run for Channels."""
+    """Refuse the same requests as console.middleware.ReadableRequests: Channels does not run Django's middleware."""
 
     async def checked(
         scope: dict[str, Any],

@@ -16,7 +16,7 @@ RECENT = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActRow:
-    """One act with what it planned and did."""
+    """One act with its plan and its result."""
 
     id: int
     kind: str
@@ -35,12 +35,12 @@ class ActRow:
     created_at: datetime
     finished_at: datetime | None
     undoable: bool  # the latest applied act of its cursor, inside its window
-    undone_by_id: int | None  # the act that took it back
+    undone_by_id: int | None  # the act that undid it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActsAsked:
-    """What the address of the log asks for."""
+    """The search that the page's address asks for."""
 
     search: str = ""  # part of topic, subscription or person
     kind: str = ""  # "" = all, as below
@@ -49,12 +49,12 @@ class ActsAsked:
 
 
 def acts_of(subscription_id: int) -> list[ActRow]:
-    """The latest acts of one subscription. One query."""
+    """Return the latest acts of one subscription. One query."""
     return fetch(ActRow, "acts", "of_subscription", {"subscription_id": subscription_id, "limit": RECENT})
 
 
 def act_log(asked: ActsAsked) -> tuple[list[ActRow], int | None]:
-    """A page of the log, newest first, and where the next one begins. One query."""
+    """Return a page of the log, newest first, and the `before` of the next page. One query."""
     search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     rows = fetch(
         ActRow,

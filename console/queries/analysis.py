@@ -1,4 +1,4 @@
-"""Analyse a backlog: a bounded look at its entries, on a connection that cannot write."""
+"""Analyse a backlog: read a bounded number of its entries, on a read-only connection."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ANALYSED_ENTRIES = 10_000
 ANALYSED_S = 120.0
 KEYS_SHOWN = 20
 _PIECE_ENTRIES = 100
-_MOST_BYTES = 256 * 1024  # of one entry; a larger one is counted and not taken apart
+_MOST_BYTES = 256 * 1024  # of one entry; a larger one is counted and not decoded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCount:
-    """One key of messages that wait."""
+    """One key and the number of messages in the backlog that have it."""
 
     key: str
     messages: int
@@ -34,7 +34,7 @@ class KeyCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogAnalysis:
-    """Counts over the entries that were looked at, unacknowledged members only."""
+    """Counts over the entries that were read. Acked members of a batch do not count."""
 
     entries: int = 0
     messages: int = 0
@@ -42,16 +42,16 @@ class BacklogAnalysis:
     payload_bytes: int = 0
     properties_bytes: int = 0  # names and values, UTF-8
     batches: int = 0  # entries
-    partly_acked: int = 0  # entries of which members are acked
+    partly_acked: int = 0  # entries with acked members
     delayed: int = 0  # messages that are not due yet
-    encrypted: int = 0  # entries, not taken apart
+    encrypted: int = 0  # entries, not decoded
     corrupt: int = 0  # entries
-    too_large: int = 0  # entries of more than 256 KiB, not taken apart
+    too_large: int = 0  # entries of more than 256 KiB, not decoded
     without_key: int = 0  # messages
     keys: tuple[KeyCount, ...] = ()  # the most frequent ones
     oldest_append_ms: int = 0  # 0 = none
     newest_append_ms: int = 0
-    is_whole: bool = True  # False: it stopped before the end of the backlog
+    is_whole: bool = True  # False: the analysis stopped before the end of the backlog
     stopped_by: str = ""  # "entries" or "time"
 
 
@@ -75,7 +75,7 @@ class _Tally:
     newest_ms: int = 0
 
     def add(self, entry: _Entry, unacked: int | None) -> None:
-        """One entry; `unacked` has the members that count, None = all."""
+        """Add one entry. `unacked` is the bitset of the members that count, None for all of them."""
         counts = self.counts
         left = entry.messages if unacked is None else unacked.bit_count()
         counts["entries"] += 1
@@ -98,7 +98,7 @@ class _Tally:
         except UncompressedSizeExceeded:
             counts["too_large"] += 1
             return
-        except EntryIsChunk:  # not damaged, and nothing is in it by itself
+        except EntryIsChunk:  # not damaged, but one chunk alone cannot be decoded
             return
         except EntryCorrupt:
             counts["corrupt"] += 1
@@ -118,7 +118,7 @@ class _Tally:
 
 
 def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogAnalysis:
-    """Look at the first `entries` unacked entries, for `seconds` at most. A query for each 100 of them."""
+    """Read the first `entries` unacked entries, for at most `seconds`. One query for each 100 of them."""
     until_s = time.monotonic() + seconds
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)

@@ -1,4 +1,4 @@
-"""What a subscription gets next, in order, from its stored cursor."""
+"""The next messages of a subscription in order, by its stored cursor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["next_messages"]
 
 
 def next_messages(head: SubscriptionHead, limit: int) -> list[PeekedMessage]:
-    """At most `limit` messages that are not acked, delivered or not; nothing is marked or moved. Four queries."""
+    """Return at most `limit` unacked messages, delivered or not. Changes nothing. Four queries."""
     log = log_of(head.topic_id)
     mark_delete = log.index_of(head.mark_delete_ledger, head.mark_delete_entry)
     acked = acked_beyond(head.id, log, mark_delete)

@@ -1,4 +1,4 @@
-"""What the frame of every page shows: is a broker running, do acts wait."""
+"""What the frame of every page shows: whether a broker runs and how many acts wait."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Chrome:
     waiting_acts: int
 
     def is_running(self, now: datetime) -> bool:
-        """A broker that was seen in the last 15 s counts as running."""
+        """Return whether the broker has reported in the last 15 s."""
         return self.seen_at is not None and now - self.seen_at < _SILENT_AFTER
 
 
 def chrome() -> Chrome:
-    """One query."""
+    """Read the frame's numbers. One query."""
     return fetch(Chrome, "chrome", "chrome", {})[0]

@@ -1,4 +1,4 @@
-"""What a cursor has acked beyond its mark-delete position, as runs over the log's indexes."""
+"""The entries that a cursor has acked beyond its mark-delete position, as runs of the log's indexes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Run = tuple[int, int]  # first and last index, both included
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckedBeyond:
-    """Acked entries behind at least one unacked one."""
+    """The acked entries after the first unacked one."""
 
     runs: tuple[Run, ...]  # by index, not touching
     entries: int
@@ -31,7 +31,7 @@ class AckedBeyond:
     complete: bool  # False: only the first chunks were read
 
     def next_unacked(self, index: int, end: int) -> Iterator[int]:
-        """Indexes from `index` up to `end` that are not wholly acked."""
+        """Yield the indexes from `index` up to `end`, excluded, that are not completely acked."""
         for first, last in self.runs:
             yield from range(index, min(first, end))
             index = max(index, last + 1)
@@ -47,7 +47,7 @@ class _Chunk:
 
 
 def acked_beyond(subscription_id: int, log: Log, mark_delete: int) -> AckedBeyond:
-    """At most 64 chunks (2 million entries) beyond the index `mark_delete`. One query."""
+    """Read at most 64 chunks (2 million entries) beyond the index `mark_delete`. One query."""
     chunks = fetch(
         _Chunk, "subscription", "chunks", {"subscription_id": subscription_id, "limit": CHUNKS_READ + 1}
     )
@@ -72,15 +72,17 @@ def acked_beyond(subscription_id: int, log: Log, mark_delete: int) -> AckedBeyon
 
 
 def runs_of_bits(bits: bytes, base: int) -> Iterator[Run]:
-    """Runs of set bits; bit i of the bitmap, lowest first in each byte, is index `base` + i."""
+    """Yield the runs of set bits. Bit i of the bitmap, lowest first in each byte, is index `base` + i."""
     text = format(int.from_bytes(bits, "little"), "b")[::-1]
     for match in _ONES.finditer(text):
         yield base + match.start(), base + match.end() - 1
 
 
 def members_of(column: bytes) -> dict[int, int]:
-    """Entry id to bitset, from the column's layout: a version byte 1, then per entry id u64, length u16 and the bitset,
-    all little-endian. A layout this console does not know gives nothing, so that pages of a newer broker still open.
+    """Read the bitset of each entry id from the column.
+
+    The layout is a version byte 1, then for each entry its id (u64), a length (u16) and the bitset, all little-endian.
+    An unknown layout gives an empty dictionary, so that the pages still open with a newer broker.
     """
     found: dict[int, int] = {}
     at = 1
@@ -92,7 +94,7 @@ def members_of(column: bytes) -> dict[int, int]:
 
 
 def _joined(runs: Iterable[Run]) -> Iterator[Run]:
-    """Runs that touch, as they do across chunks, become one."""
+    """Join runs that touch, which happens where two chunks meet."""
     open_run: Run | None = None
     for first, last in runs:
         if open_run is not None and first <= open_run[1] + 1:

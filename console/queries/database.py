@@ -35,9 +35,9 @@ def _queries(file: str) -> dict[str, str]:
 
 
 def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> list[T]:
-    """Run one named query; its columns are the fields of `row_type`. Safe to repeat: the connection cannot write.
+    """Run one named query whose columns are the fields of `row_type`. The connection is read-only.
 
-    Raises django.db.OperationalError when the statement timeout of the connection passes.
+    Raises django.db.OperationalError if the query exceeds the connection's statement timeout.
     """
     return _run(row_type, _queries(file)[name], parameters)
 
@@ -45,9 +45,9 @@ def fetch(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]
 def fetch_entries(
     row_type: type[T], name: str, segments: Collection[int], parameters: Mapping[str, Any]
 ) -> list[T]:
-    """A query of log.sql over the tables of those segments, in one statement. Without segments there is nothing to ask.
+    """Run a query of log.sql over the tables of these segments, in one statement. Empty without segments.
 
-    A segment that retention dropped since its ledger was read has no entries any more.
+    Also empty if retention has dropped a segment since its ledger was read.
     """
     template = sql.SQL(_queries("log")[name])
     parts = [
@@ -69,7 +69,7 @@ def _run(row_type: type[T], statement: str, parameters: Mapping[str, Any]) -> li
         cursor.execute(statement, parameters)
         description = cursor.description or ()
         names = [column[0] for column in description]
-        # Django leaves documents to its own field type and hands them out as text.
+        # Django returns JSON columns as text and leaves the parsing to its own field type.
         documents = [number for number, column in enumerate(description) if column[1] == _JSONB_OID]
         return [row_type(**dict(zip(names, _read(row, documents), strict=True))) for row in cursor.fetchall()]
 
@@ -85,6 +85,6 @@ def _read(row: Sequence[object], documents: Sequence[int]) -> Sequence[object]:
 
 
 def fetch_one(row_type: type[T], file: str, name: str, parameters: Mapping[str, Any]) -> T | None:
-    """The first row, or None."""
+    """Return the query's first row, or None if there is none. See `fetch`."""
     rows = fetch(row_type, file, name, parameters)
     return rows[0] if rows else None

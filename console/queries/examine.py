@@ -1,4 +1,4 @@
-"""One message of a topic by how many come before it, or after it."""
+"""One message of a topic, by its number from the beginning or from the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["examine"]
 
 
 def examine(topic_id: int, *, position: int, from_end: bool) -> PeekedMessage | None:
-    """The message at `position`, counted from 1; None when fewer are kept. About twenty queries by primary key."""
+    """Return the message at `position`, counted from 1; None if the topic has fewer. About 20 queries by key."""
     log = log_of(topic_id)
     if not log.ledgers:
         return None
@@ -24,7 +24,7 @@ def examine(topic_id: int, *, position: int, from_end: bool) -> PeekedMessage | 
 
 
 def _in_ledger(log: Log, ledger: LedgerRow, wanted: int) -> PeekedMessage | None:
-    """By binary search: cumulative counts grow with the entry."""
+    """Find the message by binary search: cumulative counts grow with the entry id."""
     low, high = 0, ledger.entries - 1
     found: EntryAt | None = None
     while low <= high:
@@ -32,7 +32,7 @@ def _in_ledger(log: Log, ledger: LedgerRow, wanted: int) -> PeekedMessage | None
         place: Place = (ledger.ledger_id, middle)
         entry = entries_at(log, [place]).get(place)
         if entry is None:
-            return None  # trimmed meanwhile
+            return None  # trimmed in the meantime
         if entry.cumulative_messages >= wanted:
             found, high = entry, middle - 1
         else:

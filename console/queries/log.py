@@ -1,4 +1,4 @@
-"""A topic's log as the pages count in it: every entry has an index that does not restart at a ledger's end."""
+"""A topic's log as the pages count it: each entry has an index that goes on from one ledger to the next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Place = tuple[int, int]  # ledger id, entry id
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """One ledger that is still there."""
+    """One ledger that has not been forgotten."""
 
     ledger_id: int
     state: str
@@ -33,7 +33,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryAt:
-    """One entry without its bytes."""
+    """One entry without its data."""
 
     ledger_id: int
     entry_id: int
@@ -43,7 +43,7 @@ class EntryAt:
 
     @property
     def place(self) -> Place:
-        """As a dictionary key."""
+        """Return ledger id and entry id, as a dictionary key."""
         return (self.ledger_id, self.entry_id)
 
 
@@ -71,7 +71,7 @@ class Log:
 
     @property
     def begin(self) -> int:
-        """Index of the first entry that is kept."""
+        """Index of the first entry that is stored."""
         return self.ledgers[0].entries_before if self.ledgers else 0
 
     @property
@@ -81,7 +81,7 @@ class Log:
         return last.entries_before + last.entries if last else 0
 
     def index_of(self, ledger_id: int, entry_id: int) -> int:
-        """Index of a position; one in a ledger that is gone counts as just before what is kept."""
+        """Return the index of a position. One in a trimmed ledger counts as just before the first stored entry."""
         at = bisect_right(self._ids, ledger_id) - 1
         if at < 0:
             return self.begin - 1
@@ -91,7 +91,7 @@ class Log:
         return ledger.entries_before + min(entry_id, ledger.entries)
 
     def segments_of(self, places: Iterable[Place]) -> set[int]:
-        """Where the entries of those places lie."""
+        """Return the segments that store the entries at these places."""
         asked = {ledger_id for ledger_id, _ in places}
         return {
             ledger.segment_id
@@ -100,7 +100,7 @@ class Log:
         }
 
     def place_at(self, index: int) -> Place | None:
-        """Ledger and entry of an index, None outside what is kept."""
+        """Return ledger and entry of an index, None if the log does not store it."""
         for ledger in reversed(self.ledgers):
             if index >= ledger.entries_before:
                 entry_id = index - ledger.entries_before
@@ -119,7 +119,7 @@ class _End:
 
 
 def log_of(topic_id: int) -> Log:
-    """Two queries: the ledgers, and the last entry of the open one."""
+    """Read a topic's log. Two queries: the ledgers, and the last entry of the open one."""
     ledgers = fetch(LedgerRow, "log", "ledgers", {"topic_id": topic_id})
     if not ledgers or ledgers[-1].state != "open" or (segment_id := ledgers[-1].segment_id) is None:
         return Log(tuple(ledgers))
@@ -143,7 +143,7 @@ def _with_its_end(ledger: LedgerRow, segment_id: int) -> LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Where the logs of some topics end, as parameters of a query: what was ever appended to each."""
+    """The ends of some topics' logs, as parameters of a query: how much was ever appended to each."""
 
     topics: list[int]
     messages: list[int]
@@ -151,7 +151,7 @@ class Ends:
 
     @classmethod
     def of(cls, topic_id: int, log: Log) -> Ends:
-        """Of one log that was read already."""
+        """Return the end of one log that has been read already."""
         return cls(topics=[topic_id], messages=[log.total_messages], bytes=[log.total_bytes])
 
 
@@ -161,7 +161,7 @@ class _LastLedger:
     ledger_id: int | None  # None = the topic has none
     is_open: bool | None
     segment_id: int | None
-    messages: int  # since the topic began; of an open one, only what came before it
+    messages: int  # since the topic began; if the ledger is open, only those before it
     size_bytes: int
 
 
@@ -173,7 +173,7 @@ class _OpenEnd:
 
 
 def ends_of(topic_id: int) -> Ends:
-    """Of the topic, or of each partition of a partitioned one. Two queries."""
+    """Read the end of the topic's log, or of each partition's log. Two queries."""
     last = fetch(_LastLedger, "log", "last_ledgers", {"topic_id": topic_id})
     written = [row for row in last if row.is_open and row.segment_id is not None]
     segments = {row.segment_id for row in written if row.segment_id is not None}
@@ -189,13 +189,13 @@ def ends_of(topic_id: int) -> Ends:
 
 
 def entries_at(log: Log, places: Iterable[Place]) -> dict[Place, EntryAt]:
-    """Those of the places that are stored. One query."""
+    """Return the entries at these places that are stored. One query."""
     asked = list(places)
     rows = fetch_entries(EntryAt, "at", log.segments_of(asked), by_place(asked))
     return {row.place: row for row in rows}
 
 
 def by_place(places: Iterable[Place]) -> dict[str, list[int]]:
-    """Places as parameters of a query."""
+    """Return the places as parameters of a query."""
     asked = list(places)
     return {"ledgers": [place[0] for place in asked], "entries": [place[1] for place in asked]}

@@ -1,6 +1,7 @@
 """Numbers of topics and subscriptions for programs.
 
-A subscription's backlog is counted from log and cursor; the rest is the owners' last word, None where one never spoke.
+A subscription's backlog is counted from log and cursor. The other numbers are what the broker last reported, None where
+it has never reported.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ OLDEST_OF = 5000  # cursors whose oldest message is looked up at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """What a topic is; its numbers are a `TopicRow`."""
+    """A topic without its numbers, which are in `TopicRow`."""
 
     id: int
     name: str
-    partitions: int  # 0 = holds messages itself
-    partition: int  # -1 = not one
+    partitions: int  # 0 = not partitioned
+    partition: int  # -1 = not a partition
     parent: str | None
     created_at: datetime
     terminated_at: datetime | None
@@ -48,7 +49,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookmarkRow:
-    """One named place of a topic."""
+    """One bookmark of a topic."""
 
     name: str
     id: str  # ledger:entry
@@ -59,18 +60,18 @@ class BookmarkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorRow:
-    """One subscription of a topic that holds messages itself."""
+    """One subscription of an unpartitioned topic or of one partition."""
 
     id: int
     name: str
     topic: str
-    partition: int  # -1 = the topic is none
+    partition: int  # -1 = the topic is not a partition
     type: str
     paused: bool
     mark_delete: str  # ledger:entry
     acked_messages: int  # cumulative over the topic
     version: int  # counts acts
-    backlog_messages: int  # exact: the log's end less what the stored cursor has acked
+    backlog_messages: int  # exact: messages in the log less messages acked by the stored cursor
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
@@ -89,9 +90,9 @@ class SubscriptionSums:
     name: str
     type: str
     paused: bool  # on at least one partition
-    cursors: int  # one, or as many as partitions have it
+    cursors: int  # one, or one for each partition that has the subscription
     acked_messages: int
-    backlog_messages: int  # exact: the log's end less what the stored cursor has acked
+    backlog_messages: int  # exact: messages in the log less messages acked by the stored cursor
     backlog_bytes: int
     consumers: int | None
     unacked_messages: int | None
@@ -105,7 +106,7 @@ class SubscriptionSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Of everything together."""
+    """Sums over all topics."""
 
     topics: int  # a partitioned one counts once
     producers: int
@@ -129,17 +130,17 @@ class _FirstUnacked:
 
 
 def topic_facts(name: str) -> TopicFacts | None:
-    """By full name. One query."""
+    """Find a topic by its full name. One query."""
     return fetch_one(TopicFacts, "numbers", "topic", {"name": name})
 
 
 def bookmarks(topic_id: int) -> list[BookmarkRow]:
-    """At most 500, by name. One query."""
+    """Return at most 500 bookmarks, by name. One query."""
     return fetch(BookmarkRow, "numbers", "bookmarks", {"topic_id": topic_id, "limit": BOOKMARKS})
 
 
 def cursors(topic_id: int, ends: Ends, *, after: str, after_partition: int, limit: int) -> list[CursorRow]:
-    """A page, by name and partition. One query."""
+    """Return a page of subscriptions, by name and partition. One query."""
     return fetch(
         CursorRow,
         "numbers",
@@ -155,7 +156,7 @@ def cursors(topic_id: int, ends: Ends, *, after: str, after_partition: int, limi
 
 
 def subscription_sums(topic_id: int, ends: Ends, *, after: str, limit: int) -> list[SubscriptionSums]:
-    """A page, by name. One query."""
+    """Return a page of subscriptions summed over their partitions, by name. One query."""
     return fetch(
         SubscriptionSums,
         "numbers",
@@ -165,14 +166,14 @@ def subscription_sums(topic_id: int, ends: Ends, *, after: str, limit: int) -> l
 
 
 def totals() -> Totals:
-    """One query; its cost grows with the number of topics and subscriptions."""
+    """Sum over all topics. One query, whose cost grows with the number of topics and subscriptions."""
     return fetch(Totals, "numbers", "totals", {})[0]
 
 
 def oldest_unacked_ms(topic_id: int, names: Collection[str]) -> dict[tuple[str, int], int]:
-    """When the oldest unacked entry was stored, by subscription and partition; those without one are left out.
+    """Return when the oldest unacked entry was stored, by subscription and partition.
 
-    Two queries. Of more than 5,000 cursors at once the rest is left out too.
+    Cursors without an unacked entry are left out, and so are all beyond the first 5,000. Two queries.
     """
     first = fetch(
         _FirstUnacked,

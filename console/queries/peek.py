@@ -20,7 +20,7 @@ PREVIEW_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeekedMessage:
-    """One message, or one entry that is not taken apart (large, encrypted, corrupt)."""
+    """One message, or one entry that is not decoded (large, encrypted, corrupt)."""
 
     ledger_id: int
     entry_id: int
@@ -29,17 +29,17 @@ class PeekedMessage:
     append_ms: int
     publish_ms: int
     deliver_at_ms: int  # 0 = at once
-    size_bytes: int  # of the payload, or of the entry when it is not taken apart
+    size_bytes: int  # of the payload, or of the entry if it is not decoded
     key: str | None
     properties: tuple[tuple[str, str], ...]
     producer: str
-    preview: str  # at most 200 characters; "" when `trouble` says why
+    preview: str  # at most 200 characters; "" if `trouble` says why
     is_text: bool  # False: `preview` is hexadecimal
     trouble: str
 
     @property
     def message_id(self) -> str:
-        """ledger:entry, with partition and batch index for a member of a batch."""
+        """Return ledger:entry, with partition and batch index for a member of a batch."""
         base = f"{self.ledger_id}:{self.entry_id}"
         return base if self.batch_index < 0 else f"{base}:-1:{self.batch_index}"
 
@@ -58,9 +58,9 @@ class _Entry:
 def peek(
     log: Log, places: Iterable[Place], *, unacked: Mapping[Place, int], limit: int = PEEK_MESSAGES
 ) -> list[PeekedMessage]:
-    """The messages of those places in order, at most `limit`; nothing is marked or moved. One query.
+    """Return the messages at these places in order, at most `limit`. Changes nothing. One query.
 
-    `unacked` has the bitset of a partly acked batch: its acked members are left out.
+    `unacked` has the bitsets of partly acked batches, whose acked members are left out.
     """
     asked = list(places)
     entries = fetch_entries(
@@ -80,15 +80,17 @@ def _taken_apart(entry: _Entry, unacked: int | None) -> list[PeekedMessage]:
     try:
         header = parse_header(data)
         if entry.size_bytes > PEEK_BYTES:
-            return [_whole(entry, header.publish_time_ms, header.producer_name, "too large to look into")]
+            return [_whole(entry, header.publish_time_ms, header.producer_name, "too large to show")]
         if header.encrypted:
-            return [_whole(entry, header.publish_time_ms, header.producer_name, "encrypted by its producer")]
+            return [_whole(entry, header.publish_time_ms, header.producer_name, "encrypted by the producer")]
         decoded = decode_messages(data, max_message_bytes=8 * PEEK_BYTES)
     except UncompressedSizeExceeded:
-        unpacked = f"too large to look into: {size(header.uncompressed_size)} when unpacked"
+        unpacked = f"too large to show: {size(header.uncompressed_size)} when decompressed"
         return [_whole(entry, header.publish_time_ms, header.producer_name, unpacked)]
     except EntryIsChunk as error:
-        return [_whole(entry, header.publish_time_ms, header.producer_name, f"a piece of a message: {error}")]
+        return [
+            _whole(entry, header.publish_time_ms, header.producer_name, f"one chunk of a message: {error}")
+        ]
     except EntryCorrupt as error:
         return [_whole(entry, 0, "", f"cannot be decoded: {error}")]
     peeked = []
@@ -137,12 +139,12 @@ def _whole(entry: _Entry, publish_ms: int, producer: str, trouble: str) -> Peeke
 
 
 def preview_of(payload: bytes) -> tuple[str, bool]:
-    """The first 200 characters when the payload is UTF-8 text without control characters, else hexadecimal."""
+    """Return the first 200 characters if the payload is UTF-8 text without control characters, else hexadecimal."""
     head = payload[: 4 * PREVIEW_CHARACTERS]
     try:
         text = head.decode()
     except UnicodeDecodeError as error:
-        # A cut inside the last character is no sign of binary data.
+        # Cutting the payload may have cut its last character, which does not make it binary.
         if len(payload) == len(head) or error.start < len(head) - 3:
             return head[:64].hex(" "), False
         text = head[: error.start].decode()

@@ -1,4 +1,4 @@
-"""What is set on a namespace."""
+"""The policies set on a namespace."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ class _Document:
 
 
 def namespace_policies(tenant: str, namespace: str) -> dict[str, Any] | None:
-    """The namespace's document, None when there is no such namespace. One query."""
+    """Return the policies set on a namespace, None if there is no such namespace. One query."""
     row = fetch_one(_Document, "policies", "of_namespace", {"tenant": tenant, "namespace": namespace})
     return None if row is None else row.policies

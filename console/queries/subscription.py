@@ -25,7 +25,7 @@ PENDING_MOST = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionHead:
-    """The stored cursor and the owner's last word (None where it never spoke)."""
+    """The stored cursor, and the numbers that the broker last reported (None if it never did)."""
 
     id: int
     name: str
@@ -50,7 +50,7 @@ class SubscriptionHead:
     message_rate_acked: float | None
     messages_redelivered: int | None
     updated_ms: int | None
-    problems: dict[str, int] | None  # what went wrong, in words: how often
+    problems: dict[str, int] | None  # what went wrong, in words, and how often
     message_rate_in: float | None  # of the topic
 
 
@@ -83,7 +83,7 @@ class ConsumerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRow:
-    """One delivery that waits for its ack."""
+    """One delivery that waits for an ack."""
 
     delivery_id: int
     consumer_name: str
@@ -93,16 +93,16 @@ class PendingRow:
     messages: int
     delivered_ms: int
     redelivery_count: int
-    deadline_ms: int | None  # None = the client's own clock
+    deadline_ms: int | None  # None = the client keeps the time
 
 
 def subscription_head(topic: str, subscription: str) -> SubscriptionHead | None:
-    """By full topic name and subscription name. One query."""
+    """Find a subscription by its full topic name and its name. One query."""
     return fetch_one(SubscriptionHead, "subscription", "head", {"topic": topic, "subscription": subscription})
 
 
 def consumers(subscription_id: int) -> list[ConsumerRow]:
-    """At most 500, by priority and name. One query."""
+    """Return at most 500 consumers, by priority and name. One query."""
     return fetch(
         ConsumerRow,
         "subscription",
@@ -112,5 +112,5 @@ def consumers(subscription_id: int) -> list[ConsumerRow]:
 
 
 def pending(subscription_id: int, limit: int) -> list[PendingRow]:
-    """The first `limit` deliveries by position. One query."""
+    """Return the first `limit` deliveries by position. One query."""
     return fetch(PendingRow, "subscription", "pending", {"subscription_id": subscription_id, "limit": limit})

@@ -25,12 +25,12 @@ ROWS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicHead:
-    """The topic itself; numbers are the owner's last word, None where it never spoke."""
+    """The topic itself. Its numbers are what the broker last reported, None if it never did."""
 
     id: int
     name: str
-    partitions: int  # 0 = holds messages itself
-    partition: int  # -1 = not one
+    partitions: int  # 0 = not partitioned
+    partition: int  # -1 = not a partition
     parent_name: str | None
     created_at: datetime
     terminated_at: datetime | None
@@ -73,7 +73,7 @@ class SubscriptionRow:
     mark_delete_ledger: int
     mark_delete_entry: int
     acked_messages: int
-    backlog_messages: int  # exact: the log's end less what the stored cursor has acked
+    backlog_messages: int  # exact: messages in the log less messages acked by the stored cursor
     consumers: int | None
     unacked_messages: int | None
     message_rate_out: float | None
@@ -102,22 +102,22 @@ class ProducerRow:
 
 
 def topic_head(name: str) -> TopicHead | None:
-    """By full name. One query."""
+    """Find a topic by its full name. One query."""
     return fetch_one(TopicHead, "topic", "head", {"name": name})
 
 
 def partitions(topic_id: int) -> list[PartitionRow]:
-    """All partitions, by index. One query."""
+    """Return all partitions, by index. One query."""
     return fetch(PartitionRow, "topic", "partitions", {"topic_id": topic_id})
 
 
 def subscriptions(topic_id: int, ends: Ends) -> list[SubscriptionRow]:
-    """At most 500, by name and partition. One query."""
+    """Return at most 500 subscriptions, by name and partition. One query."""
     return fetch(
         SubscriptionRow, "topic", "subscriptions", {"topic_id": topic_id, **asdict(ends), "limit": ROWS}
     )
 
 
 def producers(topic_id: int) -> list[ProducerRow]:
-    """At most 500, by name. One query."""
+    """Return at most 500 producers, by name. One query."""
     return fetch(ProducerRow, "topic", "producers", {"topic_id": topic_id, "limit": ROWS})

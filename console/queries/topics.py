@@ -1,4 +1,4 @@
-"""The list of topics: search, order and page on the server."""
+"""The list of topics. The server searches, sorts and pages."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ ORDERS = ("name", "backlog", "rate", "last")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsAsked:
-    """What the address asks for."""
+    """The list that the page's address asks for."""
 
     search: str = ""  # part of a name
     namespace: str = ""  # "tenant/namespace", "" = all
     only_backlog: bool = False
     order: str = "name"  # one of ORDERS
-    after_name: str = ""  # last name of the page before, "" = first page
-    after_value: float = 0.0  # what the last row of the page before was sorted by
+    after_name: str = ""  # the last name on the previous page, "" = first page
+    after_value: float = 0.0  # the sort value of the last row on the previous page
     limit: int = PAGE_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """One line. Numbers are the owner's last word, None where it never spoke."""
+    """One row. Its numbers are what the broker last reported, None if it never did."""
 
     id: int
     name: str
@@ -77,7 +77,7 @@ class _Name:
 
 
 def topics(asked: TopicsAsked) -> TopicPage:
-    """Two queries, whatever is asked: the page's keys, then their numbers."""
+    """Read one page. Two queries: the page's keys, then their numbers."""
     search = asked.search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     keys = fetch(
         _Key,
@@ -102,10 +102,10 @@ def topics(asked: TopicsAsked) -> TopicPage:
 
 
 def topic_rows(ids: Sequence[int]) -> list[TopicRow]:
-    """The numbers of these topics, in no order. One query."""
+    """Return the numbers of these topics, in no particular order. One query."""
     return fetch(TopicRow, "topics", "numbers", {"ids": list(ids)})
 
 
 def namespaces() -> tuple[str, ...]:
-    """Names for the filter, at most 200."""
+    """Return at most 200 namespaces, for the filter."""
     return tuple(row.name for row in fetch(_Name, "topics", "namespaces", {}))

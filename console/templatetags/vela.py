@@ -1,4 +1,4 @@
-"""Template words of the console's pages."""
+"""Template filters and tags of the console's pages."""
 
 from __future__ import annotations
 
@@ -31,77 +31,77 @@ register.simple_tag(addresses.act_form_url, name="act_form_url")
 
 @register.filter
 def count(number: int | str | None) -> str:
-    """A number as the pages write it; a lookup that found nothing gives "" and is unknown too."""
+    """Write a number. A template lookup that finds nothing gives "", which is unknown too."""
     return numerals.UNKNOWN if isinstance(number, str) else numerals.count(number)
 
 
 @register.filter
 def place_of_name(topic: str) -> str:
-    """What stands before the local name: domain unless persistent, tenant and namespace."""
+    """Return what comes before the local name: the domain unless it is persistent, the tenant and the namespace."""
     rest = topic.removeprefix("persistent://")
     return rest[: rest.rfind("/", 0, len(rest) - len(addresses.short_name(topic))) + 1]
 
 
 @register.filter
 def seconds(value: float | None) -> str:
-    """A length of time given in seconds."""
+    """Write a length of time in seconds."""
     return numerals.UNKNOWN if value is None else numerals.span(value)
 
 
 @register.filter
 def plural(number: int | str | None, word: str) -> str:
-    """3 consumers, 1 consumer, – consumers."""
+    """Write 3 consumers, 1 consumer, – consumers."""
     return f"{count(number)} {word}" + ("" if number == 1 else "s")
 
 
 @register.filter
 def entries(number: int) -> str:
-    """1 entry, 12 408 entries."""
+    """Write 1 entry, 12 408 entries."""
     return f"{numerals.count(number)} " + ("entry" if number == 1 else "entries")
 
 
 @register.filter
 def batches(number: int) -> str:
-    """1 batch, 3 batches."""
+    """Write 1 batch, 3 batches."""
     return f"{numerals.count(number)} " + ("batch" if number == 1 else "batches")
 
 
 @register.filter
 def sentence(text: str) -> str:
-    """Words of the broker as a sentence: capital letter, full stop."""
+    """Give the broker's words a capital letter and a full stop."""
     text = text.strip()
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 @register.simple_tag
 def asked(act: Any) -> str:
-    """What an act asks for, in words; takes a row of the log or a view of the service."""
+    """Return an act's request in words. Takes an ActRow or an ActView."""
     undo_of = act.undo_of_id if hasattr(act, "undo_of_id") else act.undo_of
     return acts.asked(act.kind, act.parameters, undo_of)
 
 
 @register.inclusion_tag("console/badge.html")
 def act_state(state: str) -> dict[str, str]:
-    """The state of an act as a badge: icon and word, colour only beside them."""
+    """Render the state of an act as a badge with icon and word, so that colour is never the only sign."""
     word, tone = acts.state_word(state)
     return {"word": word, "tone": tone}
 
 
 @register.inclusion_tag("console/badge.html")
 def badge(word: str, tone: str) -> dict[str, str]:
-    """A word with an icon."""
+    """Render a word with an icon."""
     return {"word": word, "tone": tone}
 
 
 @register.inclusion_tag("console/block.html")
 def part(block: Block) -> dict[str, Block]:
-    """A block inside its frame, which knows its own address."""
+    """Render a block inside the element that htmx refreshes."""
     return {"block": block}
 
 
 @register.simple_tag(takes_context=True)
 def ago(context: Context, then: int | datetime | None) -> SafeString | str:
-    """How long ago; the exact moment is in the title. 0 and None are unknown."""
+    """Write how long ago a time was, with the exact time as its title. 0 and None are unknown."""
     then_ms = _milliseconds(then)
     if not then_ms:
         return numerals.UNKNOWN
@@ -116,7 +116,7 @@ def ago(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def moment(context: Context, then: int | datetime | None) -> SafeString | str:
-    """The moment, and how long ago in brackets."""
+    """Write a time, and how long ago it was in brackets. 0 and None are unknown."""
     then_ms = _milliseconds(then)
     if not then_ms:
         return numerals.UNKNOWN
@@ -133,7 +133,7 @@ def moment(context: Context, then: int | datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def now_iso(context: Context) -> str:
-    """When this was read, for the age beside exact numbers."""
+    """Return when the numbers on the page were read."""
     return _iso(context["now_ms"])
 
 

@@ -1,1 +1,1 @@
-"""The console's pages, one file a page: authorise, query, render."""
+"""The console's pages, one file for each: authorise, query, render."""

@@ -21,14 +21,14 @@ __all__ = ["act", "apply", "undo"]
 @require_safe
 @viewer
 def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Its present state; a waiting act's page says what it waits for and comes back by itself."""
+    """Show an act's current state. The page of a waiting act says what it waits for and refreshes itself."""
     return _answer(request, rights, _found(act_id))
 
 
 @require_POST
 @operator_only
 def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Apply a plan. 422 without the name where it must be typed, 409 when the broker refuses."""
+    """Apply a plan. 422 if a name must be typed and is missing, 409 if the broker refuses."""
     view = _found(act_id)
     form = _apply_form(view, request.POST)
     if not form.is_valid():
@@ -49,7 +49,7 @@ def apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
 @require_POST
 @operator_only
 def undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponse:
-    """Plan the undoing of an applied act: an act of its own, with its own preview."""
+    """Plan to undo an applied act: a new act with its own preview. 409 if the broker refuses."""
     view = _found(act_id)
     try:
         planned = acts.plan_undo(act_id, who=rights.name, origin=origin_of(request))
@@ -70,7 +70,7 @@ def _apply_form(view: ActView, data: QueryDict | None = None) -> ApplyForm:
 
 
 def _to_apply(view: ActView) -> ActView | None:
-    """Return the plan that the page offers to apply: the act itself, or the new plan of one that was refused."""
+    """Return the plan that the page offers to apply: the act itself, or the new plan of a refused act."""
     if view.state == "planned":
         return view
     if view.new_plan is None:
@@ -109,5 +109,5 @@ def _answer(
     )
     response = answer(request, rights, "console/pages/act.html", [source], context, status=status)
     if "part" in request.GET and not view.is_waiting:
-        response["HX-Refresh"] = "true"  # the next step stands below the block: htmx reads the whole page
+        response["HX-Refresh"] = "true"  # the next step is outside the block, so htmx loads the whole page
     return response

@@ -1,4 +1,4 @@
-"""Step one of an act: describe it. A valid description becomes a plan, which has a page of its own."""
+"""Step one of an act: describe it. A valid description becomes a plan, which has its own page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["act_form"]
 @require_http_methods(["GET", "HEAD", "POST"])
 @operator_only
 def act_form(request: HttpRequest, rights: Rights, topic: str, name: str, kind: str) -> HttpResponse:
-    """The form of one kind; 422 when it cannot be read, 409 when the broker refuses to plan it."""
+    """Show the form for one kind of act. 422 if the form is invalid, 409 if the broker refuses to plan it."""
     form_class = act_forms.get(kind)
     head = subscription_head(topic, name)
     if form_class is None or head is None:

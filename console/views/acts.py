@@ -1,4 +1,4 @@
-"""The act log: every change an operator, API, command or client made."""
+"""The act log: every change made by an operator, the API, a command or a client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["acts"]
 @require_safe
 @viewer
 def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Search, kind, state and page are in the query string. Five queries."""
+    """Show the log. Search, kind, state and page are in the query string. Five queries."""
     before = request.GET.get("before", "")
     asked = ActsAsked(
         search=request.GET.get("q", "").replace("\0", "").strip(),

@@ -12,12 +12,12 @@ __all__ = ["Login"]
 
 
 class Login(LoginView):
-    """Name and password; somebody who is logged in already is sent on."""
+    """Ask for name and password. A user who is already logged in is redirected."""
 
     template_name = "console/pages/login.html"
     redirect_authenticated_user = True
     next_page = "console:topics"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        """Django's own and what the frame needs."""
+        """Return Django's context and the frame's."""
         return {**super().get_context_data(**kwargs), **frame(self.request)}

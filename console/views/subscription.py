@@ -1,4 +1,4 @@
-"""One subscription: what waits, why, at whom, and what comes next."""
+"""One subscription: its backlog, why it waits, which consumers have it, and the next messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOLES_SHOWN = 12
 @require_safe
 @viewer
 def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponse:
-    """Six blocks; thirteen queries for the whole page."""
+    """Show one subscription. Six blocks; thirteen queries for the whole page."""
     head = queries.subscription_head(topic, name)
     if head is None:
         raise Http404(f"There is no subscription {name} on {topic}.")
@@ -56,7 +56,7 @@ def subscription(request: HttpRequest, rights: Rights, topic: str, name: str) ->
 
 
 class _Reading:
-    """What one request has read, each part at most once."""
+    """The data of one request. Each part is read at most once."""
 
     def __init__(self, head: queries.SubscriptionHead, *, pending_shown: int) -> None:
         self.head = head
@@ -68,7 +68,7 @@ class _Reading:
 
     @cached_property
     def mark_delete(self) -> int:
-        """As an index of the log."""
+        """Return the mark-delete position as an index of the log."""
         return self.log.index_of(self.head.mark_delete_ledger, self.head.mark_delete_entry)
 
     @cached_property
@@ -81,7 +81,7 @@ class _Reading:
 
     @cached_property
     def backlog_messages(self) -> int:
-        """Exact: what the topic ever held less what the stored cursor has acked."""
+        """Return the exact backlog: messages in the log less messages acked by the stored cursor."""
         return self.log.total_messages - self.head.acked_messages
 
     @cached_property
@@ -91,7 +91,7 @@ class _Reading:
 
     @cached_property
     def known(self) -> dict[Place, EntryAt]:
-        """Mark-delete, read position and the first unacked entry, where they are stored."""
+        """Return the entries at mark-delete, at the read position and at the first unacked place, if stored."""
         head = self.head
         places = [(head.mark_delete_ledger, head.mark_delete_entry), *self.next_places[:1]]
         if head.read_ledger is not None and head.read_entry is not None:
@@ -177,7 +177,7 @@ class _Reading:
         }
 
     def _holder(self, ledger_id: int, entry_id: int) -> queries.PendingRow | None:
-        """The delivery that has this entry in flight."""
+        """Return the delivery that has this entry in flight."""
         for row in self.pending:
             if row.ledger_id == ledger_id and row.first_entry <= entry_id <= row.last_entry:
                 return row

@@ -1,4 +1,4 @@
-"""One topic: its numbers, and by tab its subscriptions, producers, ledgers or partitions."""
+"""One topic: its numbers, and a tab with its subscriptions, producers, ledgers or partitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TABS = ("subscriptions", "producers", "ledgers")
 @require_safe
 @viewer
 def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
-    """`tab` picks the block below the numbers. Eight queries at most."""
+    """Show one topic. `tab` in the query string picks the block below the numbers. At most eight queries."""
     head = queries.topic_head(topic)
     if head is None:
         raise Http404(f"There is no topic {topic}.")
@@ -51,7 +51,7 @@ def topic(request: HttpRequest, rights: Rights, topic: str) -> HttpResponse:
 def _rows(tab: str, head: queries.TopicHead, log: Log) -> Mapping[str, Any]:
     match tab:
         case "subscriptions":
-            # The logs and the stored cursors count exactly, even when no broker runs.
+            # Logs and stored cursors give exact counts, even if no broker runs.
             ends = ends_of(head.id) if head.partitions else Ends.of(head.id, log)
             return {"rows": queries.subscriptions(head.id, ends)}
         case "producers":

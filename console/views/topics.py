@@ -19,7 +19,7 @@ __all__ = ["topics"]
 @require_safe
 @viewer
 def topics(request: HttpRequest, rights: Rights) -> HttpResponse:
-    """Search, namespace, backlog filter, order and page are all in the query string. Seven queries."""
+    """Show the list. Search, namespace, backlog filter, order and page are in the query string. Seven queries."""
     asked = _asked(request.GET)
     found = read_topics(asked)
 
@@ -64,7 +64,7 @@ def _asked(query: QueryDict) -> TopicsAsked:
 
 
 def _changed(query: QueryDict, **changes: str) -> str:
-    """The query string with some values set, or left out where they are empty."""
+    """Return the query string with some values set, or removed if they are empty."""
     changed = query.copy()
     for name, value in changes.items():
         if value:
@@ -75,7 +75,7 @@ def _changed(query: QueryDict, **changes: str) -> str:
 
 
 def _headings(query: QueryDict, order: str) -> dict[str, dict[str, object]]:
-    """For each order: the query string that asks for it and whether it is on."""
+    """Return for each order the query string that selects it and whether it is selected."""
     return {
         name: {"query": _changed(query, sort=name, after="", value="", part=""), "on": name == order}
         for name in ORDERS

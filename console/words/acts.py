@@ -1,4 +1,4 @@
-"""Acts in words: what was asked, in what state it is, what an operator must type."""
+"""Acts in words: what was requested, which state an act is in, and whether an operator must type a name."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ KINDS = {
     "truncate": "Truncate topic",
     "unload": "Unload topic",
     "delete_topic": "Delete topic",
-    "seek": "Seek by a client",
+    "seek": "Client seek",
     "unsubscribe": "Unsubscribe",
     "commit": "Commit by a pull consumer",
-    "evict": "Backlog quota: messages given up",
-    "expire_subscription": "Unused subscription removed",
+    "evict": "Skip messages over the backlog quota",
+    "expire_subscription": "Delete unused subscription",
 }
 STATES = {
     "plan_requested": ("waiting for a plan", "warn"),
@@ -50,22 +50,22 @@ STATES = {
     "refused": ("refused", "bad"),
     "failed": ("failed", "bad"),
     "expired": ("expired", "calm"),
-    "client": ("under way", "warn"),
+    "client": ("in progress", "warn"),
 }
 
 
 def title(kind: str) -> str:
-    """An act's kind as a heading."""
+    """Return an act's kind as a heading."""
     return KINDS.get(kind, kind.capitalize())
 
 
 def state_word(state: str) -> tuple[str, str]:
-    """Word and tone of a state."""
+    """Return the word and the tone of a state."""
     return STATES.get(state, (state, "calm"))
 
 
 def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
-    """What was asked, as half a sentence: "rewind by 15 min"."""
+    """Return what was requested as a phrase: "rewind by 15 min"."""
     if kind == "undo":
         return f"undo act {undo_of}" if undo_of is not None else "undo"
     if kind == "skip":
@@ -78,7 +78,7 @@ def asked(kind: str, parameters: Mapping[str, Any], undo_of: int | None) -> str:
         return _expire(parameters)
     if kind in ("disconnect", "redeliver"):
         who = parameters.get("consumer") or f"consumer {parameters.get('consumer_key', '–')}"
-        return f"disconnect {who}" if kind == "disconnect" else f"redeliver what {who} holds"
+        return f"disconnect {who}" if kind == "disconnect" else f"redeliver the unacked messages of {who}"
     if kind in ("create_topic", "create_subscription", "create_bookmark", "delete_bookmark"):
         return f"{KINDS[kind].lower()} {parameters.get('name', '–')}"
     if kind == "reset":
@@ -120,9 +120,9 @@ def _set_policies(parameters: Mapping[str, Any]) -> str:
 def _expire(parameters: Mapping[str, Any]) -> str:
     to = parameters.get("to")
     if to == "time":
-        return f"expire what was stored before {_moment(parameters.get('time_ms', 0))}"
+        return f"expire messages stored before {_moment(parameters.get('time_ms', 0))}"
     if to == "older":
-        return f"expire what is older than {_length(parameters.get('older_ms', 0))}"
+        return f"expire messages older than {_length(parameters.get('older_ms', 0))}"
     return f"expire up to {parameters.get('id', '–')}"
 
 
@@ -132,9 +132,10 @@ def _moment(time_ms: int) -> str:
 
 
 def must_type_name(plan: Mapping[str, Any] | None, allowed_drift_messages: int | None = None) -> bool:
-    """Return whether an operator confirms the act by typing a name: it loses messages, or repeats many.
+    """Return whether an operator must type a name to confirm the act: it skips messages, or repeats many.
 
-    What may come again beyond the plan counts too; None is what the plan allows.
+    `allowed_drift_messages` more than planned may be delivered again, and they count too. None means as many as the
+    plan allows.
     """
     if plan is None:
         return False
@@ -145,22 +146,22 @@ def must_type_name(plan: Mapping[str, Any] | None, allowed_drift_messages: int |
 
 
 def acked_meanwhile(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Say what became of messages that were acked between preview and act; empty when nothing is to be said."""
+    """Say what happened to messages acked between preview and act. Empty when there is nothing to say."""
     more = int(result.get("replayed_messages") or 0) - int(plan.get("replayed_messages") or 0)
     spared = int(plan.get("skipped_messages") or 0) - int(result.get("skipped_messages") or 0)
     spared += int(result.get("published_meanwhile_messages") or 0) if "standing" in plan else 0
     words = []
     if more > 0:
-        words.append(f"{_messages(more)} of them {'comes' if more == 1 else 'come'} again too")
+        words.append(f"{count(more)} of them {'is' if more == 1 else 'are'} delivered again too")
     elif more < 0:
-        words.append(f"{_messages(-more)} of them {'does' if more == -1 else 'do'} not come again")
+        words.append(f"{count(-more)} of them {'is' if more == -1 else 'are'} not delivered again")
     if spared > 0:
-        words.append(f"{_messages(spared)} of them {'was' if spared == 1 else 'were'} not skipped")
+        words.append(f"{count(spared)} of them {'was' if spared == 1 else 'were'} not skipped")
     return ", ".join(words)
 
 
 def _length(length_ms: int) -> str:
-    """As it was asked for: the largest unit that divides it."""
+    """Return a length of time in the largest unit that divides it, as the operator asked for it."""
     for unit_ms, word in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
         if length_ms >= unit_ms and length_ms % unit_ms == 0:
             return f"{count(length_ms // unit_ms)}\u202f{word}"

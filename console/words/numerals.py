@@ -1,4 +1,4 @@
-"""Numbers, sizes, rates and times as the pages write them. Unknown is "–", never 0."""
+"""How pages write numbers, sizes, rates and times. An unknown value is "–", never 0."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def count(number: int | None) -> str:
-    """12 408 with narrow spaces."""
+    """Write a number with narrow spaces: 12 408."""
     return UNKNOWN if number is None else f"{number:,}".replace(",", _GAP)
 
 
 def size(size_bytes: int | None) -> str:
-    """Bytes in powers of 1000 with three digits that count."""
+    """Write a size in powers of 1000 with at most three significant digits."""
     if size_bytes is None:
         return UNKNOWN
     value, unit = float(size_bytes), 0
@@ -28,7 +28,7 @@ def size(size_bytes: int | None) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """Messages per second, finer where it is slow."""
+    """Write a rate, with one decimal below 100 per second."""
     if per_second is None:
         return UNKNOWN
     if per_second >= 99.5:
@@ -37,7 +37,7 @@ def rate(per_second: float | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time in one or two units: 40 s, 6 min, 2 h 10 min, 3 d."""
+    """Write a length of time in one or two units: 40 s, 6 min, 2 h 10 min, 3 d."""
     if seconds < 0.95:
         return f"{max(seconds, 0):.1f}{_GAP}s"
     if seconds < 99.5:
@@ -52,7 +52,7 @@ def span(seconds: float) -> str:
 
 
 def ago(then_ms: int, now_ms: int) -> str:
-    """How long ago, or how long until."""
+    """Write how long ago a time was, or how far in the future it is."""
     if then_ms > now_ms + 999:
         return f"in {span((then_ms - now_ms) / 1000)}"
     if now_ms - then_ms < 950:
@@ -61,7 +61,7 @@ def ago(then_ms: int, now_ms: int) -> str:
 
 
 def clock(then_ms: int, now_ms: int) -> str:
-    """Wall clock in UTC with milliseconds; the date too when it is not today's."""
+    """Write a time in UTC with milliseconds, and its date if that is not today."""
     then = datetime.fromtimestamp(then_ms / 1000, UTC)
     text = then.strftime("%H:%M:%S.") + f"{then.microsecond // 1000:03d}"
     if then.date() == datetime.fromtimestamp(now_ms / 1000, UTC).date():

@@ -11,12 +11,12 @@ _STILL = 0.05  # messages per second below which a rate counts as nothing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How it goes. `tone` picks the colour and icon: good, calm, warn or bad."""
+    """A subscription's state. `tone` picks the colour and icon: good, calm, warn or bad."""
 
     badge: str
     tone: str
     sentence: str
-    drain_s: float | None  # time to go at the present net rate
+    drain_s: float | None  # time until the backlog is empty, at the current rates
 
 
 def standing(
@@ -28,12 +28,12 @@ def standing(
     rate_acked: float | None,
     unacked_messages: int | None,
 ) -> Standing:
-    """Judge from the present numbers only; None means unknown and is never taken for 0."""
+    """Judge by the current numbers only. None means unknown and never counts as 0."""
     if paused:
         return Standing(
             badge="paused",
             tone="warn",
-            sentence="An operator paused it: nothing is delivered until it is resumed. Acks go on.",
+            sentence="An operator paused it: nothing is delivered until it is resumed. Consumers can still ack.",
             drain_s=None,
         )
     if backlog_messages == 0:
@@ -41,7 +41,7 @@ def standing(
         return Standing(
             badge="keeping up" if busy else "idle",
             tone="good" if busy else "calm",
-            sentence="Nothing waits: every message is acked.",
+            sentence="No message waits: every message is acked.",
             drain_s=None,
         )
     if consumers == 0:
@@ -53,7 +53,7 @@ def standing(
         )
     if consumers is None or rate_acked is None or rate_in is None:
         return Standing(
-            badge="unknown", tone="calm", sentence="Its owner has not reported yet.", drain_s=None
+            badge="unknown", tone="calm", sentence="The broker has not reported yet.", drain_s=None
         )
     net = rate_acked - rate_in
     if rate_acked <= _STILL:
@@ -68,16 +68,16 @@ def standing(
         return Standing(
             badge="draining",
             tone="good",
-            sentence="Acks outrun what is published.",
+            sentence="Consumers ack faster than producers publish.",
             drain_s=backlog_messages / net,
         )
     if net < -_STILL and backlog_messages > rate_in * 5:
         return Standing(
             badge="falling behind",
             tone="warn",
-            sentence="More is published than acked.",
+            sentence="Producers publish faster than consumers ack.",
             drain_s=None,
         )
     return Standing(
-        badge="keeping up", tone="good", sentence="Acks keep pace with what is published.", drain_s=None
+        badge="keeping up", tone="good", sentence="Consumers ack as fast as producers publish.", drain_s=None
     )

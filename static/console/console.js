@@ -1,4 +1,4 @@
-// Keys and forms. Everything works without scripts; nothing here decides what a number is.
+// Keyboard shortcuts and forms. Every page also works without scripts; the server computes every number.
 "use strict";
 
 (() => {
@@ -46,7 +46,7 @@
     control.dispatchEvent(new Event("change"));
   }
 
-  // Filling in a way's own field chooses that way.
+  // Focusing a choice's own field selects that choice.
   document.addEventListener("focusin", (event) => {
     const body = event.target.closest(".choice-body");
     const radio = body?.parentElement.querySelector('input[type="radio"]');

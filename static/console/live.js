@@ -1,10 +1,11 @@
-// When a block may be read again, and ages. htmx's sse extension opens the stream, asks for the blocks and swaps them.
+// Decides when a block may be read again, and updates ages. htmx's sse extension opens the stream, requests blocks and
+// swaps them.
 "use strict";
 
 (() => {
   const REFRESH = "vela_refresh";
   const POLL_MS = 5000;
-  const held = new Set(); // blocks that changed while they must stay as they are
+  const postponed = new Set(); // blocks that changed while they could not be read
   const streaming = document.querySelector("[sse-connect]");
   const control = document.querySelector("[data-refresh]");
   let stream = null;
@@ -18,7 +19,7 @@
     if (pulse) pulse.className = `pulse ${state}`;
   };
 
-  // --- Blocks: read again only while nobody is busy inside -----------------------------------------------------
+  // --- Blocks: read again unless the user is busy inside ---------------------------------------------------------
 
   function busy(part) {
     if (document.querySelector("dialog[open]")) return true;
@@ -32,7 +33,7 @@
   const mayRead = (part) => isWatched() && !busy(part) && (mode() === "live" || age_ms(part) >= Number(mode()) * 1000);
 
   function release() {
-    for (const part of [...held]) if (mayRead(part)) htmx.trigger(part, "refresh");
+    for (const part of [...postponed]) if (mayRead(part)) htmx.trigger(part, "refresh");
   }
 
   document.addEventListener("htmx:configRequest", (event) => {
@@ -42,10 +43,10 @@
   document.addEventListener("htmx:beforeRequest", (event) => {
     const part = event.detail.elt;
     if (mayRead(part)) {
-      held.delete(part);
+      postponed.delete(part);
       part.velaRead_ms = Date.now();
     } else {
-      held.add(part);
+      postponed.add(part);
       event.preventDefault();
     }
   });
@@ -59,10 +60,10 @@
       location.reload();
     } else if (busy(part)) {
       event.detail.shouldSwap = false;
-      held.add(part);
+      postponed.add(part);
     } else if (event.detail.shouldSwap) {
       part.dataset.etag = reply.getResponseHeader("ETag");
-      // What was opened, and the row the keys stand on, stay so.
+      // Remember open details, the row selected by keyboard and the focused link, to restore them after the swap.
       part.velaOpen = [...part.querySelectorAll("details")].map((details) => details.open);
       part.velaRow = [...part.querySelectorAll("[data-row]")].findIndex((row) => row.classList.contains("at"));
       part.velaFocus = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
@@ -76,7 +77,7 @@
     if (part.velaFocus) part.querySelector(`[href="${CSS.escape(part.velaFocus)}"]`)?.focus();
   });
 
-  // --- The stream: closed while nobody looks, because a browser has six connections to a host -------------------
+  // --- The stream: closed while the page is hidden, because a browser opens at most six connections to a host ----
 
   htmx.createEventSource = (url) => {
     stream?.close();
@@ -90,7 +91,7 @@
       stream?.close();
       mark("");
     } else if (stream?.readyState === EventSource.CLOSED) {
-      // The extension opens a stream for a node that htmx has processed, and listens to it for each block.
+      // The extension opens the stream when htmx has processed its node, and then subscribes each block to it.
       for (const node of [streaming, ...streaming.querySelectorAll("[hx-trigger]")]) htmx.trigger(node, "htmx:afterProcessNode");
     }
     release();
@@ -138,7 +139,7 @@
       if (time.textContent !== text && !busy(time)) time.textContent = text;
     }
     if (isLost) {
-      for (const part of streaming.querySelectorAll("[data-etag]")) if (age_ms(part) >= POLL_MS) held.add(part);
+      for (const part of streaming.querySelectorAll("[data-etag]")) if (age_ms(part) >= POLL_MS) postponed.add(part);
     }
     release();
   }

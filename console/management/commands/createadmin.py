@@ -1,4 +1,4 @@
-"""`manage.py createadmin`: the first person who may log in."""
+"""`manage.py createadmin`: create the first user who can log in."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NAME = "admin"
 
 
 class Command(BaseCommand):
-    """Make `admin` unless it exists. Safe to repeat: an existing admin keeps the password."""
+    """Create `admin` unless it exists. Safe to repeat: an existing admin keeps its password."""
 
-    help = "Make the user admin if there is none, with VELA_ADMIN_PASSWORD or a random password that is shown once."
+    help = "Create the user admin, if there is none, with VELA_ADMIN_PASSWORD or a random password that is shown once."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        """Print the password only if it was invented here."""
+        """Print the password only if this command generated it."""
         if User.objects.filter(username=NAME).exists():
             return
         given = os.environ.get("VELA_ADMIN_PASSWORD")

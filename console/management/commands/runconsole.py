@@ -1,4 +1,4 @@
-"""`manage.py runconsole`: the console's web server: Daphne over the project's ASGI application."""
+"""`manage.py runconsole`: the console's web server, Daphne with the project's ASGI application."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class Command(BaseCommand):
     """Serve the console until SIGTERM."""
 
     help = "Serve the console (VELA_BIND, VELA_CONSOLE_PORT) until SIGTERM."
-    requires_system_checks = ()  # `make check` has them; here they would cost each start
+    requires_system_checks = ()  # `make check` runs them; here they would slow down each start
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Both default to the settings."""
+        """Add --bind and --port, which default to the settings."""
         parser.add_argument("--bind", default=broker_settings().bind)
         parser.add_argument("--port", type=int, default=broker_settings().console_port)
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Blocks; Daphne ends at SIGTERM and SIGINT."""
+        """Block until SIGTERM or SIGINT. Raises CommandError if the port is taken."""
         server = LimitedServer(
             _application(),
             request_timeout_s=broker_settings().http_request_timeout_s,
-            application_close_timeout=1,  # a page that listens for changes never ends by itself
+            application_close_timeout=1,  # a live stream never ends by itself
             server_name="vela",
         )
         bind, port = options["bind"], options["port"]
@@ -42,10 +42,10 @@ class Command(BaseCommand):
                 f"cannot listen on {bind}:{port} ({reason}): set VELA_CONSOLE_PORT or VELA_BIND"
             ) from None
         server.run()
-        gc.freeze()  # a process that ends need not look through its whole memory: 0.02 s of CPU instead of 0.3
+        gc.freeze()  # the last garbage collection skips all objects: exit takes 0.02 s of CPU instead of 0.3 s
 
 
 def _application() -> Any:
-    """What the project's ASGI_APPLICATION names; without one, Django's pages alone."""
+    """Return the project's ASGI_APPLICATION, or Django's own application if the project names none."""
     named = getattr(settings, "ASGI_APPLICATION", None)
     return import_string(named) if named else get_asgi_application()

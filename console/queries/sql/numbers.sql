@@ -13,8 +13,8 @@ SELECT name, ledger_id || ':' || entry_id AS id, until, who, created_at
 FROM vela_bookmark WHERE topic_id = %(topic_id)s ORDER BY name LIMIT %(limit)s
 
 -- name: cursors
--- One row a cursor: a subscription of the topic, or of one of its partitions. The parameters `topics`, `messages` and
--- `bytes` are where their logs end; they were read before, so that a cursor may be ahead of them.
+-- One row for each cursor: a subscription of the topic, or of one of its partitions. The parameters `topics`, `messages`
+-- and `bytes` say where their logs end. They were read earlier, so a cursor may be ahead of them.
 SELECT s.id, s.name, t.name AS topic, t.partition, s.type, s.paused, c.mark_delete_ledger || ':' || c.mark_delete_entry AS
        mark_delete, c.acked_messages, c.version, greatest(e.messages - c.acked_messages, 0) AS backlog_messages,
        greatest(e.bytes - c.acked_bytes, 0) AS backlog_bytes, u.consumers, u.unacked_messages, p.permits,
@@ -32,7 +32,7 @@ WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND (s.name, t.partiti
 ORDER BY s.name, t.partition LIMIT %(limit)s
 
 -- name: subscriptions
--- The same summed over partitions, one row a name. A sum over rows of which the owner reported none stays unknown.
+-- The same summed over partitions, one row for each name. A sum stays NULL if the broker reported none of its rows.
 SELECT s.name, max(s.type) AS type, bool_or(s.paused) AS paused, count(*) AS cursors,
        sum(c.acked_messages)::bigint AS acked_messages,
        sum(greatest(e.messages - c.acked_messages, 0))::bigint AS backlog_messages,
@@ -54,7 +54,7 @@ WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND s.name > %(after)s
 GROUP BY s.name ORDER BY s.name LIMIT %(limit)s
 
 -- name: first_unacked
--- The entry after a mark-delete position is the oldest that is not acked. In an open ledger it may not be stored yet.
+-- The entry after a mark-delete position is the oldest unacked one. In an open ledger it may not be stored yet.
 SELECT s.name, t.partition, f.ledger_id, f.entry_id, f.segment_id
 FROM vela_topic t
 JOIN vela_subscription s ON s.topic_id = t.id
@@ -72,7 +72,7 @@ WHERE (t.id = %(topic_id)s OR t.parent_id = %(topic_id)s) AND s.name = ANY(%(nam
 LIMIT %(limit)s
 
 -- name: totals
--- What waits is what was published less what is acked, each as its owner said last.
+-- A backlog is the published messages less the acked ones, both as the broker last reported them.
 SELECT (SELECT count(*) FROM vela_topic WHERE parent_id IS NULL) AS topics, t.producers, t.message_rate_in, t.byte_rate_in,
        t.stored_bytes, s.consumers, s.backlog_messages, s.unacked_messages, s.message_rate_out, s.message_rate_acked
 FROM (

@@ -1,4 +1,4 @@
--- What is set on namespaces.
+-- Policies of namespaces.
 
 -- name: of_namespace
 SELECT n.policies FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id

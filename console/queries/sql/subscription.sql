@@ -14,7 +14,7 @@ LEFT JOIN vela_topic_summary n ON n.topic_id = t.id
 WHERE t.name = %(topic)s AND s.name = %(subscription)s
 
 -- name: chunks
--- Acks beyond mark-delete; the bound keeps a page's cost known, and the page says when it was reached.
+-- Acks beyond mark-delete. The limit bounds the cost of a page, and the page says if there are more.
 SELECT ledger_id, chunk, bits, ack_sets
 FROM vela_cursor_chunk WHERE cursor_id = %(subscription_id)s ORDER BY ledger_id, chunk LIMIT %(limit)s
 

@@ -18,7 +18,7 @@ FROM vela_topic t LEFT JOIN vela_topic_summary s ON s.topic_id = t.id
 WHERE t.parent_id = %(topic_id)s ORDER BY t.partition
 
 -- name: subscriptions
--- Of the topic, or of every partition of a partitioned one. `topics`, `messages`, `bytes`: where their logs end, read before.
+-- Of the topic, or of each of its partitions. `topics`, `messages` and `bytes` say where their logs end, read earlier.
 SELECT s.id, s.name, s.type, t.name AS topic_name, t.partition, c.mark_delete_ledger, c.mark_delete_entry,
        c.acked_messages, greatest(e.messages - c.acked_messages, 0) AS backlog_messages, u.consumers,
        u.unacked_messages, u.message_rate_out, u.message_rate_acked, u.messages_redelivered, u.updated_ms

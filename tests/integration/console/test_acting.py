@@ -44,7 +44,7 @@ def test_the_whole_way(operator: Client, broker: FakeActs) -> None:
     assert broker.asked[1] == ("apply", (1, "ada", "console 127.0.0.1", "tax service was down", 60))
     words = text_of(done)
     assert "Delivered again 4 up to 60 more 7" in words
-    assert "Acked between preview and act 3 messages of them come again too 4" in words
+    assert "Acked between preview and act 3 of them are delivered again too 4" in words
     assert "Published between preview and act 1" in words
     assert "Mark-delete moved from 1:4 to 1:0" in words
     undone = operator.post("/acts/1/undo", follow=True)
@@ -190,7 +190,7 @@ def test_without_a_broker_the_act_waits_politely(operator: Client, broker: FakeA
     assert "The broker has not answered yet" in text_of(page)
     BrokerProcess.objects.all().delete()
     words = text_of(operator.get("/acts/1"))
-    assert "No broker is running, the act waits" in words
+    assert "No broker is running, so the act waits" in words
     assert "longer than 10 min is refused" in words
     html = page.content.decode()
     assert 'sse-connect="/live?key=act%3A1"' in html

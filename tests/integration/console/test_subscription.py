@@ -26,7 +26,7 @@ def test_the_backlog_is_counted_not_reported(operator: Client, shop: Shop) -> No
     TopicSummary.objects.update(messages_in=1000)
     words = part(operator, "numbers")
     assert (
-        f"Shared subscription on orders, 1 consumer. Acks outrun what is published. {shop.backlog} left"
+        f"Shared subscription on orders, 1 consumer. Consumers ack faster than producers publish. {shop.backlog} left"
         in words
     )
     assert "999" not in words
@@ -63,7 +63,7 @@ def test_what_went_wrong_is_said_with_its_count(operator: Client, shop: Shop) ->
 
 def test_consumers_say_what_is_wrong_in_words(operator: Client, shop: Shop) -> None:
     words = part(operator, "consumers")
-    assert "clerk 10.0.0.9:5000 0 ▲ asks for none 1 ✕ blocked 9 ▲ does not read 3" in words
+    assert "clerk 10.0.0.9:5000 0 ▲ asks for none 1 ✕ blocked 9 ▲ is not reading 3" in words
     ConsumerSession.objects.all().delete()
     assert "No consumer is connected" in part(operator, "consumers")
 
@@ -71,7 +71,7 @@ def test_consumers_say_what_is_wrong_in_words(operator: Client, shop: Shop) -> N
 def test_pending_acks(operator: Client, shop: Shop) -> None:
     words = part(operator, "pending")
     assert f"{shop.sealed.pk}:5 1 clerk" in words
-    assert "3 ▲ keeps coming back by the client" in words
+    assert "3 ▲ keeps coming back set by the client" in words
 
 
 def test_the_next_messages_are_those_not_acked(operator: Client, shop: Shop) -> None:
@@ -118,8 +118,8 @@ def a_chunk() -> bytes:
     [
         (b"\x0e\x01garbage", "cannot be decoded"),
         (b"", "cannot be decoded"),
-        (entry(b"a" * 3_000_000, Compression.ZSTD), "too large to look into: 3.0 MB when unpacked"),
-        (a_chunk(), "a piece of a message: chunk 1 of 3"),
+        (entry(b"a" * 3_000_000, Compression.ZSTD), "too large to show: 3.0 MB when decompressed"),
+        (a_chunk(), "one chunk of a message: chunk 1 of 3"),
     ],
 )
 def test_an_entry_that_is_not_taken_apart_says_why(
@@ -144,7 +144,7 @@ def test_a_large_entry_is_not_read_whole(
     operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("console.queries.peek.PEEK_BYTES", 90)
-    assert "too large to look into" in part(operator, "next")
+    assert "too large to show" in part(operator, "next")
 
 
 def test_without_a_report_the_unknown_is_a_dash(operator: Client, shop: Shop) -> None:

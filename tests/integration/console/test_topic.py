@@ -13,7 +13,7 @@ ORDERS = "/t/persistent/public/default/orders"
 
 def test_numbers_and_subscriptions(looker: Client, shop: Shop) -> None:
     words = text_of(looker.get(ORDERS))
-    assert f"Messages ever {shop.messages}" in words
+    assert f"Published in total {shop.messages}" in words
     assert f"billing Shared {shop.backlog} 1 1 5.0/s" in words
 
 
@@ -43,7 +43,7 @@ def test_a_partitioned_topic_leads_to_its_partitions(looker: Client, db: None) -
 
 def test_a_topic_without_anything(looker: Client, db: None) -> None:
     make_topic("persistent://public/default/quiet")
-    assert "No owner has reported on this topic yet" in text_of(
+    assert "The broker has not reported on this topic yet" in text_of(
         looker.get("/t/persistent/public/default/quiet")
     )
     assert "Nothing is stored" in text_of(looker.get("/t/persistent/public/default/quiet?tab=ledgers"))
@@ -63,7 +63,7 @@ def test_a_topic_of_which_everything_was_trimmed_keeps_its_counts(looker: Client
         acked_entries=5,
         acked_bytes=0,
     )
-    assert "Messages ever 7" in text_of(looker.get("/t/persistent/public/default/emptied"))
+    assert "Published in total 7" in text_of(looker.get("/t/persistent/public/default/emptied"))
     for tab in ("ledgers", "subscriptions"):
         assert looker.get(f"/t/persistent/public/default/emptied?tab={tab}").status_code == 200
     for tab in ("", "cursor", "peek"):

@@ -19,7 +19,7 @@ GAP = "\u202f"
         ("reset", {"to": "shift", "messages": -1}, "rewind by 1 message"),
         ("reset", {"to": "shift", "messages": 2}, "advance by 2 messages"),
         ("reset", {"to": "like", "like": "b"}, "reset to where b is"),
-        ("expire", {"to": "older", "older_ms": 60_000}, "expire what is older than 1\u202fmin"),
+        ("expire", {"to": "older", "older_ms": 60_000}, "expire messages older than 1\u202fmin"),
         ("reset", {"to": "earliest"}, "reset to the beginning"),
         ("reset", {"to": "latest"}, "reset to the end"),
         ("reset", {"to": "time", "time_ms": 1_500}, "reset to 1970-01-01 00:00:01.500 UTC"),
@@ -60,11 +60,11 @@ def test_what_may_come_again_beyond_the_plan_is_confirmed_too(
             (4, 6),
             (5, 4),
             0,
-            "1 message of them comes again too, 2 messages of them were not skipped",
+            "1 of them is delivered again too, 2 of them were not skipped",
         ),
-        ("undo", (4, 0), (2, 0), 0, "2 messages of them do not come again"),
+        ("undo", (4, 0), (2, 0), 0, "2 of them are not delivered again"),
         ("clear", (0, 6), (0, 6), 3, ""),
-        ("delete", (0, 6), (0, 7), 3, "2 messages of them were not skipped"),
+        ("delete", (0, 6), (0, 7), 3, "2 of them were not skipped"),
     ],
 )
 def test_what_became_of_messages_acked_since_the_plan(

@@ -148,7 +148,7 @@ def backlog(topic: str, subscription: str, entries: int) -> None:
                 ("partly acked", f"{count(found['partly_acked'])} entries"),
                 ("encrypted", f"{count(found['encrypted'])} entries"),
                 ("corrupt", f"{count(found['corrupt'])} entries"),
-                ("too large to look into", f"{count(found['too_large'])} entries"),
+                ("too large to decode", f"{count(found['too_large'])} entries"),
                 ("without a key", messages(found["without_key"])),
             ]
         )
