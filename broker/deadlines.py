@@ -1,13 +1,15 @@
 """What waits for a time, in one heap: deliveries to take back, delayed messages, held pulls; and one timer for all.
 
 The timer is finer than Celery's tick. Both call `run_due`, which runs what is due and may run twice harmlessly; either
-alone is enough. VELA_WHEEL=0 switches the timer off.
+alone is enough. The tick also names what it found in PostgreSQL, and that is run whatever the heap knows of it.
+VELA_WHEEL=0 switches the timer off.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from broker.clock import Clock
@@ -51,11 +53,11 @@ class Deadlines:
         """Do not run this one any more. Safe to repeat."""
         self._due.discard(timed)
 
-    def run_due(self) -> int:
-        """Run what is due in this process and return the number of entries concerned."""
+    def run_due(self, named: Iterable[Timed] = ()) -> int:
+        """Run `named`, and what the heap says is due. Return the number of entries concerned."""
         now_ms = self._clock.now_ms()
         done = 0
-        for timed in self._due.pop_due(now_ms):
+        for timed in dict.fromkeys((*named, *self._due.pop_due(now_ms))):
             try:
                 done += timed.run_due(now_ms)
                 next_ms = timed.next_due_ms()

@@ -47,6 +47,7 @@ from broker.upkeep.housekeeping import Housekeeping
 from broker.upkeep.lifetime import Lifetime
 from broker.upkeep.outbox import OutboxMover
 from broker.upkeep.policy_rounds import PolicyRounds
+from broker.upkeep.tick import named_in
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
@@ -338,7 +339,7 @@ class Broker:
         if channel == "vela_act":
             self.acts.wake()
         elif channel == "vela_tick":
-            self.services.deadlines.run_due()
+            self.services.deadlines.run_due(named_in(payload, self.topics.values()))
         elif channel == "vela_outbox":
             self.outbox.wake()
         elif channel == "vela_policies":

@@ -1,4 +1,4 @@
-"""Time drives redelivery and delayed delivery twice over: by Celery's tick alone and by the wheel alone (design 7)."""
+"""Celery's tick alone and the wheel alone each redeliver, send delayed messages and answer parked pulls in time."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from tests.support.waiting import wait_until
 
 ACK_TIMEOUT_MS = 1000
 DELAY_MS = 1500
+PULL_MS = 1500  # how long a pull asks to wait
 TICK_S = 1.0
-# The delivery is written behind within a second, then two ticks; the rest is for a busy machine.
-BEAT_LIMIT_S = max(ACK_TIMEOUT_MS, DELAY_MS) / 1000 + 2 * TICK_S + 1.0 + 3.0
+LONGEST_S = max(ACK_TIMEOUT_MS, DELAY_MS, PULL_MS) / 1000
+BEAT_LIMIT_S = LONGEST_S + 2 * TICK_S + 3.0  # two ticks, and a busy machine
 ROUND_LIMIT_S = 5.0 + 10.0  # beat's period, and a busy machine
-WHEEL_LIMIT_S = max(ACK_TIMEOUT_MS, DELAY_MS) / 1000 + 3.0
+WHEEL_LIMIT_S = LONGEST_S + 3.0
 
 
 def consumer_of(url: str) -> ClientConnection:
@@ -91,6 +92,18 @@ def assert_letters_are_written(url: str, limit_s: float) -> None:
         assert letter["properties"]["REAL_TOPIC"] == "persistent://public/default/bad"
 
 
+def assert_a_parked_pull_is_answered(url: str, limit_s: float) -> None:
+    """Nothing arrives: the pull is answered with nothing, not before its time and not long after it."""
+    with connect(f"{url}/ws/v2/producer/persistent/public/default/quiet"):
+        pass  # the topic exists now
+    path = f"/pull/v1/public/default/quiet?offset=0&suspend=true&suspend_timeout_ms={PULL_MS}"
+    parked_s = time.monotonic()
+    with urllib.request.urlopen(url.replace("ws://", "http://") + path, timeout=limit_s) as answer:
+        assert json.load(answer)["code"] == "PULL_NOT_FOUND"
+    waited_s = time.monotonic() - parked_s
+    assert waited_s >= PULL_MS / 1000 - 0.1, f"it was answered after {waited_s:.2f} s already"
+
+
 @pytest.fixture(scope="module")
 def without_wheel() -> Iterator[VelaProcess]:
     with started_vela({"VELA_WHEEL": "0"}) as vela:
@@ -104,6 +117,10 @@ def test_beat_alone_redelivers_when_the_wheel_is_off(without_wheel: VelaProcess)
 
 def test_beat_alone_delivers_what_is_due_when_the_wheel_is_off(without_wheel: VelaProcess) -> None:
     assert_comes_when_due(without_wheel.websocket_url, BEAT_LIMIT_S)
+
+
+def test_beat_alone_answers_parked_pulls_when_the_wheel_is_off(without_wheel: VelaProcess) -> None:
+    assert_a_parked_pull_is_answered(without_wheel.websocket_url, BEAT_LIMIT_S)
 
 
 def test_beat_alone_asks_for_the_rounds_of_policies(without_wheel: VelaProcess) -> None:
@@ -125,13 +142,14 @@ def test_beat_alone_asks_for_the_rounds_of_policies(without_wheel: VelaProcess) 
         pass
 
 
-def test_the_wheel_alone_redelivers_and_delivers_what_is_due_when_celery_does_not_run(
+def test_the_wheel_alone_keeps_every_time_when_celery_does_not_run(
     database_url: str,
 ) -> None:
     with _broker_alone(database_url) as url:
         assert_comes_again(url, WHEEL_LIMIT_S)
         assert_comes_when_due(url, WHEEL_LIMIT_S)
         assert_letters_are_written(url, WHEEL_LIMIT_S)
+        assert_a_parked_pull_is_answered(url, WHEEL_LIMIT_S)
 
 
 @contextmanager

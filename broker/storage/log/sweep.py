@@ -35,10 +35,10 @@ def _connect() -> psycopg.Connection[tuple[object, ...]]:
 
 
 def tick(now_ms: int) -> int:
-    """Notify the owner when time has come for something; in how many subscriptions and topics. Harmless to repeat."""
+    """Name to the owner what is due at `now_ms`; return how many subscriptions and topics. Safe to repeat."""
     with _connect() as connection:
-        row = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchone()
-        return 0 if row is None else int(str(row[1]))
+        rows = connection.execute(query("sweep", "tick"), {"now_ms": now_ms}).fetchall()
+        return sum(int(str(places)) for _, places in rows)
 
 
 def policies() -> None:

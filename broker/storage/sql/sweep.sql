@@ -1,31 +1,37 @@
--- What time drives, from outside the broker's process (design 7). Changes no delivery state: it notifies the owner.
+-- What Celery's tasks ask. They change no delivery: they find what is due and notify the owner, which acts.
 
 -- name: tick
--- The owner is told even when no row is due: what it only holds in memory, such as held pulls, has none.
--- One at a time, however many workers run: the second finds the lock taken and leaves. A deadline of an older epoch is
--- of a delivery that is gone. A delayed entry that is due has its row until the owner has let it go.
+-- Notify the owner of every subscription with an overdue delivery and every topic with a delayed message that is due.
+-- An empty notification goes out when nothing is found: parked pulls and Failover's switch have no rows.
+-- One tick runs at a time: a second worker finds the lock taken and leaves. A deadline of an older epoch belongs to a
+-- delivery that has ended. The row of a delayed message that is due stays until the owner has released the message.
+-- A notification carries less than 8,000 bytes, hence 350 ids at most.
 WITH RECURSIVE mine AS (
     SELECT pg_try_advisory_xact_lock(hashtextextended('vela tick ' || current_database(), 0)) AS taken
 ), alive AS (
     INSERT INTO vela_heartbeat (name, at) SELECT 'worker', now() FROM mine WHERE taken
     ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at RETURNING name
-), due AS (
-    SELECT count(DISTINCT p.subscription_id) AS subscriptions
-    FROM vela_pending_ack p JOIN vela_topic_owner o ON o.topic_id = p.topic_id AND o.owner_epoch = p.owner_epoch
-    WHERE p.deadline_ms <= %(now_ms)s
 ), delaying AS (
     -- One probe of the primary key a topic that has delayed entries, however many these are.
     (SELECT topic_id FROM vela_delayed_entry ORDER BY topic_id LIMIT 1)
     UNION ALL
     SELECT (SELECT d.topic_id FROM vela_delayed_entry d WHERE d.topic_id > delaying.topic_id ORDER BY d.topic_id LIMIT 1)
     FROM delaying WHERE delaying.topic_id IS NOT NULL
-), released AS (
-    SELECT count(*) AS topics FROM delaying t
+), found AS (
+    SELECT DISTINCT 'subscriptions' AS kind, p.subscription_id AS id
+    FROM vela_pending_ack p JOIN vela_topic_owner o ON o.topic_id = p.topic_id AND o.owner_epoch = p.owner_epoch
+    WHERE p.deadline_ms <= %(now_ms)s
+    UNION ALL
+    SELECT 'delayed', t.topic_id FROM delaying t
     WHERE EXISTS (SELECT FROM vela_delayed_entry d WHERE d.topic_id = t.topic_id AND d.deliver_at_ms <= %(now_ms)s)
-), work AS (
-    SELECT due.subscriptions + released.topics AS places FROM due, released
+), parts AS (
+    SELECT kind, id, (row_number() OVER (PARTITION BY kind ORDER BY id) - 1) / 350 AS part FROM found
+), notifications AS (
+    SELECT json_build_object(kind, json_agg(id))::text AS payload, count(*) AS places FROM parts GROUP BY kind, part
+    UNION ALL
+    SELECT '{}', 0 WHERE NOT EXISTS (SELECT FROM found)
 )
-SELECT pg_notify('vela_tick', work.places::text), work.places FROM work, mine WHERE mine.taken
+SELECT pg_notify('vela_tick', payload), places FROM notifications, mine WHERE mine.taken
 
 -- name: policies
 -- Quotas and expiry are the owner's to check, from memory; it is only told that it is time.

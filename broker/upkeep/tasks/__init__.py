@@ -1,4 +1,4 @@
-"""Celery's tasks. Importing this registers them all: autodiscovery looks at this module only."""
+"""Celery's tasks. Importing this module registers them all: autodiscovery looks at no other."""
 
 from broker.upkeep.tasks import heartbeat, lifetime, policies, sweep, tick
 

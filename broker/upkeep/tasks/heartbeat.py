@@ -1,4 +1,4 @@
-"""Beat's sign of life, for `manage.py healthcheck beat`: written whenever beat sends the tick."""
+"""Beat's heartbeat, for `manage.py healthcheck beat`: written whenever beat sends the tick."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from broker.storage.log import sweep
 
 __all__ = ["beat_sent"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @after_task_publish.connect(sender="broker.upkeep.tasks.tick")
 def beat_sent(**_: object) -> None:
-    """Only beat publishes the tick."""
+    """Record that beat sent a tick; nothing else publishes one."""
     try:
         sweep.beat()
     except psycopg.Error as error:
-        log.warning("beat's sign of life was not written: %s", error)
+        logger.warning("beat's heartbeat was not written; the next tick writes it: %s", error)

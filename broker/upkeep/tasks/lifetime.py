@@ -1,4 +1,4 @@
-"""Data whose time is over: beat says that it is time, the owner decides what goes (design 7)."""
+"""Trimming, expiry and dropped segments: beat says when, the owner decides what goes."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ __all__ = ["lifetime"]
 
 @shared_task(name="broker.upkeep.tasks.lifetime")
 def lifetime() -> None:
-    """Notify the owner, which looks at every topic and at the segments. Running it twice costs one more look."""
+    """Ask the owner to look at every topic and at the segments. Running it twice costs one more look."""
     sweep.lifetime()

@@ -11,5 +11,5 @@ __all__ = ["check_policies"]
 
 @shared_task(name="broker.upkeep.tasks.check_policies")
 def check_policies() -> None:
-    """One round of the owner's. Running it twice, late or never costs at most a round of delay."""
+    """Ask the owner for a round. Running it twice, late or never costs at most a round of delay."""
     sweep.policies()

@@ -1,4 +1,4 @@
-"""All of Celery beat's entries."""
+"""Celery beat's schedule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _ACTS_S = 60.0
 
 
 def beat_schedule() -> dict[str, dict[str, Any]]:
-    """One tick a VELA_TICK_MS, in a queue of its own; one that waited two periods is dropped, the next is due."""
+    """Return what beat sends and when.
+
+    The tick has a queue of its own. A task that waited for two of its periods is dropped, because the next is due.
+    """
     period_s = broker_settings().tick_ms / 1000
     lifetime_s = broker_settings().lifetime_check_ms / 1000
     return {

@@ -1,4 +1,4 @@
-"""Sweeping up after processes that died without a word."""
+"""Rows to remove: those of a broker that died without cleaning up, and old acts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from broker.storage.log import sweep
 
 __all__ = ["SILENT_S", "sweep_acts", "sweep_dead_sessions"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
-SILENT_S = 15  # a lost host is noticed within 15 s (design 6)
+SILENT_S = 15  # as long as TCP keep-alive takes to notice a lost host
 
 
 @shared_task(name="broker.upkeep.tasks.sweep_dead_sessions")
 def sweep_dead_sessions() -> None:
-    """Remove the sessions and pending acks of a broker that is gone; the console then says so."""
+    """Remove the sessions and pending acks of a broker that is gone, so that the console stops showing its clients."""
     swept = sweep.dead_sessions(time.time_ns() // 1_000_000, silent_s=SILENT_S)
     if any(swept):
-        log.info(
+        logger.info(
             "swept %s consumers, %s producers and %s deliveries of a broker that is gone",
             swept.consumers,
             swept.producers,
@@ -32,9 +32,9 @@ def sweep_dead_sessions() -> None:
 
 @shared_task(name="broker.upkeep.tasks.sweep_acts")
 def sweep_acts() -> None:
-    """Plans that nobody applied expire; the log of acts is kept for as long as its setting says."""
+    """Expire plans that nobody applied, and prune acts older than `VELA_ACT_LOG_DAYS`."""
     settings = broker_settings()
     expired = sweep.expire_plans(settings.plan_expiry_s)
     trimmed = sweep.trim_acts(settings.act_log_days) if settings.act_log_days else 0
     if expired or trimmed:
-        log.info("acts: %s plans expired, %s old acts removed", expired, trimmed)
+        logger.info("acts: %s plans expired, %s old acts removed", expired, trimmed)

@@ -1,4 +1,4 @@
-"""The tick: everything that has to happen because time passed starts here (design 7)."""
+"""The tick: find what is due in PostgreSQL and name it to the owner."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ __all__ = ["tick"]
 
 @shared_task(name="broker.upkeep.tasks.tick")
 def tick() -> int:
-    """One beat: overdue deliveries and delayed messages are the owner's to see to, it is only told that it is time.
+    """Name subscriptions with overdue deliveries and topics with due delayed messages; return how many.
 
-    Returns how many subscriptions and topics have some. Running it twice, late or never costs at most a tick of delay.
+    The owner redelivers and releases (`broker.upkeep.tick`). Running this twice, late or never costs at most a tick of
+    delay.
     """
     return sweep.tick(time.time_ns() // 1_000_000)

@@ -1,4 +1,4 @@
-"""Deadlines the broker keeps: ack timeout and negative ack with delay, by its wheel or by a tick alone (design 7)."""
+"""Deadlines the broker keeps: ack timeout and negative ack with delay, by its wheel or by a tick alone."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import pytest
 
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
+from broker.storage.log import sweep
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, rows, running
 
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
 
 def tick(run: BrokerRun) -> None:
-    """What Celery's tick sends."""
-    rows(run.database_url, "SELECT pg_notify('vela_tick', '1')")
+    """What Celery's tick sends when it has found nothing."""
+    rows(run.database_url, "SELECT pg_notify('vela_tick', '{}')")
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
@@ -42,6 +43,31 @@ async def test_a_tick_alone_redelivers_what_was_not_acked_in_time(
         clock.advance(1000)
         tick(run)
         await consumer.has(10)
+
+
+@pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])
+async def test_the_owner_redelivers_what_the_tick_found_though_its_own_timer_lost_it(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch, type_: SubscriptionType
+) -> None:
+    clock = ManualClock()
+    monkeypatch.setattr(sweep, "conninfo", lambda: broker_url)
+    async with running(broker_url, clock=clock, wheel_enabled=False) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(type_=type_, permits=100, ack_timeout_ms=1000)
+        (position,) = await producer.publish(1)
+        await consumer.has(1)
+        deadlines = "SELECT DISTINCT deadline_ms FROM vela_pending_ack"
+        due_ms = clock.now_ms() + 1000
+        await eventually(
+            lambda: rows(broker_url, deadlines) == [(due_ms,)], "the deadline to be written down"
+        )
+        run.broker.services.deadlines.forget(run.subscription())
+        clock.advance(1000)
+        assert run.broker.services.deadlines.run_due() == 0
+        assert sweep.tick(clock.now_ms() - 1) == 0
+        assert sweep.tick(clock.now_ms()) == 1
+        await consumer.has(2)
+        assert consumer.positions == [position, position]
 
 
 @pytest.mark.parametrize("type_", [EXCLUSIVE, SHARED])

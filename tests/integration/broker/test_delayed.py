@@ -111,11 +111,27 @@ async def test_a_tick_alone_is_enough(broker_url: str) -> None:
         producer = await run.producer()
         consumer = await run.consumer(permits=10_000)
         await delayed(producer, clock, *[1000] * 5000)
-        rows(broker_url, "SELECT pg_notify('vela_tick', '1')")
+        rows(broker_url, "SELECT pg_notify('vela_tick', '{}')")
         clock.advance(1000)
         assert not consumer.deliveries
-        rows(broker_url, "SELECT pg_notify('vela_tick', '1')")
+        rows(broker_url, "SELECT pg_notify('vela_tick', '{}')")
         await consumer.has(5000)
+
+
+async def test_the_owner_releases_what_the_tick_found_though_its_own_timer_lost_it(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    monkeypatch.setattr(sweep, "conninfo", lambda: broker_url)
+    async with running(broker_url, clock=clock, **BY_HAND) as run:
+        producer = await run.producer()
+        consumer = await run.consumer(permits=10)
+        await delayed(producer, clock, 1000)
+        run.broker.services.deadlines.forget(run.topic().delayed)
+        clock.advance(1000)
+        assert run.broker.services.deadlines.run_due() == 0
+        assert sweep.tick(clock.now_ms()) == 1
+        await consumer.has(1)
 
 
 async def test_the_tick_finds_topics_with_due_rows(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ async def test_beat_alone_answers_a_pull_whose_time_is_over(broker_url: str) -> 
         clock.advance(1_999)
         assert run.broker.services.deadlines.run_due() == 0
         clock.advance(1)
-        rows(run.database_url, "SELECT pg_notify('vela_tick', '0')")  # what Celery's tick sends
+        rows(run.database_url, "SELECT pg_notify('vela_tick', '{}')")  # what Celery's tick sends
         answer = await result(waiting)
         assert (answer.status, answer.next_begin_offset) == (PullStatus.NOT_FOUND, 0)
 

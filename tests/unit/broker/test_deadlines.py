@@ -77,3 +77,12 @@ def test_one_that_was_forgotten_is_not_run() -> None:
     deadlines.forget(one)
     assert deadlines.run_due() == 0
     assert one.runs == 0
+
+
+def test_what_is_named_is_run_once_whether_it_is_in_the_heap_or_not() -> None:
+    clock = ManualClock()
+    now_ms = clock.now_ms()
+    deadlines, (known, lost, later) = watching(clock, now_ms, now_ms, now_ms + 5000)
+    deadlines.forget(lost)
+    assert deadlines.run_due([known, lost]) == 2
+    assert (known.runs, lost.runs, later.runs) == (1, 1, 0)
