@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from bench.load.entries import Entry
+from bench.load.messages.entries import Entry
 
 __all__ = ["InsertCeiling", "insert_for"]
 

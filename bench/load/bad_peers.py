@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from bench.load import entries
-from bench.load.json_messages import MessageFrames, consumer_path, producer_path
+from bench.load.messages import entries
+from bench.load.messages.json_frames import MessageFrames, consumer_path, producer_path
 from vela.wire.binary import commands
 from vela.wire.binary.enums import InitialPosition, SubType
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bench.load.binary_peer import BinaryPeer, PeerFailed
+from bench.load.peers.binary import BinaryPeer, PeerFailed
 from vela.wire.binary import commands
 from vela.wire.binary.enums import SubType
 from vela.wire.entry import encode_single

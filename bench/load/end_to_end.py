@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from bench.load import entries
-from bench.load.binary_peer import BinaryPeer
-from bench.load.json_messages import (
+from bench.load.messages import entries
+from bench.load.messages.json_frames import (
     MessageFrames,
     ack_frame,
     consumer_path,
@@ -15,7 +14,8 @@ from bench.load.json_messages import (
     producer_path,
 )
 from bench.load.open_loop import Latencies, OpenLoop
-from bench.load.websocket_peer import WebSocketPeer
+from bench.load.peers.binary import BinaryPeer
+from bench.load.peers.websocket import WebSocketPeer
 from vela.wire.binary import commands
 from vela.wire.binary.enums import SubType
 

@@ -8,8 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final, Protocol
 
-from bench.load.binary_peer import BinaryPeer, PeerFailed
-from bench.load.json_messages import (
+from bench.load.messages.json_frames import (
     MessageFrames,
     acks_frame,
     consumer_path,
@@ -17,9 +16,10 @@ from bench.load.json_messages import (
     message_id_of,
     producer_path,
 )
-from bench.load.numbered import check_left, numbered_entries
-from bench.load.waiting import until
-from bench.load.websocket_peer import WebSocketPeer, text_frame
+from bench.load.messages.numbered import check_left, numbered_entries
+from bench.load.peers.binary import BinaryPeer, PeerFailed
+from bench.load.peers.waiting import until
+from bench.load.peers.websocket import WebSocketPeer, text_frame
 from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
 from vela.wire.binary import commands
 from vela.wire.entry import OutgoingMessage, encode_batch

@@ -6,8 +6,8 @@ import asyncio
 import os
 from collections.abc import Sequence
 
-from bench.load import entries
-from bench.load.binary_peer import BinaryPeer, PeerFailed
+from bench.load.messages import entries
+from bench.load.peers.binary import BinaryPeer, PeerFailed
 from vela.wire.binary import commands
 from vela.wire.binary.enums import InitialPosition, SubType
 from vela.wire.pb import vela_pulsar_pb2 as pb

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from bench.figures import percentile
-from bench.load.binary_peer import PeerFailed
+from bench.load.peers.binary import PeerFailed
 
 __all__ = ["Latencies", "OpenLoop", "run_exactly"]
 

@@ -6,8 +6,8 @@ import asyncio
 import os
 import time
 
-from bench.load import entries
-from bench.load.binary_peer import BinaryPeer
+from bench.load.messages import entries
+from bench.load.peers.binary import BinaryPeer
 from vela.wire.binary import commands
 from vela.wire.binary.enums import SubType
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.load.binary_peer import PeerFailed
-from bench.load.json_messages import MessageFrames, ack_frame, key_of, message_id_of
-from bench.load.websocket_peer import WebSocketPeer
+from bench.load.messages.json_frames import MessageFrames, ack_frame, key_of, message_id_of
+from bench.load.peers.binary import PeerFailed
+from bench.load.peers.websocket import WebSocketPeer
 
 __all__ = ["Cycled", "cycle_for", "publish_for"]
 

@@ -6,27 +6,22 @@ from collections.abc import Callable, Mapping
 
 from bench.figures import Figure
 from bench.questions import (
-    ack_holes,
     bad_peers,
-    client_consume,
-    client_publish,
-    consume_backlog,
     delayed,
-    drain,
-    fan_out,
     held_pulls,
     held_snapshot,
-    key_shared,
     latency,
     many_topics,
     metrics_page,
-    publish_binary,
     reset,
-    shared_random,
     steady_disk,
     websocket_cycle,
-    websocket_publish,
 )
+from bench.questions.consuming import ack_holes, backlog, drain, fan_out, key_shared, shared_random
+from bench.questions.consuming import client as client_consume
+from bench.questions.publishing import binary as publish_binary
+from bench.questions.publishing import client as client_publish
+from bench.questions.publishing import websocket as websocket_publish
 from bench.setting import Setting
 
 __all__ = ["QUESTIONS", "SETTINGS"]
@@ -34,7 +29,7 @@ __all__ = ["QUESTIONS", "SETTINGS"]
 QUESTIONS: Mapping[str, Callable[[Setting], list[Figure]]] = {
     "publish_binary": publish_binary.ask,
     "client_publish": client_publish.ask,
-    "consume_backlog": consume_backlog.ask,
+    "consume_backlog": backlog.ask,
     "client_consume": client_consume.ask,
     "websocket_publish": websocket_publish.ask,
     "websocket_cycle": websocket_cycle.ask,

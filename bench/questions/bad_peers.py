@@ -9,16 +9,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from bench.figures import Figure, Goal
-from bench.load import entries
 from bench.load.bad_peers import (
     binary_flood,
     binary_not_reading,
     websocket_flood,
     websocket_not_reading,
 )
-from bench.load.binary_publish import publish_count
 from bench.load.end_to_end import binary_latency
+from bench.load.messages import entries
 from bench.load.open_loop import run_exactly
+from bench.load.publishing.binary import publish_count
 from bench.setting import Setting
 from bench.usage import peak_rss, rss_bytes
 

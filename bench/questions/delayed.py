@@ -8,10 +8,10 @@ import random
 import time
 
 from bench.figures import Figure, Goal, percentile
-from bench.load import entries
-from bench.load.binary_peer import PeerFailed
-from bench.load.binary_publish import publish_count, publish_each
 from bench.load.delayed import Lateness, delayed_entry
+from bench.load.messages import entries
+from bench.load.peers.binary import PeerFailed
+from bench.load.publishing.binary import publish_count, publish_each
 from bench.setting import Setting
 from bench.usage import rss_bytes
 

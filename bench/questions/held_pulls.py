@@ -7,10 +7,10 @@ import re
 import urllib.request
 
 from bench.figures import Figure, Goal
-from bench.load import entries
-from bench.load.binary_peer import BinaryPeer
+from bench.load.messages import entries
 from bench.load.open_loop import Latencies, OpenLoop
-from bench.load.pull_waiters import PullWaiter
+from bench.load.peers.binary import BinaryPeer
+from bench.load.peers.pull import PullWaiter
 from bench.setting import Setting
 from vela.wire.binary import commands
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import psycopg
 
 from bench.figures import Figure, Goal
-from bench.load import entries
-from bench.load.binary_drain import drain
-from bench.load.binary_peer import BinaryPeer
+from bench.load.consuming.drain import drain
+from bench.load.messages import entries
+from bench.load.peers.binary import BinaryPeer
 from bench.load.steady import SteadyCycle
 from bench.setting import Setting
 from vela.wire.binary import commands

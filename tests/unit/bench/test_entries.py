@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.load import entries
+from bench.load.messages import entries
 from vela.wire.entry import decode_messages, parse_header
 
 

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from bench.load import open_loop
-from bench.load.binary_peer import PeerFailed
 from bench.load.open_loop import OpenLoop
+from bench.load.peers.binary import PeerFailed
 
 PER_S = 2000.0
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.streams import StreamReader
 
-from bench.load.json_messages import MessageFrames, ack_frame, key_of, message_id_of
-from bench.load.websocket_peer import WebSocketPeer, text_frame
+from bench.load.messages.json_frames import MessageFrames, ack_frame, key_of, message_id_of
+from bench.load.peers.websocket import WebSocketPeer, text_frame
 
 
 def parsed(data: bytes) -> Frame:

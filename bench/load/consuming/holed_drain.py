@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from bench.load.binary_peer import BinaryPeer, PeerFailed
-from bench.load.numbered import check_left, number_of
-from bench.load.waiting import until
+from bench.load.messages.numbered import check_left, number_of
+from bench.load.peers.binary import BinaryPeer, PeerFailed
+from bench.load.peers.waiting import until
 from bench.usage import CpuTime
 from vela.wire.binary import commands
 from vela.wire.binary.enums import SubType

@@ -9,8 +9,8 @@ import pulsar
 
 from bench.ceilings.raw_read import read_all
 from bench.figures import Figure, Goal, ratio_percent
-from bench.load import entries
-from bench.load.binary_publish import publish_count
+from bench.load.messages import entries
+from bench.load.publishing.binary import publish_count
 from bench.setting import Setting
 
 __all__ = ["ask"]

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Final, cast
 
-from bench.load.binary_peer import PeerFailed
+from bench.load.peers.binary import PeerFailed
 
 __all__ = ["PullWaiter"]
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench.load.binary_peer import BinaryPeer, PeerFailed
-from bench.load.entries import Entry
+from bench.load.messages.entries import Entry
+from bench.load.peers.binary import BinaryPeer, PeerFailed
 from vela.wire.binary import commands
 
 __all__ = ["Published", "publish_count", "publish_each", "publish_for"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from bench.figures import Figure, Goal, ratio_percent
-from bench.load.binary_publish import publish_each
-from bench.load.numbered import PAYLOAD_BYTES, numbered_entries
-from bench.load.spread_drain import spread_drain
+from bench.load.consuming.spread_drain import spread_drain
+from bench.load.messages.numbered import PAYLOAD_BYTES, numbered_entries
+from bench.load.publishing.binary import publish_each
 from bench.setting import Setting
 from vela.wire.binary.enums import SubType
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from bench.load.binary_peer import PeerFailed
+from bench.load.peers.binary import PeerFailed
 
 __all__ = ["until"]
 

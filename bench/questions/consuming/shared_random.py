@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.figures import Figure
-from bench.questions.types_compared import compared
+from bench.questions.consuming.types_compared import compared
 from bench.setting import Setting
 from vela.wire.binary.enums import SubType
 

@@ -7,7 +7,7 @@ import time
 
 import pulsar
 
-from bench.load import entries
+from bench.load.messages import entries
 from bench.setting import Setting
 
 __all__ = ["publish_with_apache"]

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from bench.load.binary_peer import BinaryPeer, PeerFailed
+from bench.load.peers.binary import BinaryPeer, PeerFailed
 from vela.wire.binary import commands
 from vela.wire.binary.enums import SubType
 

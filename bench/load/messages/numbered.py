@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bench.load.binary_peer import BinaryPeer, PeerFailed
-from bench.load.waiting import until
+from bench.load.peers.binary import BinaryPeer, PeerFailed
+from bench.load.peers.waiting import until
 from vela.wire.binary import commands
 from vela.wire.binary.enums import SubType
 from vela.wire.entry import encode_single

@@ -6,7 +6,7 @@ import base64
 import os
 from collections.abc import Sequence
 
-from bench.load.websocket_peer import text_frame
+from bench.load.peers.websocket import text_frame
 
 __all__ = [
     "MessageFrames",

@@ -6,9 +6,9 @@ import asyncio
 import os
 
 from bench.figures import Figure, Goal
-from bench.load import entries
-from bench.load.binary_drain import drain
-from bench.load.binary_publish import publish_count
+from bench.load.consuming.drain import drain
+from bench.load.messages import entries
+from bench.load.publishing.binary import publish_count
 from bench.setting import Setting
 
 __all__ = ["ask"]

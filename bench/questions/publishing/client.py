@@ -8,8 +8,8 @@ import statistics
 import pulsar
 
 from bench.figures import Figure, Goal
-from bench.load.apache_publish import publish_with_apache
-from bench.load.client_publish import publish_with_client
+from bench.load.publishing.apache import publish_with_apache
+from bench.load.publishing.client import publish_with_client
 from bench.setting import Setting
 
 __all__ = ["ask"]

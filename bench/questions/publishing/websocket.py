@@ -6,7 +6,7 @@ import asyncio
 
 from bench.ceilings.echo import echo_server
 from bench.figures import Figure, Goal, ratio_percent
-from bench.load.json_messages import producer_path
+from bench.load.messages.json_frames import producer_path
 from bench.load.websocket_load import publish_for
 from bench.setting import Setting
 

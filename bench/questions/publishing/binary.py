@@ -9,9 +9,9 @@ import pulsar
 
 from bench.ceilings.raw_insert import insert_for
 from bench.figures import Figure, Goal, ratio_percent
-from bench.load import entries
-from bench.load.apache_publish import publish_with_apache
-from bench.load.binary_publish import publish_for
+from bench.load.messages import entries
+from bench.load.publishing.apache import publish_with_apache
+from bench.load.publishing.binary import publish_for
 from bench.setting import Setting
 
 __all__ = ["ask"]

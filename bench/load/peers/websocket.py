@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from bench.load.binary_peer import PeerFailed
+from bench.load.peers.binary import PeerFailed
 
 __all__ = ["WebSocketPeer", "text_frame"]
 

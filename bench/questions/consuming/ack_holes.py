@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from bench.figures import Figure, Goal, ratio_percent
-from bench.load.binary_publish import publish_each
-from bench.load.holed_drain import holed_drain
-from bench.load.numbered import PAYLOAD_BYTES, numbered_entries
+from bench.load.consuming.holed_drain import holed_drain
+from bench.load.messages.numbered import PAYLOAD_BYTES, numbered_entries
+from bench.load.publishing.binary import publish_each
 from bench.setting import Setting
 
 __all__ = ["ask"]

@@ -11,9 +11,9 @@ import statistics
 from collections.abc import Callable
 
 from bench.figures import Figure, Goal
-from bench.load import entries
-from bench.load.binary_publish import publish_count
-from bench.load.client_consume import Run, consume_aio, consume_apache, consume_blocking
+from bench.load.consuming.client import Run, consume_aio, consume_apache, consume_blocking
+from bench.load.messages import entries
+from bench.load.publishing.binary import publish_count
 from bench.setting import Setting
 
 __all__ = ["ask"]

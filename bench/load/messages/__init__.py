@@ -1,0 +1,1 @@
+"""What is sent: entries and frames, made before the run."""

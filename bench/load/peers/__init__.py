@@ -1,0 +1,1 @@
+"""Clients that do little themselves, so that the broker's work shows."""
