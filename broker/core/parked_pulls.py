@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from broker.core.timing_wheel import TimingWheel
+from vela.wire.timing_wheel import TimingWheel
 
 __all__ = ["FULL_CHECK_MS", "HeldRequest", "HoldTable", "Matches", "QueueKey"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from broker.core.position import Position
-from broker.core.timing_wheel import TimingWheel
+from vela.wire.timing_wheel import TimingWheel
 
 __all__ = ["BUCKET_MS", "DeliveryDeadlines", "Due"]
 

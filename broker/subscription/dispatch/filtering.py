@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from broker.core.entry import FLAG_CORRUPT, FLAG_DELAYED, FLAG_MARKER
 from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
-from broker.core.timing_wheel import TimingWheel
 from broker.plugins import FilteredEntry, Verdict
+from vela.wire.timing_wheel import TimingWheel
 
 if TYPE_CHECKING:
     from broker.core.dispatchers.base import ReadPlan

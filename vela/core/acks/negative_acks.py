@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Final
 
 from vela.core.acks.batch_acks import Position
-from vela.core.timing_wheel import TimingWheel
 from vela.wire.redelivery_backoff import RedeliveryBackoff
+from vela.wire.timing_wheel import TimingWheel
 
 __all__ = [
     "DEFAULT_NEGATIVE_ACK_DELAY_MS",
@@ -39,7 +39,7 @@ class NegativeAcks:
     decides when. Delays below 100 ms count as 100 ms. With a `backoff` the delay grows with the redelivery count.
     """
 
-    __slots__ = ("_backoff", "_delay_ms", "_next_look_ms", "_period_ms", "_wheel")
+    __slots__ = ("_backoff", "_delay_ms", "_next_look_ms", "_period_ms", "_timer", "_wheel")
 
     def __init__(
         self,
@@ -56,9 +56,8 @@ class NegativeAcks:
         shortest_ms = self._delay_ms if backoff is None else max(MIN_NEGATIVE_ACK_DELAY_MS, backoff.min_ms)
         self._period_ms = shortest_ms // _PERIODS if is_periodic else 0
         self._next_look_ms: int | None = None  # of the periodic timer, while it runs
-        is_truncated = timer is NegativeAckTimer.TRUNCATED
-        tick_ms = 1 if is_periodic else _TRUNCATED_TICK_MS if is_truncated else _PRECISE_TICK_MS
-        self._wheel: TimingWheel[Position] = TimingWheel(tick_ms=tick_ms, early=is_truncated)
+        self._timer = timer
+        self._wheel: TimingWheel[Position] = TimingWheel(tick_ms=_PRECISE_TICK_MS)
 
     def __len__(self) -> int:
         return len(self._wheel)
@@ -70,9 +69,19 @@ class NegativeAcks:
         delay_ms = self._delay_ms
         if self._backoff is not None:
             delay_ms = max(MIN_NEGATIVE_ACK_DELAY_MS, self._backoff.delay_ms(redelivery_count))
-        self._wheel.schedule(position, now_ms + delay_ms)
+        self._wheel.schedule(position, self._rounded(now_ms + delay_ms))
         if self._period_ms and self._next_look_ms is None:
             self._next_look_ms = now_ms + self._period_ms
+
+    def _rounded(self, due_ms: int) -> int:
+        """A due time in whole ticks, so that what is due at nearly the same time comes back together."""
+        match self._timer:
+            case NegativeAckTimer.PRECISE:
+                return due_ms + -due_ms % _PRECISE_TICK_MS
+            case NegativeAckTimer.TRUNCATED:
+                return due_ms - due_ms % _TRUNCATED_TICK_MS
+            case NegativeAckTimer.PERIODIC:
+                return due_ms
 
     def remove(self, position: Position) -> None:
         """The entry was acked after all. Safe to repeat."""

@@ -6,8 +6,8 @@ from collections import deque
 from typing import Final
 
 from vela.core.acks.batch_acks import Position
-from vela.core.timing_wheel import TimingWheel
 from vela.wire.redelivery_backoff import RedeliveryBackoff
+from vela.wire.timing_wheel import TimingWheel
 
 __all__ = [
     "DEFAULT_TICK_MS",
