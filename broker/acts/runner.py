@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from broker.storage.pool import ConnectionPool, repeat_until_done
 from broker.storage.supervised import for_ever
 
 if TYPE_CHECKING:
-    from broker.process.broker import Broker
+    from broker.tasks import BackgroundTasks
 
 __all__ = ["ActRunner"]
 
@@ -33,9 +33,20 @@ _POLL_S = 1.0
 class ActRunner:
     """Reads requests and answers each exactly once."""
 
-    def __init__(self, broker: Broker, pool: ConnectionPool) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        context_of: Callable[[store.WaitingAct], ActContext],
+        pool: ConnectionPool,
+        tasks: BackgroundTasks,
+        *,
+        is_ready: Callable[[], bool],
+        expiry_s: int,
+    ) -> None:
+        self._context_of = context_of
         self._pool = pool
+        self._tasks = tasks
+        self._is_ready = is_ready
+        self._expiry_s = expiry_s
         self._work = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._has_resumed = False
@@ -61,7 +72,7 @@ class ActRunner:
             async with asyncio.timeout(_POLL_S):
                 await self._work.wait()
         self._work.clear()
-        if not self._broker.is_ready()[0]:
+        if not self._is_ready():
             return  # the broker that holds the lock answers; this process asks again when it does
         await self._resume()
         async with self._pool.use() as connection:
@@ -71,7 +82,7 @@ class ActRunner:
 
     async def _answer(self, act: store.WaitingAct) -> None:
         try:
-            if act.waited_s > self._broker.settings.act_expiry_s:
+            if act.waited_s > self._expiry_s:
                 await self._finish(
                     act,
                     state="expired",
@@ -114,7 +125,7 @@ class ActRunner:
 
     async def _carry_out(self, act: store.WaitingAct) -> None:
         kind = find_kind(act.kind)
-        context = ActContext(broker=self._broker, act=act)
+        context = self._context_of(act)
         given = kind.read(act.parameters)
         if not act.is_apply:
             plan = await kind.plan(context, given)
@@ -128,7 +139,7 @@ class ActRunner:
 
     def _start(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
         task = asyncio.create_task(self._carry_on(kind, context, given), name=f"act {context.act.act_id}")
-        self._broker.services.keep(task)
+        self._tasks.keep(task)
 
     async def _carry_on(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
         """Long work, beside other acts. A broker that stops leaves it in state applying, for the next one."""
@@ -160,7 +171,7 @@ class ActRunner:
             logger.info("act %s, %s: going on with it", act.act_id, act.kind)
             try:
                 kind = find_kind(act.kind)
-                self._start(kind, ActContext(broker=self._broker, act=act), kind.read(act.parameters))
+                self._start(kind, self._context_of(act), kind.read(act.parameters))
             except BrokerError as error:
                 await self._finish(act, state="failed", error=str(error), error_code=error.code)
 

@@ -22,11 +22,15 @@ from broker.process.metric_families import (
     Family,
     SplitFamily,
 )
-from broker.process.process_metrics import ProcessMetrics
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from broker.core.topic_name import TopicName
-    from broker.process.broker import Broker
+    from broker.topics.non_persistent.topic import NonPersistentTopic
+    from broker.topics.non_persistent.topics import NonPersistentTopics
+    from broker.topics.topic import Topic
+    from broker.topics.topics import Topics
 
 __all__ = ["Metrics"]
 
@@ -39,10 +43,12 @@ _LOOK_EVERY: Final = 8  # topics or subscriptions between two looks at the clock
 class Metrics:
     """The pages of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._registry = broker.services.instruments.registry
-        self._registry.register(ProcessMetrics(broker))
+    def __init__(
+        self, topics: Topics, non_persistent: NonPersistentTopics, registry: CollectorRegistry
+    ) -> None:
+        self._topics = topics
+        self._non_persistent = non_persistent
+        self._registry = registry
 
     def page(self) -> Iterator[bytes]:
         """Yield the page in slices, each of which took about `SLICE_S` to make; some are empty. Reads no database.
@@ -50,7 +56,7 @@ class Metrics:
         A topic or subscription that comes or goes meanwhile may be missing or still there.
         """
         yield generate_latest(self._registry)
-        yield from _Page().slices(self._broker)
+        yield from _Page().slices(self._topics.all(), self._non_persistent.all())
 
 
 class _Page:
@@ -58,8 +64,7 @@ class _Page:
         self._lines: list[str] = []
         self._ends_s = time.perf_counter() + SLICE_S
 
-    def slices(self, broker: Broker) -> Iterator[bytes]:
-        stored, passing = list(broker.topics.values()), list(broker.non_persistent.all())
+    def slices(self, stored: Sequence[Topic], passing: Sequence[NonPersistentTopic]) -> Iterator[bytes]:
         stored_topics: list[_Labelled] = []
         passing_topics: list[_Labelled] = []
         stored_subscriptions: list[_Labelled] = []

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from broker.process.broker import Broker
+    from broker.log.cache import EntryCache
+    from broker.log.writer import Writer
+    from broker.producers.publish_budget import PublishBudget
+    from broker.pulls.parked import ParkedPulls
+    from broker.topics.topics import Topics
+    from broker.upkeep.lifetime import Lifetime
+    from broker.upkeep.outbox import OutboxMover
 
 __all__ = ["ProcessMetrics"]
 
@@ -17,18 +23,38 @@ __all__ = ["ProcessMetrics"]
 class ProcessMetrics(Collector):
     """Reads counters that the parts of a broker keep."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        lifetime: Lifetime,
+        outbox: OutboxMover,
+        pulls: ParkedPulls,
+        writer: Writer,
+        publishes: PublishBudget,
+        cache: EntryCache,
+        refused_requests: Mapping[str, int],
+        is_ready: Callable[[], bool],
+    ) -> None:
+        self._topics = topics
+        self._lifetime = lifetime
+        self._outbox = outbox
+        self._pulls = pulls
+        self._writer = writer
+        self._publishes = publishes
+        self._cache = cache
+        self._refused_requests = refused_requests
+        self._is_ready = is_ready
 
     def describe(self) -> list[Metric]:
-        """Nothing: the names are looked at when the page is made, the parts of the broker may not exist yet."""
+        """Nothing: the names are looked at when the page is made."""
         return []
 
     def collect(self) -> Iterator[Metric]:
         """Yield every series of the process."""
         yield from self._gauges()
         yield from self._counters()
-        pin = self._broker.lifetime.pin
+        pin = self._lifetime.pin
         oldest = GaugeMetricFamily(
             "vela_oldest_segment_opened_seconds",
             "when the oldest segment that a cursor keeps was opened, Unix time; labelled with that cursor",
@@ -40,7 +66,7 @@ class ProcessMetrics(Collector):
         answers = CounterMetricFamily(
             "vela_pull_answers_total", "long-poll answers by outcome", labels=("outcome",)
         )
-        for status, count in self._broker.services.holds.answers.items():
+        for status, count in self._pulls.answers.items():
             answers.add_metric((status.value,), count)
         yield answers
         refused = CounterMetricFamily(
@@ -48,40 +74,38 @@ class ProcessMetrics(Collector):
             "requests of binary clients that were refused, by kind",
             labels=("request",),
         )
-        for request, count in self._broker.refused_requests.items():
+        for request, count in self._refused_requests.items():
             refused.add_metric((request,), count)
         yield refused
 
     def _gauges(self) -> Iterator[Metric]:
-        broker, services = self._broker, self._broker.services
         for name, text, value in (
-            ("pulsar_broker_topics_count", "topics in memory", len(broker.topics)),
-            ("vela_broker_ready", "1 while clients are served", broker.is_ready()[0]),
-            ("vela_segments_count", "tables of entries", broker.lifetime.stragglers.segments),
-            ("vela_cache_bytes", "entry data held in memory", services.cache.size_bytes),
-            ("vela_pulls_held", "long-poll requests waiting for a message", len(services.holds)),
+            ("pulsar_broker_topics_count", "topics in memory", len(self._topics.loaded)),
+            ("vela_broker_ready", "1 while clients are served", self._is_ready()),
+            ("vela_segments_count", "tables of entries", self._lifetime.stragglers.segments),
+            ("vela_cache_bytes", "entry data held in memory", self._cache.size_bytes),
+            ("vela_pulls_held", "long-poll requests waiting for a message", len(self._pulls)),
             (
                 "vela_unanswered_publish_bytes",
                 "publishes that wait for their receipts, over all connections",
-                services.publishes.size_bytes,
+                self._publishes.size_bytes,
             ),
         ):
             yield GaugeMetricFamily(name, text, value=value)
 
     def _counters(self) -> Iterator[Metric]:
-        broker, services = self._broker, self._broker.services
-        lifetime, outbox, holds = broker.lifetime, broker.outbox, services.holds
+        lifetime, outbox, pulls = self._lifetime, self._outbox, self._pulls
         for name, text, value in (
-            ("vela_writer_commits_total", "append statements", services.writer.commits),
+            ("vela_writer_commits_total", "append statements", self._writer.commits),
             (
                 "vela_writer_unknown_outcomes_total",
                 "commits whose connection died and whose outcome was looked up",
-                services.writer.unknown_outcomes,
+                self._writer.unknown_outcomes,
             ),
             (
                 "vela_publish_pauses_total",
                 "producers that were not read from because all together had too many bytes unanswered",
-                services.publishes.pauses,
+                self._publishes.pauses,
             ),
             ("vela_trimmed_bytes_total", "of ledgers trimmed", lifetime.trimmed_bytes),
             ("vela_segments_dropped_total", "tables of entries dropped", lifetime.stragglers.dropped),
@@ -96,11 +120,11 @@ class ProcessMetrics(Collector):
                 "times that a topic did not take a message of the outbox",
                 outbox.refused,
             ),
-            ("vela_pulls_held_total", "long-poll requests that were held", holds.held_total),
+            ("vela_pulls_held_total", "long-poll requests that were held", pulls.held_total),
             (
                 "vela_pull_wake_ups_total",
                 "held requests answered because a message arrived",
-                holds.wake_ups,
+                pulls.wake_ups,
             ),
         ):
             yield CounterMetricFamily(name, text, value=value)

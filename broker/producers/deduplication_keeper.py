@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from broker.core.position import Position
 from broker.producers.deduplication import TopicDeduplication
@@ -13,119 +14,157 @@ from broker.storage.pool import repeat_until_done
 from broker.storage.supervised import AWAY
 
 if TYPE_CHECKING:
-    from broker.process.services import Services
+    from broker.clock import Clock
+    from broker.core.policies import Policies
+    from broker.core.topic_name import TopicName
+    from broker.log.reader import TopicReader
+    from broker.log.topic_log import TopicLog
     from broker.producers.deduplication import DeduplicationFlush
-    from broker.topics.topic import Topic
+    from broker.producers.producer import Producer
+    from broker.storage.connection import Connection
+    from broker.storage.pool import ConnectionPool
+    from broker.tasks import BackgroundTasks
 
-__all__ = ["apply_deduplication_policy", "flush", "load", "tidy"]
+__all__ = ["DeduplicatedTopic", "DeduplicationKeeper"]
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 UNKNOWN_TAIL_ENTRIES = 10_000  # looked at when nothing is stored: deduplication was switched on just now
 
 
-async def load(topic: Topic) -> TopicDeduplication:
-    """The state of a topic just taken: what is stored, and what the log holds beyond it. Raises GapInLog."""
-    through, rows = await repeat_until_done(
-        topic.services.pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"
-    )
-    ledgers = topic.log.ledgers
-    if through is None:
-        # The last owner may have died before its first flush: what it stored by then lies in the newest ledger.
-        last = ledgers.last_position()
-        through = Position(last.ledger_id, max(-1, last.entry_id - UNKNOWN_TAIL_ENTRIES))
-    deduplication = TopicDeduplication(through)
-    deduplication.restore(rows)
-    position = ledgers.next_after(through)
-    while ledgers.contains(position):
-        entries = await topic.reader.read_ahead(position)
-        deduplication.replay(entries)
-        position = ledgers.next_after(Position(entries[-1].ledger_id, entries[-1].entry_id))
-    return deduplication
+class DeduplicatedTopic(Protocol):
+    """A topic, as its deduplication needs it."""
+
+    deduplication: TopicDeduplication | None  # None = off, and nobody waits for an answer
+
+    @property
+    def name(self) -> TopicName: ...
+    @property
+    def topic_id(self) -> int: ...
+    @property
+    def owner_epoch(self) -> int: ...
+    @property
+    def is_open(self) -> bool: ...
+    @property
+    def policies(self) -> Policies: ...
+    @property
+    def log(self) -> TopicLog: ...
+    @property
+    def reader(self) -> TopicReader: ...
+    @property
+    def producers(self) -> Mapping[str, Producer]: ...
+    async def write(
+        self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
+    ) -> T | None: ...
 
 
-async def flush(services: Services, topics: list[Topic]) -> None:
-    """Store what changed in these topics, in one statement; in several where the database refuses one.
+class DeduplicationKeeper:
+    """Of all topics of this process. A producer not seen for `expiry_ms` is forgotten."""
 
-    Raises what psycopg raises while the database is away. Nothing is lost then.
-    """
-    try:
-        await _flush(services, topics)
-    except AWAY:
-        raise
-    except Exception:
-        if len(topics) <= 1:
-            log.exception(
-                "storing the deduplication of %s failed", ", ".join(each.name.full for each in topics)
-            )
+    def __init__(self, pool: ConnectionPool, tasks: BackgroundTasks, clock: Clock, *, expiry_ms: int) -> None:
+        self._pool = pool
+        self._tasks = tasks
+        self._clock = clock
+        self._expiry_ms = expiry_ms
+
+    async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
+        """The state of a topic just taken: what is stored, and what the log holds beyond it. Raises GapInLog."""
+        through, rows = await repeat_until_done(
+            self._pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"
+        )
+        ledgers = topic.log.ledgers
+        if through is None:
+            # The last owner may have died before its first flush: what it stored by then lies in the newest ledger.
+            last = ledgers.last_position()
+            through = Position(last.ledger_id, max(-1, last.entry_id - UNKNOWN_TAIL_ENTRIES))
+        deduplication = TopicDeduplication(through)
+        deduplication.restore(rows)
+        position = ledgers.next_after(through)
+        while ledgers.contains(position):
+            entries = await topic.reader.read_ahead(position)
+            deduplication.replay(entries)
+            position = ledgers.next_after(Position(entries[-1].ledger_id, entries[-1].entry_id))
+        return deduplication
+
+    async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
+        """Store what changed in these topics, in one statement; in several where the database refuses one.
+
+        Raises what psycopg raises while the database is away. Nothing is lost then.
+        """
+        try:
+            await self._flush(topics)
+        except AWAY:
+            raise
+        except Exception:
+            if len(topics) <= 1:
+                log.exception(
+                    "storing the deduplication of %s failed", ", ".join(each.name.full for each in topics)
+                )
+                return
+            half = len(topics) // 2
+            await self.flush(topics[:half])
+            await self.flush(topics[half:])
+
+    async def _flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
+        taken: dict[int, tuple[DeduplicatedTopic, TopicDeduplication, DeduplicationFlush]] = {}
+        stored: set[int] = set()
+        try:
+            for topic in topics:
+                deduplication = topic.deduplication
+                if deduplication is not None and deduplication.is_enabled and topic.is_open:
+                    changed = deduplication.take_dirty()
+                    if changed is not None:
+                        taken[topic.topic_id] = topic, deduplication, changed
+            if not taken:
+                return
+            async with self._pool.use() as connection:
+                stored = await store.flush(
+                    connection,
+                    epochs={topic_id: topic.owner_epoch for topic_id, (topic, _, _) in taken.items()},
+                    topics=[
+                        store.TopicFlush(
+                            topic_id=topic_id, through=changed.through, rows=changed.rows, gone=changed.gone
+                        )
+                        for topic_id, (_, _, changed) in taken.items()
+                    ],
+                )
+        finally:
+            # Also of a topic whose epoch this process advanced meanwhile: the next round has the new one.
+            for topic_id, (_, deduplication, changed) in taken.items():
+                if topic_id not in stored:
+                    deduplication.put_back(changed)
+
+    def apply_policy(self, topic: DeduplicatedTopic) -> None:
+        """The policy `deduplication` may have changed while the topic is in memory.
+
+        Switched on, it begins with what is on its way, as upstream: what was stored before is not known.
+        """
+        wanted, current = topic.policies.deduplication, topic.deduplication
+        if current is not None and current.is_enabled and not wanted:
+            current.is_enabled = False
+            self._tasks.keep(asyncio.create_task(_forget(topic)))
+        elif wanted and (current is None or not current.is_enabled):
+            topic.deduplication = TopicDeduplication(topic.log.ledgers.last_position())
+            if current is not None:
+                topic.deduplication.take_held(current)
+            in_flight = topic.log.in_flight
+            topic.deduplication.pushed([*(in_flight.sends if in_flight else ()), *topic.log.queue])
+
+    def tidy(self, topic: DeduplicatedTopic) -> None:
+        """Forget producers not seen for long, and all of it once it was switched off and owes nobody an answer."""
+        deduplication = topic.deduplication
+        if deduplication is None:
             return
-        half = len(topics) // 2
-        await flush(services, topics[:half])
-        await flush(services, topics[half:])
+        if deduplication.is_enabled:
+            deduplication.expire(topic.producers, now_ms=self._clock.now_ms(), expiry_ms=self._expiry_ms)
+        elif not deduplication.holds_repeats:
+            topic.deduplication = None
 
 
-async def _flush(services: Services, topics: list[Topic]) -> None:
-    taken: dict[int, tuple[Topic, TopicDeduplication, DeduplicationFlush]] = {}
-    stored: set[int] = set()
-    try:
-        for topic in topics:
-            deduplication = topic.deduplication
-            if deduplication is not None and deduplication.is_enabled and topic.is_open:
-                changed = deduplication.take_dirty()
-                if changed is not None:
-                    taken[topic.topic_id] = topic, deduplication, changed
-        if not taken:
-            return
-        async with services.pool.use() as connection:
-            stored = await store.flush(
-                connection,
-                epochs={topic_id: topic.owner_epoch for topic_id, (topic, _, _) in taken.items()},
-                topics=[
-                    store.TopicFlush(
-                        topic_id=topic_id, through=changed.through, rows=changed.rows, gone=changed.gone
-                    )
-                    for topic_id, (_, _, changed) in taken.items()
-                ],
-            )
-    finally:
-        # Also of a topic whose epoch this process advanced meanwhile: the next round has the new one.
-        for topic_id, (_, deduplication, changed) in taken.items():
-            if topic_id not in stored:
-                deduplication.put_back(changed)
-
-
-def apply_deduplication_policy(topic: Topic) -> None:
-    """The policy `deduplication` may have changed while the topic is in memory.
-
-    Switched on, it begins with what is on its way, as upstream: what was stored before is not known.
-    """
-    wanted, current = topic.policies.deduplication, topic.deduplication
-    if current is not None and current.is_enabled and not wanted:
-        current.is_enabled = False
-        topic.services.keep(asyncio.create_task(_forget(topic)))
-    elif wanted and (current is None or not current.is_enabled):
-        topic.deduplication = TopicDeduplication(topic.log.ledgers.last_position())
-        if current is not None:
-            topic.deduplication.take_held(current)
-        in_flight = topic.log.in_flight
-        topic.deduplication.pushed([*(in_flight.sends if in_flight else ()), *topic.log.queue])
-
-
-def tidy(topic: Topic, expiry_ms: int) -> None:
-    """Forget producers not seen for long, and all of it once it was switched off and owes nobody an answer."""
-    deduplication = topic.deduplication
-    if deduplication is None:
-        return
-    if deduplication.is_enabled:
-        deduplication.expire(topic.producers, now_ms=topic.services.clock.now_ms(), expiry_ms=expiry_ms)
-    elif not deduplication.holds_repeats:
-        topic.deduplication = None
-
-
-async def _forget(topic: Topic) -> None:
+async def _forget(topic: DeduplicatedTopic) -> None:
     """An old state must not come back when it is switched on again."""
-    await topic.services.epochs.write(
-        topic.log,
+    await topic.write(
         lambda connection, epoch: store.forget_topic(connection, topic_id=topic.topic_id, owner_epoch=epoch),
         what="forgetting deduplication",
     )

@@ -23,7 +23,7 @@ from vela.wire.entry import OutgoingMessage, encode_single
 if TYPE_CHECKING:
     from broker.producers.requests import ProducerSink
 
-__all__ = ["InternalProducer", "ProducerOpener"]
+__all__ = ["InternalProducer", "OpenedProducer", "ProducerOpener"]
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _IDENTITY = ClientIdentity(address="broker", client_version="", face=INTERNAL_FA
 
 
 class OpenedProducer(Protocol):
-    """`broker.producers.producer.Producer`, as far as it is used here."""
+    """A producer of a topic, as far as the broker's own senders use it."""
 
     @property
     def last_sequence_id(self) -> int: ...
@@ -45,7 +45,7 @@ class OpenedProducer(Protocol):
 
 
 class ProducerOpener(Protocol):
-    """`broker.process.broker.Broker`, as far as it is used here."""
+    """Where the broker's own senders open their producers."""
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int: ...
     async def open_producer(
@@ -79,7 +79,7 @@ class InternalProducer:
     ) -> InternalProducer:
         """Attach to the topic, made when it is absent and may be, with `initial_subscription` at its beginning.
 
-        `name` must be unique on the topic. Raises BrokerError as `Broker.open_producer`; of those that may pass, such
+        `name` must be unique on the topic. Raises BrokerError as `open_producer` does; of those that may pass, such
         as a topic that is moving, only after REOPEN_S. Safe to cancel.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name

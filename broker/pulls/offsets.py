@@ -1,15 +1,16 @@
 """Offsets of consumer groups that pull: the group is a durable subscription, its offset the cursor's mark-delete.
 
 A client commits the smallest offset that it has not finished, as RocketMQ's clients do. A commit is a cumulative ack:
-it never goes back (an operator's reset does), it holds retention, and the console shows the group's backlog like any
-other. The act log has each commit that moves an offset: as one act a day for each group and client address, because a
-consumer commits every few seconds.
+it never goes back (an operator's reset does), what it has not passed is not trimmed, and the console shows the
+group's backlog like any other. The act log has each commit that moves an offset: as one act a day for each group and
+client address, because a consumer commits every few seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.core.errors import (
@@ -26,103 +27,120 @@ from broker.storage.acts import acts as act_store
 from broker.storage.pool import repeat_until_done
 
 if TYPE_CHECKING:
+    from broker.pulls.parked import ParkedPulls
+    from broker.storage.pool import ConnectionPool
+    from broker.subscription.flusher import Flusher
     from broker.subscription.subscription import Subscription
     from broker.topics.topic import Topic
 
-__all__ = ["commit_offset", "committed_offset"]
+__all__ = ["GroupOffsets"]
 
 
-async def committed_offset(topic: Topic, name: str) -> int:
-    """The group's next offset. Raises SubscriptionNotFound for a group that never committed."""
-    subscription = topic.subscriptions.get(name)
-    if subscription is None or not subscription.is_durable:
-        raise SubscriptionNotFound(f"no group {name} has committed an offset of {topic.name}")
-    return await _offset_of(subscription)
+class GroupOffsets:
+    """The offsets of any queue in this process's memory. `changed` reports a subscription anew."""
 
+    def __init__(
+        self,
+        pulls: ParkedPulls,
+        pool: ConnectionPool,
+        flusher: Flusher,
+        changed: Callable[[Subscription], None],
+    ) -> None:
+        self._pulls = pulls
+        self._pool = pool
+        self._flusher = flusher
+        self._changed = changed
 
-async def commit_offset(topic: Topic, name: str, offset: int, peer: str) -> int:
-    """Store that everything before `offset` is consumed and return the offset kept; durable when this returns.
+    async def committed(self, topic: Topic, name: str) -> int:
+        """The group's next offset. Raises SubscriptionNotFound for a group that never committed."""
+        subscription = topic.subscriptions.get(name)
+        if subscription is None or not subscription.is_durable:
+            raise SubscriptionNotFound(f"no group {name} has committed an offset of {topic.name}")
+        return await _offset_of(topic, subscription)
 
-    An offset behind the group's own changes nothing. `peer` is the client's address without its port. Raises
-    SubscriptionBusy while consumers are attached to the subscription of that name, NotAllowed for an offset beyond the
-    end, which another queue's would be, and for a name that cannot be.
-    """
-    check_name(name)
-    low, end = bounds(topic)
-    if offset > end:
-        raise NotAllowed(f"offset {offset} is beyond the end of {topic.name}, {end}: is it another queue's?")
-    is_new = name not in topic.subscriptions
-    subscription = await topic.find_or_create_subscription(name, SubscriptionType.EXCLUSIVE, EARLIEST, {})
-    async with subscription.moves.idle():
-        if subscription.consumers:
-            raise SubscriptionBusy(
-                f"subscription {name} of {topic.name} has {len(subscription.consumers)} consumers attached, which ack "
-                "for themselves; choose another group name"
+    async def commit(self, topic: Topic, name: str, offset: int, peer: str) -> int:
+        """Store that everything before `offset` is consumed and return the offset kept; durable when this returns.
+
+        An offset behind the group's own changes nothing. `peer` is the client's address without its port. Raises
+        SubscriptionBusy while consumers are attached to the subscription of that name, NotAllowed for an offset beyond
+        the end, which another queue's would be, and for a name that cannot be.
+        """
+        check_name(name)
+        low, end = bounds(topic)
+        if offset > end:
+            raise NotAllowed(
+                f"offset {offset} is beyond the end of {topic.name}, {end}: is it another queue's?"
             )
-        kept = await _offset_of(subscription)
-        is_move = offset > max(low, kept)
-        if is_new or is_move:  # into the log first: no cursor moves without a trace
-            await _record(topic, subscription, None if is_new else kept, max(kept, offset), peer)
-        if is_move:
-            await _ack_before(topic, subscription, offset)
-    return await _offset_of(subscription)
+        is_new = name not in topic.subscriptions
+        subscription = await topic.find_or_create_subscription(name, SubscriptionType.EXCLUSIVE, EARLIEST, {})
+        async with subscription.moves.idle():
+            if subscription.consumers:
+                raise SubscriptionBusy(
+                    f"subscription {name} of {topic.name} has {len(subscription.consumers)} consumers attached, which"
+                    " ack for themselves; choose another group name"
+                )
+            kept = await _offset_of(topic, subscription)
+            is_move = offset > max(low, kept)
+            if is_new or is_move:  # into the log first: no cursor moves without a trace
+                await self._record(topic, subscription, None if is_new else kept, max(kept, offset), peer)
+            if is_move:
+                await self._ack_before(topic, subscription, offset)
+        return await _offset_of(topic, subscription)
+
+    async def _record(
+        self, topic: Topic, subscription: Subscription, from_offset: int | None, offset: int, peer: str
+    ) -> None:
+        await repeat_until_done(
+            self._pool,
+            lambda c: act_store.record_commit(
+                c,
+                topic_id=topic.topic_id,
+                subscription_id=subscription.subscription_id,
+                topic_name=topic.name.full,
+                subscription_name=subscription.name,
+                parameters=json.dumps({"from_offset": from_offset, "offset": offset}),
+                offset=offset,
+                who="pull consumer",
+                origin=f"client {peer}",
+                cursor_version=subscription.cursor.version,
+            ),
+            what="writing an act",
+        )
+
+    async def _ack_before(self, topic: Topic, subscription: Subscription, offset: int) -> None:
+        position, before = await self._pulls.place(topic, offset - 1)
+        messages = 0
+
+        def ack() -> None:
+            nonlocal messages
+            messages = topic.log.index.messages_in(position) or 0
+            done = offset - before
+            remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
+            subscription.cursor.ack_through(position, remaining)
+
+        await topic.reader.load_index(topic.log.index.unknown(position))
+        await subscription.moves.with_index(ack)
+        stored: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
+
+        def durable(error: BrokerError | None) -> None:
+            if not stored.done():
+                stored.set_result(error)
+
+        self._flusher.when_durable(subscription, durable)
+        error = await stored
+        self._changed(subscription)
+        if error is not None:
+            raise error
 
 
-async def _record(
-    topic: Topic, subscription: Subscription, from_offset: int | None, offset: int, peer: str
-) -> None:
-    await repeat_until_done(
-        topic.services.pool,
-        lambda c: act_store.record_commit(
-            c,
-            topic_id=topic.topic_id,
-            subscription_id=subscription.subscription_id,
-            topic_name=topic.name.full,
-            subscription_name=subscription.name,
-            parameters=json.dumps({"from_offset": from_offset, "offset": offset}),
-            offset=offset,
-            who="pull consumer",
-            origin=f"client {peer}",
-            cursor_version=subscription.cursor.version,
-        ),
-        what="writing an act",
-    )
-
-
-async def _ack_before(topic: Topic, subscription: Subscription, offset: int) -> None:
-    position, before = await topic.services.holds.place(topic, offset - 1)
-    messages = 0
-
-    def ack() -> None:
-        nonlocal messages
-        messages = topic.log.index.messages_in(position) or 0
-        done = offset - before
-        remaining = None if done >= messages else ((1 << messages) - 1) & ~((1 << done) - 1)
-        subscription.cursor.ack_through(position, remaining)
-
-    await topic.reader.load_index(topic.log.index.unknown(position))
-    await subscription.moves.with_index(ack)
-    stored: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
-
-    def durable(error: BrokerError | None) -> None:
-        if not stored.done():
-            stored.set_result(error)
-
-    topic.services.flusher.when_durable(subscription, durable)
-    error = await stored
-    topic.services.reporter.changed(subscription)
-    if error is not None:
-        raise error
-
-
-async def _offset_of(subscription: Subscription) -> int:
+async def _offset_of(topic: Topic, subscription: Subscription) -> int:
     """Messages before the first one that is not acked."""
-    cursor, log = subscription.cursor, subscription.log
-    index, following = log.index, log.ledgers.next_after(cursor.mark_delete)
-    await subscription.reader.load_index(index.unknown(cursor.mark_delete))
+    cursor = subscription.cursor
+    index, following = topic.log.index, topic.log.ledgers.next_after(cursor.mark_delete)
+    await topic.reader.load_index(index.unknown(cursor.mark_delete))
     through = index.messages_through(cursor.mark_delete)
     if through is None:
-        raise ServiceNotReady(f"{log.name} changed while an offset was looked for; ask again")
+        raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
     remaining = cursor.remaining_of(following)
     if not remaining:
         return through

@@ -1,6 +1,6 @@
-"""Long-poll pulls: answered at once, or held until a message arrives or their time is over.
+"""Long-poll pulls: answered at once, or parked until a message arrives or their time is over.
 
-A held pull costs an entry in a table and a future, no task of its own: arrivals and checks run through the table and
+A parked pull costs an entry in a table and a future, no task of its own: arrivals and checks run through the table and
 wake only those who get an answer. `Deadlines` runs the checks.
 """
 
@@ -17,12 +17,14 @@ from broker.pulls.reader import PullReader, bounds, empty_answer
 from broker.pulls.values import HeldPull, PullAnswer, PullAsk, PullStatus
 
 if TYPE_CHECKING:
+    from broker.clock import Clock
     from broker.core.entry import StoredEntry
     from broker.core.position import Position
-    from broker.process.services import Services
+    from broker.deadlines import Deadlines
+    from broker.tasks import BackgroundTasks
     from broker.topics.topic import Topic
 
-__all__ = ["Holds"]
+__all__ = ["ParkedPulls"]
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +32,27 @@ log = logging.getLogger(__name__)
 _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
-class Holds:
-    """The held pulls of this process. Touched by the event loop only."""
+class ParkedPulls:
+    """Of this process. Touched by the event loop only."""
 
-    def __init__(self, services: Services, topic_in_memory: Callable[[str], Topic | None]) -> None:
-        self._services = services
+    def __init__(
+        self,
+        topic_in_memory: Callable[[str], Topic | None],
+        clock: Clock,
+        deadlines: Deadlines,
+        tasks: BackgroundTasks,
+        *,
+        max_message_bytes: int,
+        longest_ms: int | None,
+    ) -> None:
+        """`max_message_bytes`: uncompressed, of a message that is read. `longest_ms` None: as the client asks."""
         self._topic_in_memory = topic_in_memory
+        self._clock = clock
+        self._deadlines = deadlines
+        self._tasks = tasks
+        self._longest_ms = longest_ms
         self._table: HoldTable[HeldPull] = HoldTable()
-        self._reader = PullReader(max_message_bytes=services.settings.max_uncompressed_bytes)
+        self._reader = PullReader(max_message_bytes=max_message_bytes)
         self._is_stopping = False
         self.answers: dict[PullStatus, int] = dict.fromkeys(PullStatus, 0)
         self.held_total = 0  # requests that were parked
@@ -47,8 +62,8 @@ class Holds:
         """Requests held now."""
         return len(self._table)
 
-    def holds(self, name: TopicName) -> bool:
-        """Whether somebody waits for this topic: it must stay in memory."""
+    def waits_for(self, name: TopicName) -> bool:
+        """Whether somebody waits for a message of this topic."""
         return _key(name) in self._table
 
     async def pull(self, topic: Topic, ask: PullAsk) -> PullAnswer | HeldPull:
@@ -70,19 +85,18 @@ class Holds:
         return self._park(topic, ask)
 
     def _park(self, topic: Topic, ask: PullAsk) -> HeldPull:
-        settings = self._services.settings
         held = HeldPull(
             key=_key(topic.name),
             offset=ask.offset,
-            parked_ms=self._services.clock.now_ms(),
-            hold_ms=ask.suspend_timeout_ms if settings.long_polling else settings.short_polling_ms,
+            parked_ms=self._clock.now_ms(),
+            hold_ms=ask.suspend_timeout_ms if self._longest_ms is None else self._longest_ms,
             matches=ask.matches,
             ask=ask,
             answer=asyncio.get_running_loop().create_future(),
         )
         check_ms = self._table.park(held)
         self.held_total += 1
-        self._services.deadlines.watch(self, check_ms)
+        self._deadlines.watch(self, check_ms)
         return held
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
@@ -91,7 +105,7 @@ class Holds:
         found = self._table.notify(
             _key(topic.name),
             end,
-            self._services.clock.now_ms(),
+            self._clock.now_ms(),
             newest_again=lambda: end,
             arrived=lambda offset: self._properties_from(entries, offset),
         )
@@ -162,7 +176,7 @@ class Holds:
                     answer = shared[question] = self._reader.answer(topic, held.ask, rest)
                 self._resolve(held, answer)
             else:
-                self._services.keep(asyncio.create_task(self._read_then_resolve(topic, held)))
+                self._tasks.keep(asyncio.create_task(self._read_then_resolve(topic, held)))
         except Exception:
             log.exception("a held pull of %s", topic.name)
             self._refuse(held)

@@ -16,10 +16,11 @@ from broker.storage.topics import topics as store
 from broker.topics.policies_in_force import effective_policies
 
 if TYPE_CHECKING:
+    from broker.conf import BrokerSettings
     from broker.core.policies import Policies
-    from broker.process.services import Services
+    from broker.storage.pool import ConnectionPool
 
-__all__ = ["make_default_namespace", "make_topic", "makes_topics", "partitions_of_new", "topic_not_found"]
+__all__ = ["TopicCreation", "topic_not_found"]
 
 
 def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
@@ -30,63 +31,67 @@ def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
     return TopicNotFound(f"topic {name} does not exist{why}; create it with {makers}")
 
 
-async def partitions_of_new(services: Services, name: TopicName) -> int:
-    """How many partitions a topic gets that somebody connects to, 0 = it is not partitioned. Makes nothing.
+class TopicCreation:
+    """What the namespace's policies say of a new topic, and the rows that make one."""
 
-    Raises TopicNotFound where connecting makes none, and for a partition beyond its topic's count, which nobody would
-    read.
-    """
-    in_force = await _namespace_policies(services, name)
-    if not in_force.auto_create_topics:
-        raise topic_not_found(name, ", and connecting makes none (policy auto_create_topics)")
-    if name.partition is None:
-        return in_force.auto_create_partitions
-    base = TopicName.parse(name.base)
-    parent = await repeat_until_done(
-        services.pool, lambda c: store.find_topic(c, base), what="finding a topic"
-    )
-    if parent is not None and parent.partitions and name.partition >= parent.partitions:
-        raise TopicNotFound(f"topic {base} has {parent.partitions} partitions; there is no {name.partition}")
-    return 0
+    def __init__(self, pool: ConnectionPool, settings: BrokerSettings) -> None:
+        self._pool = pool
+        self._settings = settings
 
+    async def partitions_of_new(self, name: TopicName) -> int:
+        """How many partitions a topic gets that somebody connects to, 0 = it is not partitioned. Makes nothing.
 
-async def make_topic(services: Services, name: TopicName, partitions: int) -> None:
-    """The topic's rows, and those of its tenant and namespace where they are missing. Safe to repeat."""
-    policies = _new_namespace_policies(services)
-    await repeat_until_done(
-        services.pool,
-        lambda c: store.create_topic(c, name, partitions=partitions, policies=policies),
-        what="creating a topic",
-    )
+        Raises TopicNotFound where connecting makes none, and for a partition beyond its topic's count, which nobody
+        would read.
+        """
+        in_force = await self._namespace_policies(name)
+        if not in_force.auto_create_topics:
+            raise topic_not_found(name, ", and connecting makes none (policy auto_create_topics)")
+        if name.partition is None:
+            return in_force.auto_create_partitions
+        base = TopicName.parse(name.base)
+        parent = await repeat_until_done(
+            self._pool, lambda c: store.find_topic(c, base), what="finding a topic"
+        )
+        if parent is not None and parent.partitions and name.partition >= parent.partitions:
+            raise TopicNotFound(
+                f"topic {base} has {parent.partitions} partitions; there is no {name.partition}"
+            )
+        return 0
 
+    async def make(self, name: TopicName, partitions: int) -> None:
+        """The topic's rows, and those of its tenant and namespace where they are missing. Safe to repeat."""
+        await repeat_until_done(
+            self._pool,
+            lambda c: store.create_topic(
+                c, name, partitions=partitions, policies=self._new_namespace_policies()
+            ),
+            what="creating a topic",
+        )
 
-async def make_default_namespace(services: Services) -> None:
-    """Create public/default, where short topic names lie, unless it exists."""
-    policies = _new_namespace_policies(services)
-    await repeat_until_done(
-        services.pool,
-        lambda c: store.create_namespace(c, "public", "default", policies),
-        what="creating public/default",
-    )
+    async def make_default_namespace(self) -> None:
+        """Create public/default, where short topic names lie, unless it exists."""
+        await repeat_until_done(
+            self._pool,
+            lambda c: store.create_namespace(c, "public", "default", self._new_namespace_policies()),
+            what="creating public/default",
+        )
 
+    async def makes_topics(self, name: TopicName) -> bool:
+        """Whether a topic of this name's namespace is made by connecting to it."""
+        return (await self._namespace_policies(name)).auto_create_topics
 
-def _new_namespace_policies(services: Services) -> dict[str, object]:
-    return {
-        "retention_ms": services.settings.default_retention_ms,
-        "retention_bytes": services.settings.default_retention_bytes,
-    }
+    def _new_namespace_policies(self) -> dict[str, object]:
+        return {
+            "retention_ms": self._settings.default_retention_ms,
+            "retention_bytes": self._settings.default_retention_bytes,
+        }
 
-
-async def makes_topics(services: Services, name: TopicName) -> bool:
-    """Whether a topic of this name's namespace is made by connecting to it."""
-    return (await _namespace_policies(services, name)).auto_create_topics
-
-
-async def _namespace_policies(services: Services, name: TopicName) -> Policies:
-    stored = await repeat_until_done(
-        services.pool,
-        lambda c: policy_store.of_namespace(c, name.tenant, name.namespace),
-        what="reading policies",
-    )
-    document = {} if stored is None else stored.document
-    return effective_policies(services.settings, document, {}, where=name.namespace_name)
+    async def _namespace_policies(self, name: TopicName) -> Policies:
+        stored = await repeat_until_done(
+            self._pool,
+            lambda c: policy_store.of_namespace(c, name.tenant, name.namespace),
+            what="reading policies",
+        )
+        document = {} if stored is None else stored.document
+        return effective_policies(self._settings, document, {}, where=name.namespace_name)

@@ -1,15 +1,16 @@
-"""Holding a topic to its backlog quota: producers are stopped, or the slowest subscription gives up its oldest (2.6).
+"""A topic's backlog quota: beyond it producers are stopped, or the slowest subscription gives up its oldest messages.
 
-Checked by the rounds of policy_rounds.py, and again whenever a producer comes while the topic is blocked, so that it
-gets in as soon as the backlog has drained.
+The policy rounds of broker/upkeep check it. A producer that comes while the topic is blocked has it checked again, so
+that it gets in as soon as the backlog has drained.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from broker.core.backlog_quota import Backlog, Breach, QuotaKind, breach_of, eviction_target, kept_of
 from broker.core.errors import BrokerError, QuotaExceeded, QuotaHold
@@ -19,19 +20,44 @@ from broker.storage.acts import acts as act_store
 from broker.storage.pool import repeat_until_done
 
 if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.core.policies import Policies
+    from broker.core.topic_name import TopicName
+    from broker.log.reader import TopicReader
+    from broker.log.topic_log import TopicLog
+    from broker.storage.pool import ConnectionPool
     from broker.subscription.subscription import Subscription
-    from broker.topics.topic import Topic
 
-__all__ = ["BacklogQuota"]
+__all__ = ["BacklogQuota", "QuotaTopic"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
+
+
+class QuotaTopic(Protocol):
+    """A topic, as its quota needs it."""
+
+    @property
+    def name(self) -> TopicName: ...
+    @property
+    def topic_id(self) -> int: ...
+    @property
+    def policies(self) -> Policies: ...
+    @property
+    def log(self) -> TopicLog: ...
+    @property
+    def reader(self) -> TopicReader: ...
+    @property
+    def subscriptions(self) -> Mapping[str, Subscription]: ...
+    def close_producers(self, error: BrokerError | None) -> None: ...
 
 
 class BacklogQuota:
     """One topic's quota. `breach` is what stops its producers now."""
 
-    def __init__(self, topic: Topic) -> None:
+    def __init__(self, topic: QuotaTopic, pool: ConnectionPool, clock: Clock) -> None:
         self._topic = topic
+        self._pool = pool
+        self._clock = clock
         self.breach: Breach | None = None
         self._was_checked = False  # a topic that was just loaded may be over its quota already
         self.evictions: dict[QuotaKind, int] = dict.fromkeys(QuotaKind, 0)
@@ -67,18 +93,18 @@ class BacklogQuota:
                 breach = await self._find()
         else:
             if self.breach is None:
-                log.warning("%s takes no more messages: %s", topic.name, breach)
+                logger.warning("%s takes no more messages: %s", topic.name, breach)
             self.breach = breach
             topic.close_producers(self._error(breach))
 
     def _unblock(self) -> None:
         if self.breach is not None:
             self.breach = None
-            log.warning("%s takes messages again: its backlog is within the quota", self._topic.name)
+            logger.warning("%s takes messages again: its backlog is within the quota", self._topic.name)
 
     def _error(self, breach: Breach) -> BrokerError:
-        held = self._topic.policies.backlog_quota_policy is BacklogQuotaPolicy.PRODUCER_REQUEST_HOLD
-        return (QuotaHold if held else QuotaExceeded)(f"{self._topic.name} takes no messages: {breach}")
+        waits = self._topic.policies.backlog_quota_policy is BacklogQuotaPolicy.PRODUCER_REQUEST_HOLD
+        return (QuotaHold if waits else QuotaExceeded)(f"{self._topic.name} takes no messages: {breach}")
 
     async def _find(self) -> Breach | None:
         policies = self._topic.policies
@@ -103,7 +129,7 @@ class BacklogQuota:
         ledger = topic.log.ledgers.get(position.ledger_id)
         if ledger is None or not topic.log.ledgers.contains(position):
             return 0
-        now_ms = topic.services.clock.now_ms()
+        now_ms = self._clock.now_ms()
         if now_ms - ledger.first_append_ms <= topic.policies.backlog_quota_ms:
             return now_ms - ledger.first_append_ms
         known = self._oldest.get(subscription.name)
@@ -138,7 +164,7 @@ class BacklogQuota:
                 },
             )
         self.evictions[breach.kind] += 1
-        log.warning(
+        logger.warning(
             "%s: %s; subscription %s gave up %s messages",
             topic.name,
             breach,
@@ -151,7 +177,7 @@ class BacklogQuota:
         topic = self._topic
         ledgers = topic.log.ledgers
         if breach.kind is QuotaKind.AGE:
-            oldest_kept_ms = topic.services.clock.now_ms() - kept_of(breach.limit)
+            oldest_kept_ms = self._clock.now_ms() - kept_of(breach.limit)
             return ledgers.previous_of(await topic.reader.position_at_time(oldest_kept_ms))
         found: list[Position] = []
         await subscription.moves.with_index(
@@ -166,7 +192,7 @@ class BacklogQuota:
     async def _record(self, subscription: Subscription, breach: Breach) -> int:
         topic = self._topic
         act_id = await repeat_until_done(
-            topic.services.pool,
+            self._pool,
             lambda c: act_store.record_client_act(
                 c,
                 kind="evict",

@@ -1,9 +1,9 @@
-"""How a topic ends: terminated, unloaded, deleted (semantics 3.10; the acts of docs/reference/acts.md call these)."""
+"""How a topic ends: terminated, unloaded, deleted. The acts of docs/reference/acts.md call these."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,12 +20,16 @@ from broker.subscription.end_of_topic import tell_end_of_topic
 
 if TYPE_CHECKING:
     from broker.core.position import Position
-    from broker.process.broker import Broker
+    from broker.log.writer import Writer
+    from broker.producers.schemas import Schemas
+    from broker.storage.pool import ConnectionPool
+    from broker.subscription.flusher import Flusher
     from broker.topics.topic import Topic
+    from broker.topics.topics import Topics
 
-__all__ = ["DeleteFigures", "TopicBusy", "delete", "delete_figures", "terminate", "unload"]
+__all__ = ["DeleteFigures", "Endings", "TopicBusy"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class TopicBusy(NotAllowed):
@@ -43,96 +47,6 @@ class DeleteFigures:
     stored_bytes: int  # as last reported
 
 
-async def terminate(topic: Topic) -> Position:
-    """Fix the last position for good; publishing is refused from then on. Safe to repeat.
-
-    Sends under way are stored and get their receipts; those still queued fail with TopicTerminated, and producers are
-    closed. Raises TopicFenced. Not safe to cancel.
-    """
-    if topic.is_terminated:
-        return topic.log.ledgers.last_position()
-    async with appends_paused(topic.log, topic.services.writer):
-        done = await topic.services.epochs.write(
-            topic.log,
-            lambda connection, epoch: store.terminate(connection, topic_id=topic.topic_id, owner_epoch=epoch),
-            what="terminating a topic",
-        )
-        if not done:
-            raise TopicFenced(f"{topic.name} moved to another broker; try again")
-        topic.is_terminated = True
-        topic.log.refuse(TopicTerminated(f"{topic.name} is terminated: it takes no more messages"))
-    topic.close_producers(TopicTerminated(f"{topic.name} is terminated"))
-    for subscription in list(topic.subscriptions.values()):
-        tell_end_of_topic(subscription)
-    log.info("%s is terminated after %s", topic.name, topic.log.ledgers.last_position())
-    return topic.log.ledgers.last_position()
-
-
-async def unload(broker: Broker, names: Sequence[TopicName]) -> int:
-    """Let these topics go from memory: receipts first, then acks, then connections. They load again on demand.
-
-    Returns how many were loaded. Their clients come back by themselves; who comes early waits until it is done.
-    """
-    async with _still(broker, names) as topics:
-        for topic in topics:
-            topic.log.close()
-        await broker.services.flusher.flush_now()
-    return len(topics)
-
-
-async def delete_figures(
-    broker: Broker, name: TopicName, *, force: bool = True, with_subscriptions: bool = False
-) -> DeleteFigures:
-    """What `delete` would meet. Raises what it raises; changes nothing."""
-    members = (await _found(broker, name)).members
-    if not force:
-        _require_unused(
-            [topic for each in members.values() if (topic := broker.topics.get(each)) is not None]
-        )
-    figures = await _figures(broker, members)
-    if not (force or with_subscriptions):
-        _require_no_subscriptions(name, figures)
-    return figures
-
-
-async def delete(
-    broker: Broker, name: TopicName, *, force: bool, with_subscriptions: bool = False
-) -> DeleteFigures:
-    """Remove a topic, or a partitioned one with all its partitions: messages, subscriptions, everything but its acts.
-
-    Raises TopicBusy while clients are connected, or, unless `with_subscriptions`, when it has subscriptions; `force`
-    closes the clients and removes the subscriptions. Nothing is changed then. Raises TopicNotFound, NotAllowed; after
-    TopicFenced the topic is whole and its clients come back. Not safe to cancel.
-    """
-    found = await _found(broker, name)
-    names = [TopicName.parse(each) for each in found.members.values()]
-    services = broker.services
-    async with _still(broker, list(dict.fromkeys([*names, name]))) as topics:
-        if not force:
-            _require_unused(topics)
-        figures = await _figures(broker, found.members)
-        if not (force or with_subscriptions):
-            _require_no_subscriptions(name, figures)
-        epochs = await _own(broker, found.members, topics)
-        for topic in topics:
-            topic.log.close()
-        await services.flusher.flush_now()
-        gone = await repeat_until_done(
-            services.pool,
-            lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
-            what=f"deleting {name}",
-        )
-        # Repeated after a lost answer it finds nothing: then it was done.
-        left = await repeat_until_done(
-            services.pool, lambda c: store.members(c, name.full), what="finding a topic"
-        )
-        if left and not gone:
-            raise TopicFenced(f"{name} moved to another broker, or got partitions meanwhile; try again")
-    services.schemas.forget(name.base)
-    log.info("%s is deleted with %s subscriptions", name, len(figures.subscriptions))
-    return figures
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """A topic that is to be deleted."""
@@ -142,36 +56,171 @@ class _Found:
     members: Mapping[int, str]  # id → full name of what holds messages
 
 
-async def _found(broker: Broker, name: TopicName) -> _Found:
-    pool = broker.services.pool
-    row = await repeat_until_done(pool, lambda c: topic_store.find_topic(c, name), what="finding a topic")
-    if row is None:
-        raise TopicNotFound(f"topic {name} does not exist")
-    if name.partition is not None:
-        base = TopicName.parse(name.base)
-        parent = await repeat_until_done(
-            pool, lambda c: topic_store.find_topic(c, base), what="finding a topic"
+class Endings:
+    """Ends topics of this process; those who ask for a topic meanwhile wait at its gate."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        *,
+        pool: ConnectionPool,
+        token: int,
+        writer: Writer,
+        flusher: Flusher,
+        schemas: Schemas,
+    ) -> None:
+        """`token` is that of the process's epochs."""
+        self._topics = topics
+        self._pool = pool
+        self._token = token
+        self._writer = writer
+        self._flusher = flusher
+        self._schemas = schemas
+
+    async def terminate(self, topic: Topic) -> Position:
+        """Fix the last position for good; publishing is refused from then on. Safe to repeat.
+
+        Sends under way are stored and get their receipts; those still queued fail with TopicTerminated, and producers
+        are closed. Raises TopicFenced. Not safe to cancel.
+        """
+        if topic.is_terminated:
+            return topic.log.ledgers.last_position()
+        async with appends_paused(topic.log, self._writer):
+            done = await topic.write(
+                lambda connection, epoch: store.terminate(
+                    connection, topic_id=topic.topic_id, owner_epoch=epoch
+                ),
+                what="terminating a topic",
+            )
+            if not done:
+                raise TopicFenced(f"{topic.name} moved to another broker; try again")
+            topic.is_terminated = True
+            topic.log.refuse(TopicTerminated(f"{topic.name} is terminated: it takes no more messages"))
+        topic.close_producers(TopicTerminated(f"{topic.name} is terminated"))
+        for subscription in list(topic.subscriptions.values()):
+            tell_end_of_topic(subscription)
+        logger.info("%s is terminated after %s", topic.name, topic.log.ledgers.last_position())
+        return topic.log.ledgers.last_position()
+
+    async def unload(self, names: Sequence[TopicName]) -> int:
+        """Let these topics go from memory: receipts first, then acks, then connections. They load again on demand.
+
+        Returns how many were loaded. Their clients come back by themselves; who comes early waits until it is done.
+        """
+        async with self._still(names) as topics:
+            for topic in topics:
+                topic.log.close()
+            await self._flusher.flush_now()
+        return len(topics)
+
+    async def delete_figures(
+        self, name: TopicName, *, force: bool = True, with_subscriptions: bool = False
+    ) -> DeleteFigures:
+        """What `delete` would meet. Raises what it raises; changes nothing."""
+        members = (await self._found(name)).members
+        if not force:
+            _require_unused(self._loaded(members.values()))
+        figures = await self._figures(members)
+        if not (force or with_subscriptions):
+            _require_no_subscriptions(name, figures)
+        return figures
+
+    async def delete(
+        self, name: TopicName, *, force: bool, with_subscriptions: bool = False
+    ) -> DeleteFigures:
+        """Remove a topic, or a partitioned one with all partitions: messages, subscriptions, everything but its acts.
+
+        Raises TopicBusy while clients are connected, or, unless `with_subscriptions`, when it has subscriptions;
+        `force` closes the clients and removes the subscriptions. Nothing is changed then. Raises TopicNotFound,
+        NotAllowed; after TopicFenced the topic is whole and its clients come back. Not safe to cancel.
+        """
+        found = await self._found(name)
+        names = [TopicName.parse(each) for each in found.members.values()]
+        async with self._still(list(dict.fromkeys([*names, name]))) as topics:
+            if not force:
+                _require_unused(topics)
+            figures = await self._figures(found.members)
+            if not (force or with_subscriptions):
+                _require_no_subscriptions(name, figures)
+            epochs = await self._own(found.members, topics)
+            for topic in topics:
+                topic.log.close()
+            await self._flusher.flush_now()
+            gone = await repeat_until_done(
+                self._pool,
+                lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
+                what=f"deleting {name}",
+            )
+            # Repeated after a lost answer it finds nothing: then it was done.
+            left = await repeat_until_done(
+                self._pool, lambda c: store.members(c, name.full), what="finding a topic"
+            )
+            if left and not gone:
+                raise TopicFenced(f"{name} moved to another broker, or got partitions meanwhile; try again")
+        self._schemas.forget(name.base)
+        logger.info("%s is deleted with %s subscriptions", name, len(figures.subscriptions))
+        return figures
+
+    async def _found(self, name: TopicName) -> _Found:
+        pool = self._pool
+        row = await repeat_until_done(pool, lambda c: topic_store.find_topic(c, name), what="finding a topic")
+        if row is None:
+            raise TopicNotFound(f"topic {name} does not exist")
+        if name.partition is not None:
+            base = TopicName.parse(name.base)
+            parent = await repeat_until_done(
+                pool, lambda c: topic_store.find_topic(c, base), what="finding a topic"
+            )
+            if parent is not None and parent.partitions > name.partition:
+                raise NotAllowed(f"{name} is a partition of {base}; delete that")
+        members = await repeat_until_done(
+            pool, lambda c: store.members(c, name.full), what="finding partitions"
         )
-        if parent is not None and parent.partitions > name.partition:
-            raise NotAllowed(f"{name} is a partition of {base}; delete that")
-    members = await repeat_until_done(pool, lambda c: store.members(c, name.full), what="finding partitions")
-    return _Found(topic_id=row.topic_id, is_partitioned=bool(row.partitions), members=members)
+        return _Found(topic_id=row.topic_id, is_partitioned=bool(row.partitions), members=members)
 
+    async def _figures(self, members: Mapping[int, str]) -> DeleteFigures:
+        loaded = self._loaded(members.values())
+        pool, ids = self._pool, list(members)
+        subscriptions = await repeat_until_done(
+            pool, lambda c: store.subscription_names(c, ids), what="looking for subscriptions"
+        )
+        stored_bytes = await repeat_until_done(
+            pool, lambda c: store.stored_bytes(c, ids), what="adding up sizes"
+        )
+        return DeleteFigures(
+            topics=tuple(members.values()),
+            producers=sum(len(topic.producers) for topic in loaded),
+            consumers=sum(_consumers(topic) for topic in loaded),
+            subscriptions=tuple(subscriptions),
+            stored_bytes=stored_bytes,
+        )
 
-async def _figures(broker: Broker, members: Mapping[int, str]) -> DeleteFigures:
-    loaded = [topic for each in members.values() if (topic := broker.topics.get(each)) is not None]
-    pool, ids = broker.services.pool, list(members)
-    subscriptions = await repeat_until_done(
-        pool, lambda c: store.subscription_names(c, ids), what="looking for subscriptions"
-    )
-    stored_bytes = await repeat_until_done(pool, lambda c: store.stored_bytes(c, ids), what="adding up sizes")
-    return DeleteFigures(
-        topics=tuple(members.values()),
-        producers=sum(len(topic.producers) for topic in loaded),
-        consumers=sum(_consumers(topic) for topic in loaded),
-        subscriptions=tuple(subscriptions),
-        stored_bytes=stored_bytes,
-    )
+    def _loaded(self, names: Iterable[str]) -> list[Topic]:
+        return [topic for each in names if (topic := self._topics.loaded.get(each)) is not None]
+
+    @asynccontextmanager
+    async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
+        """The loaded ones of these topics, with no append in flight; nobody loads one meanwhile."""
+        full_names = [each.full for each in names]
+        async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
+            await self._topics.loads_done()
+            topics = self._loaded(full_names)
+            for topic in topics:
+                topic.log.is_paused = True  # all at once, then wait for each
+            for topic in topics:
+                await pauses.enter_async_context(appends_paused(topic.log, self._writer))
+            yield topics
+
+    async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
+        """Topic id → owner epoch; what is not in memory is taken without being loaded."""
+        epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
+        for topic_id in members.keys() - epochs.keys():
+            epochs[topic_id] = await repeat_until_done(
+                self._pool,
+                partial(topic_store.take_topic, topic_id=topic_id, token=self._token),
+                what="taking a topic",
+            )
+        return epochs
 
 
 def _consumers(topic: Topic) -> int:
@@ -192,29 +241,3 @@ def _require_no_subscriptions(name: TopicName, figures: DeleteFigures) -> None:
     if figures.subscriptions:
         found = counted(len(figures.subscriptions), "subscription", "subscriptions")
         raise TopicBusy(f"{name} has {found}: remove what is there, or delete with force")
-
-
-@asynccontextmanager
-async def _still(broker: Broker, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-    """The loaded ones of these topics, with no append in flight; nobody loads one meanwhile."""
-    async with broker.gates.closed([each.full for each in names]), AsyncExitStack() as held:
-        await broker.loads_done()
-        topics = [topic for each in names if (topic := broker.topics.get(each.full)) is not None]
-        for topic in topics:
-            topic.log.is_paused = True  # all at once, then wait for each
-        for topic in topics:
-            await held.enter_async_context(appends_paused(topic.log, topic.services.writer))
-        yield topics
-
-
-async def _own(broker: Broker, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
-    """Topic id → owner epoch; what is not in memory is taken without being loaded."""
-    services = broker.services
-    epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
-    for topic_id in members.keys() - epochs.keys():
-        epochs[topic_id] = await repeat_until_done(
-            services.pool,
-            partial(topic_store.take_topic, topic_id=topic_id, token=services.epochs.token),
-            what="taking a topic",
-        )
-    return epochs

@@ -13,7 +13,6 @@ from broker.core.subscription.types import SubscriptionType
 from broker.log.ledger_rolling import roll_ledgers
 from broker.log.sealing import seal
 from broker.log.topic_log import TopicLog
-from broker.producers import deduplication_keeper
 from broker.storage.acts import acts as act_store
 from broker.storage.connection import Connection
 from broker.storage.cursors import cursors as cursor_store
@@ -79,7 +78,7 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
             subscription.record_for_undo(undo.act_id, undo.until_ms, undo.acked_since)
     topic.delayed.load(stored.delayed)
     if policies.deduplication:
-        topic.deduplication = await deduplication_keeper.load(topic)
+        topic.deduplication = await services.deduplication.load(topic)
     topic.policies_changed()
     services.reporter.topic_changed(topic)
     return topic

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -17,26 +17,24 @@ from broker.topics.policies_in_force import effective_policies
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
-    from broker.process.broker import Broker
     from broker.storage.pool import ConnectionPool
+    from broker.topics.non_persistent.topics import NonPersistentTopics
+    from broker.topics.topics import Topics
 
 __all__ = [
     "Difference",
     "Holder",
+    "PolicyChanges",
     "PolicyConflict",
+    "PolicyDocuments",
     "PolicyState",
-    "change",
     "changed",
     "check_names",
     "differences",
-    "in_force_with",
-    "overridden",
     "parsed",
-    "read",
-    "reload_policies",
 ]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class PolicyConflict(BrokerError):
@@ -88,43 +86,94 @@ class PolicyState:
     in_force: Policies
 
 
-async def read(pool: ConnectionPool, settings: BrokerSettings, holder: Holder) -> PolicyState:
-    """Raises TopicNotFound when there is no such topic or namespace, NotAllowed for a partition of one."""
-    topic = holder.topic
-    if topic is None:
-        stored = await repeat_until_done(
-            pool,
-            lambda c: store.of_namespace(c, holder.tenant, holder.namespace),
-            what="reading policies",
+class PolicyDocuments:
+    """What is stored, and what it comes to."""
+
+    def __init__(self, pool: ConnectionPool, settings: BrokerSettings) -> None:
+        self._pool = pool
+        self._settings = settings
+
+    async def read(self, holder: Holder) -> PolicyState:
+        """Raises TopicNotFound when there is no such topic or namespace, NotAllowed for a partition of one."""
+        topic = holder.topic
+        if topic is None:
+            stored = await repeat_until_done(
+                self._pool,
+                lambda c: store.of_namespace(c, holder.tenant, holder.namespace),
+                what="reading policies",
+            )
+        else:
+            await self._require_no_partition(topic)
+            stored = await repeat_until_done(
+                self._pool, lambda c: store.of_topic(c, topic), what="reading policies"
+            )
+        if stored is None:
+            raise TopicNotFound(f"there is no {holder.level} {holder.name}")
+        return PolicyState(
+            row_id=stored.row_id,
+            document=stored.document,
+            above=stored.above,
+            in_force=self.in_force_with(holder, stored.document, stored.above),
         )
-    else:
-        await _require_no_partition(pool, topic)
-        stored = await repeat_until_done(pool, lambda c: store.of_topic(c, topic), what="reading policies")
-    if stored is None:
-        raise TopicNotFound(f"there is no {holder.level} {holder.name}")
-    return PolicyState(
-        row_id=stored.row_id,
-        document=stored.document,
-        above=stored.above,
-        in_force=in_force_with(settings, holder, stored.document, stored.above),
-    )
 
+    async def _require_no_partition(self, topic: TopicName) -> None:
+        if topic.partition is None:
+            return
+        base = TopicName.parse(topic.base)
+        parent = await repeat_until_done(
+            self._pool, lambda c: topic_store.find_topic(c, base), what="finding a topic"
+        )
+        if parent is not None and parent.partitions:
+            raise NotAllowed(f"{topic} follows {base}: set policies there")
 
-async def _require_no_partition(pool: ConnectionPool, topic: TopicName) -> None:
-    if topic.partition is None:
-        return
-    base = TopicName.parse(topic.base)
-    parent = await repeat_until_done(pool, lambda c: topic_store.find_topic(c, base), what="finding a topic")
-    if parent is not None and parent.partitions:
-        raise NotAllowed(f"{topic} follows {base}: set policies there")
+    def in_force_with(
+        self, holder: Holder, document: Mapping[str, object], above: Mapping[str, object]
+    ) -> Policies:
+        """What would be in force on a holder with this document; `above`: its namespace's, for a topic."""
+        namespace, topic = (document, {}) if holder.topic is None else (above, document)
+        return effective_policies(self._settings, namespace, topic, where=holder.name)
 
+    async def overridden(self, state: PolicyState, names: list[str]) -> dict[str, int]:
+        """Policy → how many topics of a namespace set it themselves, and so keep theirs."""
+        return await repeat_until_done(
+            self._pool, lambda c: store.overriding(c, state.row_id, names), what="counting topics"
+        )
 
-def in_force_with(
-    settings: BrokerSettings, holder: Holder, document: Mapping[str, object], above: Mapping[str, object]
-) -> Policies:
-    """What would be in force on a holder with this document; `above`: its namespace's, for a topic."""
-    namespace, topic = (document, {}) if holder.topic is None else (above, document)
-    return effective_policies(settings, namespace, topic, where=holder.name)
+    async def replace(
+        self, holder: Holder, *, before: Mapping[str, object], after: Mapping[str, object]
+    ) -> PolicyState:
+        """Store `after` in the place of `before`. Safe to repeat.
+
+        Raises PolicyConflict when the document is neither any more; nothing is changed then.
+        """
+        state = await self.read(holder)
+        if dict(state.document) == dict(after):
+            return state
+        stored = await repeat_until_done(
+            self._pool,
+            lambda c: store.change(
+                c, is_topic=holder.topic is not None, row_id=state.row_id, before=before, after=after
+            ),
+            what="changing policies",
+        )
+        # Repeated after a lost answer it finds `after` instead of `before`: then it was done.
+        state = await self.read(holder)
+        if not stored and dict(state.document) != dict(after):
+            raise PolicyConflict(
+                f"somebody changed the policies of {holder.name} after this plan; plan again"
+            )
+        logger.info("policies of %s changed: %s", holder.name, dict(after))
+        return state
+
+    async def stored_of(self, topics: Sequence[TopicName]) -> dict[str, Policies]:
+        """Full name → what is in force by the documents as they are stored now, of those that are stored."""
+        rows = await repeat_until_done(
+            self._pool, lambda c: store.in_force(c, [each.full for each in topics]), what="reading policies"
+        )
+        return {
+            name: effective_policies(self._settings, namespace, own, where=name)
+            for name, namespace, own in rows
+        }
 
 
 def parsed(texts: Mapping[str, str], level: PolicyLevel) -> dict[str, PolicyValue]:
@@ -171,52 +220,33 @@ def differences(before: Policies, after: Policies) -> list[Difference]:
     ]
 
 
-async def change(
-    broker: Broker, holder: Holder, *, before: Mapping[str, object], after: Mapping[str, object]
-) -> PolicyState:
-    """Replace the document `before` by `after` and put it in force. Safe to repeat.
+class PolicyChanges:
+    """Changes documents, and puts what they say in force on the topics in memory."""
 
-    Raises PolicyConflict when the document is neither any more; nothing is changed then.
-    """
-    pool = broker.services.pool
-    state = await read(pool, broker.settings, holder)
-    if dict(state.document) != dict(after):
-        stored = await repeat_until_done(
-            pool,
-            lambda c: store.change(
-                c, is_topic=holder.topic is not None, row_id=state.row_id, before=before, after=after
-            ),
-            what="changing policies",
-        )
-        # Repeated after a lost answer it finds `after` instead of `before`: then it was done.
-        state = await read(pool, broker.settings, holder)
-        if not stored and dict(state.document) != dict(after):
-            raise PolicyConflict(
-                f"somebody changed the policies of {holder.name} after this plan; plan again"
-            )
-        log.info("policies of %s changed: %s", holder.name, dict(after))
-    await reload_policies(broker, holder)
-    return state
+    def __init__(
+        self, documents: PolicyDocuments, topics: Topics, non_persistent: NonPersistentTopics
+    ) -> None:
+        self.documents = documents
+        self._topics = topics
+        self._non_persistent = non_persistent
 
+    async def change(
+        self, holder: Holder, *, before: Mapping[str, object], after: Mapping[str, object]
+    ) -> PolicyState:
+        """Replace the document `before` by `after` and put it in force. Safe to repeat.
 
-async def reload_policies(broker: Broker, holder: Holder) -> int:
-    """Put what is stored in force on the loaded topics below a holder; how many there are."""
-    await broker.loads_done()  # a topic being loaded may have read the old document
-    topics = [topic for topic in broker.topics.values() if holder.covers(topic.name)]
-    names = [topic.name.full for topic in topics]
-    rows = await repeat_until_done(
-        broker.services.pool, lambda c: store.in_force(c, names), what="reading policies"
-    )
-    stored = {name: (namespace, topic) for name, namespace, topic in rows}
-    for topic in topics:
-        if topic.is_open and topic.name.full in stored:
-            namespace, own = stored[topic.name.full]
-            topic.set_policies(effective_policies(broker.settings, namespace, own, where=topic.name.full))
-    return len(topics) + await broker.non_persistent.reload_policies(holder.covers)
+        Raises PolicyConflict when the document is neither any more; nothing is changed then.
+        """
+        state = await self.documents.replace(holder, before=before, after=after)
+        await self.reload(holder)
+        return state
 
-
-async def overridden(pool: ConnectionPool, state: PolicyState, names: list[str]) -> dict[str, int]:
-    """Policy → how many topics of a namespace set it themselves, and so keep theirs."""
-    return await repeat_until_done(
-        pool, lambda c: store.overriding(c, state.row_id, names), what="counting topics"
-    )
+    async def reload(self, holder: Holder) -> int:
+        """Put what is stored in force on the loaded topics below a holder; how many there are."""
+        await self._topics.loads_done()  # a topic being loaded may have read the old document
+        topics = [topic for topic in self._topics.all() if holder.covers(topic.name)]
+        stored = await self.documents.stored_of([topic.name for topic in topics])
+        for topic in topics:
+            if topic.is_open and (policies := stored.get(topic.name.full)) is not None:
+                topic.set_policies(policies)
+        return len(topics) + await self._non_persistent.reload_policies(holder.covers)

@@ -9,9 +9,9 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.core.cursor.cursor import Cursor
 from broker.core.cursor.state import CursorState
@@ -29,7 +29,6 @@ from broker.log.delayed import DELAYING, DelayedMessages
 from broker.log.reader import TopicReader
 from broker.log.sends import Receipt
 from broker.producers.access import ProducerAccess
-from broker.producers.deduplication_keeper import apply_deduplication_policy
 from broker.producers.producer import Producer
 from broker.producers.publish_limit import PublishLimit
 from broker.storage.cursors import cursors as cursor_store
@@ -51,11 +50,13 @@ if TYPE_CHECKING:
     from broker.process.services import Services
     from broker.producers.deduplication import TopicDeduplication
     from broker.producers.requests import ProducerRequest, ProducerSink
+    from broker.storage.connection import Connection
     from broker.subscription.requests import ConsumerSink, SubscribeRequest
 
 __all__ = ["Topic"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Topic:
@@ -102,7 +103,7 @@ class Topic:
         self.dispatch_rate: RatePair | None = None
         self._rates: tuple[int, ...] | None = None  # in force; None = not looked at yet
         self.subscriptions: dict[str, Subscription] = {}
-        self.quota = BacklogQuota(self)
+        self.quota = BacklogQuota(self, services.pool, services.clock)
         self.last_append_ms = 0
         self.last_used_ms = services.clock.now_ms()  # when the last client left
         self.asked_ms = self.last_used_ms  # when somebody last asked for the topic
@@ -124,6 +125,10 @@ class Topic:
     def is_fenced(self) -> bool:
         """Closed because nothing of it may be stored any more."""
         return self.log.is_fenced
+
+    async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
+        """One write guarded by this topic's epoch; None: another broker has the topic. Raises as `Epochs.write`."""
+        return await self.services.epochs.write(self.log, call, what=what)
 
     # -- producers and appends -----------------------------------------------------------------------------------
 
@@ -223,8 +228,8 @@ class Topic:
         self.services.reporter.topic_changed(self)
         if batch.delayed:
             self.delayed.appended(batch.delayed)
-        if self.services.holds.holds(self.name):
-            self.services.holds.arrived(self, batch.entries)
+        if self.services.pulls.waits_for(self.name):
+            self.services.pulls.arrived(self, batch.entries)
         for subscription in list(self.subscriptions.values()):
             subscription.pump()
 
@@ -241,8 +246,7 @@ class Topic:
             producer.closed_by_broker(error)
 
     async def _store_producer_epoch(self, producer_epoch: int) -> None:
-        stored = await self.services.epochs.write(
-            self.log,
+        stored = await self.write(
             lambda connection, epoch: store.set_producer_epoch(
                 connection, topic_id=self.topic_id, owner_epoch=epoch, producer_epoch=producer_epoch
             ),
@@ -329,8 +333,7 @@ class Topic:
                 return known
             require_new_subscription(self, name, by_attaching=by_attaching)
             state = await self.cursor_starting_at(start, remaining)
-            subscription_id = await self.services.epochs.write(
-                self.log,
+            subscription_id = await self.write(
                 lambda connection, epoch: cursor_store.create_subscription(
                     connection,
                     topic_id=self.topic_id,
@@ -460,7 +463,7 @@ class Topic:
         if (rates := rates_of(self.policies)) != self._rates:
             self._rates = rates
             self._rates_changed()
-        apply_deduplication_policy(self)
+        self.services.deduplication.apply_policy(self)
 
     def _rates_changed(self) -> None:
         clock, call_later = self.services.clock, asyncio.get_running_loop().call_later
@@ -487,12 +490,12 @@ class Topic:
             steps.append(subscription.stop_reading)
             steps.append(partial(self.services.deadlines.forget, subscription))
         steps.append(partial(self.services.deadlines.forget, self.delayed))
-        steps.append(partial(self.services.holds.topic_gone, self))
+        steps.append(partial(self.services.pulls.topic_gone, self))
         for step in steps:
             try:
                 step()
             except Exception:  # everybody else must be let go all the same
-                log.exception("%s: letting the topic go", self.name)
+                logger.exception("%s: letting the topic go", self.name)
 
     def _require_open(self) -> None:
         if not self.is_open:

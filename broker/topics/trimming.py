@@ -1,4 +1,4 @@
-"""Freeing the ledgers of a topic that nobody needs : `core.ledgers.retention` decides which ones.
+"""Freeing the ledgers of a topic that nobody needs: `core.ledgers.retention` decides which ones.
 
 Memory forgets them first, in one step with the decision, so that no move of a cursor and no new subscription comes in
 between; then the rows go. A crash before that brings them back, and they are trimmed again.
@@ -6,7 +6,6 @@ between; then the rows go. A crash before that brings them back, and they are tr
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from broker.core.ledgers.retention import Retention, TrimLimits, trimmable
@@ -15,75 +14,96 @@ from broker.storage.log import lifetime as store
 from broker.storage.pool import repeat_until_done
 
 if TYPE_CHECKING:
+    from broker.clock import Clock
     from broker.core.ledgers.ledger import LedgerInfo
     from broker.storage.connection import Connection
+    from broker.storage.pool import ConnectionPool
     from broker.subscription.subscription import Subscription
     from broker.topics.topic import Topic
 
-__all__ = ["trim", "trimmable_bytes"]
-
-log = logging.getLogger(__name__)
+__all__ = ["Trimmer"]
 
 
-async def trim(topic: Topic, *, retention: Retention | None = None) -> int:
-    """Free what may go; how many bytes that was. `retention` stands in for the topic's policies.
+class Trimmer:
+    """Trims any topic of this process."""
 
-    Kept: the open ledger, what a durable subscription has not acked durably, what retention keeps, and what an undo or
-    a bookmark needs while the backlog quota allows. Safe to repeat. Raises psycopg.Error when the server refuses.
-    """
-    retention = retention or Retention(
-        time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes
-    )
-    freed = 0
-    count = _count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
-    if count:
-        async with topic.creating:
-            # The cursors first, then what may bring them back: an act applied in between had not moved them by then.
-            limits = TrimLimits(
-                acked_entries=_acked_entries(topic),
-                held_entries=await _held_entries(topic),
-                held_bytes=topic.policies.backlog_quota_bytes,
-            )
-            freed = await _forget(topic, retention, limits)
-    if topic.log.trimmed_through:
-        await _remove_rows(topic)
-    return freed
+    def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
+        self._pool = pool
+        self._clock = clock
 
+    async def trim(self, topic: Topic, *, retention: Retention | None = None) -> int:
+        """Free what may go; how many bytes that was. `retention` stands in for the topic's policies.
 
-def trimmable_bytes(topic: Topic, retention: Retention) -> int:
-    """How much could go now by a retention; what an undo window or a bookmark holds is not taken off."""
-    count = _count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
-    return sum(info.size_bytes for info in topic.log.ledgers.infos()[:count])
-
-
-async def _forget(topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-    """Let memory forget what may go by `limits` and by the cursors as they are now."""
-    while True:
-        count = min(
-            _count(topic, retention, limits),
-            _count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic))),
+        Kept: the open ledger, what a durable subscription has not acked durably, what retention keeps, and what an
+        undo or a bookmark pins while the backlog quota allows. Safe to repeat. Raises psycopg.Error when the server
+        refuses.
+        """
+        retention = retention or Retention(
+            time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes
         )
-        if not count or not topic.is_open:
+        freed = 0
+        count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
+        if count:
+            async with topic.creating:
+                # The cursors first, then what may bring them back: an act applied in between had not moved them by
+                # then.
+                limits = TrimLimits(
+                    acked_entries=_acked_entries(topic),
+                    held_entries=await self._pinned_entries(topic),
+                    held_bytes=topic.policies.backlog_quota_bytes,
+                )
+                freed = await self._forget(topic, retention, limits)
+        if topic.log.trimmed_through:
+            await _remove_rows(topic)
+        return freed
+
+    def trimmable_bytes(self, topic: Topic, retention: Retention) -> int:
+        """How much could go now by a retention; what an undo window or a bookmark pins is not taken off."""
+        count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
+        return sum(info.size_bytes for info in topic.log.ledgers.infos()[:count])
+
+    async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
+        """Let memory forget what may go by `limits` and by the cursors as they are now."""
+        while True:
+            count = min(
+                self._count(topic, retention, limits),
+                self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic))),
+            )
+            if not count or not topic.is_open:
+                return 0
+            last = topic.log.ledgers.infos()[count - 1]
+            behind = [each for each in topic.subscriptions.values() if _is_behind(topic, each, last)]
+            if not behind:
+                dropped = topic.log.forget(count)
+                return sum(info.size_bytes for info in dropped)
+            for reader in behind:
+                await _push_forward(reader, Position(last.ledger_id, last.entries - 1))
+
+    def _count(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
+        ledgers = topic.log.ledgers
+        oldest = next(iter(ledgers), None)
+        if oldest is None or not oldest.sealed:
             return 0
-        last = topic.log.ledgers.infos()[count - 1]
-        behind = [each for each in topic.subscriptions.values() if _is_behind(each, last)]
-        if not behind:
-            dropped = topic.log.forget(count)
-            return sum(info.size_bytes for info in dropped)
-        for reader in behind:
-            await _push_forward(reader, Position(last.ledger_id, last.entries - 1))
+        if limits.acked_entries is not None and oldest.entries_before + oldest.entries > limits.acked_entries:
+            return 0
+        return trimmable(ledgers.infos(), retention=retention, limits=limits, now_ms=self._clock.now_ms())
 
+    async def _pinned_entries(self, topic: Topic) -> int | None:
+        """Entries below what an open undo window or a bookmark pins; None when there is neither."""
 
-def _count(topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-    ledgers = topic.log.ledgers
-    oldest = next(iter(ledgers), None)
-    if oldest is None or not oldest.sealed:
-        return 0
-    if limits.acked_entries is not None and oldest.entries_before + oldest.entries > limits.acked_entries:
-        return 0
-    return trimmable(
-        ledgers.infos(), retention=retention, limits=limits, now_ms=topic.services.clock.now_ms()
-    )
+        async def pins(connection: Connection) -> tuple[list[Position], list[Position]]:
+            return (
+                await store.undo_holds(connection, topic.topic_id),
+                await store.bookmark_holds(connection, topic.topic_id),
+            )
+
+        undo, bookmarks = await repeat_until_done(
+            self._pool, pins, what="asking what undo windows and bookmarks need"
+        )
+        ledgers = topic.log.ledgers
+        needed = [ledgers.entries_through(position) for position in undo]
+        needed += [ledgers.entries_through(Position(each.ledger_id, each.entry_id - 1)) for each in bookmarks]
+        return min(needed, default=None)
 
 
 def _acked_entries(topic: Topic) -> int | None:
@@ -98,31 +118,13 @@ def _acked_entries(topic: Topic) -> int | None:
     )
 
 
-async def _held_entries(topic: Topic) -> int | None:
-    """Entries below what an open undo window or a bookmark needs; None when there is neither."""
-
-    async def holds(connection: Connection) -> tuple[list[Position], list[Position]]:
-        return (
-            await store.undo_holds(connection, topic.topic_id),
-            await store.bookmark_holds(connection, topic.topic_id),
-        )
-
-    undo, bookmarks = await repeat_until_done(
-        topic.services.pool, holds, what="asking what undo windows and bookmarks need"
-    )
-    ledgers = topic.log.ledgers
-    needed = [ledgers.entries_through(position) for position in undo]
-    needed += [ledgers.entries_through(Position(each.ledger_id, each.entry_id - 1)) for each in bookmarks]
-    return min(needed, default=None)
-
-
-def _is_behind(subscription: Subscription, last: LedgerInfo) -> bool:
-    passed = subscription.log.ledgers.entries_through(subscription.cursor.mark_delete)
+def _is_behind(topic: Topic, subscription: Subscription, last: LedgerInfo) -> bool:
+    passed = topic.log.ledgers.entries_through(subscription.cursor.mark_delete)
     return not subscription.is_durable and passed < last.entries_before + last.entries
 
 
 async def _push_forward(reader: Subscription, through: Position) -> None:
-    """A reader's cursor keeps nothing (semantics 2.5): it goes on with the first entry that stays."""
+    """A reader's cursor keeps nothing: it goes on with the first entry that stays."""
     async with reader.moves.moving(closes_consumers=False):
         await reader.moves.with_index(lambda: _move(reader, through))
         reader.after_move()
@@ -134,8 +136,7 @@ def _move(reader: Subscription, through: Position) -> None:
 
 async def _remove_rows(topic: Topic) -> None:
     through = topic.log.trimmed_through
-    done = await topic.services.epochs.write(
-        topic.log,
+    done = await topic.write(
         lambda connection, epoch: store.trim(
             connection, topic_id=topic.topic_id, owner_epoch=epoch, through=through
         ),

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 from broker.core.cursor.cursor import Cursor
 from broker.core.ledgers.retention import Retention
-from broker.topics.trimming import trim
 
 if TYPE_CHECKING:
     from broker.core.position import Position
+    from broker.subscription.flusher import Flusher
     from broker.subscription.subscription import Subscription
     from broker.topics.topic import Topic
+    from broker.topics.trimming import Trimmer
 
-__all__ = ["Truncation", "measure_truncate", "truncate"]
+__all__ = ["Truncation", "Truncator"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _NOTHING_KEPT = Retention(time_ms=0, size_bytes=0)
 
@@ -31,55 +32,59 @@ class Truncation:
     freed_bytes: int  # of whole ledgers that can go; what an undo window or a bookmark needs stays
 
 
-async def measure_truncate(topic: Topic, through: Position | None = None) -> Truncation:
-    """What `truncate` up to a position, by default the last one stored, would do now. Changes nothing."""
-    ledgers = topic.log.ledgers
-    through = ledgers.last_position() if through is None else through
-    skipped = 0
-    for subscription in _durable(topic):
-        skipped += await _unacked_through(subscription, through)
-    freed = sum(
-        info.size_bytes for info in ledgers.infos() if info.sealed and info.ledger_id <= through.ledger_id
-    )
-    return Truncation(through=through, skipped_messages=skipped, freed_bytes=freed)
+class Truncator:
+    """Truncates any topic of this process."""
 
+    def __init__(self, trimmer: Trimmer, flusher: Flusher) -> None:
+        self._trimmer = trimmer
+        self._flusher = flusher
 
-async def truncate(topic: Topic, through: Position) -> int:
-    """Let every durable subscription pass over what is stored up to `through`, and free what then nobody needs.
+    async def measure(self, topic: Topic, through: Position | None = None) -> Truncation:
+        """What `truncate` up to a position, by default the last one stored, would do now. Changes nothing."""
+        ledgers = topic.log.ledgers
+        through = ledgers.last_position() if through is None else through
+        skipped = 0
+        for subscription in _durable(topic):
+            skipped += await _unacked_through(topic, subscription, through)
+        freed = sum(
+            info.size_bytes for info in ledgers.infos() if info.sealed and info.ledger_id <= through.ledger_id
+        )
+        return Truncation(through=through, skipped_messages=skipped, freed_bytes=freed)
 
-    Returns the bytes freed. Consumers stay; what they hold of it can be acked, to no effect. Safe to repeat.
-    """
-    for subscription in _durable(topic):
-        await _pass_over(subscription, through)
-    await topic.services.flusher.flush_now()
-    freed = await trim(topic, retention=_NOTHING_KEPT)
-    log.info("%s is truncated up to %s: %s bytes freed", topic.name, through, freed)
-    return freed
+    async def truncate(self, topic: Topic, through: Position) -> int:
+        """Let every durable subscription pass over what is stored up to `through`, and free what then nobody needs.
+
+        Returns the bytes freed. Consumers stay; what they hold of it can be acked, to no effect. Safe to repeat.
+        """
+        for subscription in _durable(topic):
+            await self._pass_over(subscription, through)
+        await self._flusher.flush_now()
+        freed = await self._trimmer.trim(topic, retention=_NOTHING_KEPT)
+        logger.info("%s is truncated up to %s: %s bytes freed", topic.name, through, freed)
+        return freed
+
+    async def _pass_over(self, subscription: Subscription, through: Position) -> None:
+        def move() -> None:
+            subscription.cursor.move_mark_delete(through)
+
+        async with subscription.moves.moving(closes_consumers=False):
+            if subscription.is_deleted:
+                return
+            await subscription.moves.with_index(move)
+            subscription.after_move()
+            subscription.mark_dirty()
 
 
 def _durable(topic: Topic) -> list[Subscription]:
     return [each for each in topic.subscriptions.values() if each.is_durable and not each.is_deleted]
 
 
-async def _unacked_through(subscription: Subscription, through: Position) -> int:
-    log_ = subscription.log
+async def _unacked_through(topic: Topic, subscription: Subscription, through: Position) -> int:
     found: list[int] = []
 
     def count() -> None:
-        copy = Cursor(log_.ledgers, log_.index, subscription.cursor.snapshot())
+        copy = Cursor(topic.log.ledgers, topic.log.index, subscription.cursor.snapshot())
         found.append(copy.move_mark_delete(through).messages)
 
     await subscription.moves.with_index(count)
     return found[-1]
-
-
-async def _pass_over(subscription: Subscription, through: Position) -> None:
-    def move() -> None:
-        subscription.cursor.move_mark_delete(through)
-
-    async with subscription.moves.moving(closes_consumers=False):
-        if subscription.is_deleted:
-            return
-        await subscription.moves.with_index(move)
-        subscription.after_move()
-        subscription.mark_dirty()

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from broker.core.position import LATEST
-from broker.producers import deduplication_keeper
 from broker.storage import ownership as store
 from broker.storage.pool import first_line
 
 if TYPE_CHECKING:
-    from broker.process.services import Services
+    from broker.clock import Clock
+    from broker.producers.deduplication_keeper import DeduplicationKeeper
+    from broker.storage.pool import ConnectionPool
     from broker.topics.topic import Topic
+    from broker.topics.topics import Topics
 
 __all__ = ["Housekeeping"]
 
@@ -32,20 +34,27 @@ class Housekeeping:
 
     def __init__(
         self,
-        services: Services,
-        topics: Callable[[], list[Topic]],
+        topics: Topics,
+        deduplication: DeduplicationKeeper,
+        pool: ConnectionPool,
+        clock: Clock,
         duties: Sequence[Callable[[], Awaitable[None]]],
+        *,
+        may_store: Callable[[], bool],
     ) -> None:
-        self._services = services
+        """`duties` are other rooms' own; `may_store` is false while the broker lock is lost."""
+        self._topics = topics
+        self._deduplication = deduplication
+        self._pool = pool
+        self._clock = clock
+        self._may_store = may_store
         self._duties = (
             self._show_life,
-            services.segments.turn,
             self._tidy_memory,
             self._forget_due_times,
             self._deduplicate,
             *duties,
         )
-        self._topics = topics
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -70,18 +79,18 @@ class Housekeeping:
                     log.exception("housekeeping")
 
     async def _show_life(self) -> None:
-        if self._services.may_send():
-            async with self._services.pool.use() as connection:
+        if self._may_store():
+            async with self._pool.use() as connection:
                 await store.seen(connection)
 
     async def _forget_due_times(self) -> None:
         async for topic in self._each_topic():
-            if topic.delayed.needs_pruning and self._services.may_send():
+            if topic.delayed.needs_pruning and self._may_store():
                 await topic.delayed.prune()
 
     async def _tidy_memory(self) -> None:
         """Counts nobody needs soon can be read again; acks need not be recorded for an undo that came too late."""
-        now_ms = self._services.clock.now_ms()
+        now_ms = self._clock.now_ms()
         async for topic in self._each_topic():
             subscriptions = list(topic.subscriptions.values())
             needed = [each.cursor.mark_delete for each in subscriptions]
@@ -95,15 +104,14 @@ class Housekeeping:
 
     async def _each_topic(self) -> AsyncIterator[Topic]:
         """Yield every topic in memory; messages are served after each few of them."""
-        for number, topic in enumerate(self._topics(), start=1):
+        for number, topic in enumerate(self._topics.all(), start=1):
             yield topic
             if not number % TOPICS_AT_ONCE:
                 await asyncio.sleep(0)
 
     async def _deduplicate(self) -> None:
-        topics = self._topics()
-        expiry_ms = self._services.settings.deduplication_expiry_ms
+        topics = self._topics.all()
         for topic in topics:
             if topic.deduplication is not None:
-                deduplication_keeper.tidy(topic, expiry_ms)
-        await deduplication_keeper.flush(self._services, topics)
+                self._deduplication.tidy(topic)
+        await self._deduplication.flush(topics)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from broker.log.topic_log import TopicLog
     from broker.subscription.subscription import Subscription
     from broker.topics.topic import Topic
 
 __all__ = ["may_leave"]
 
 
-def may_leave(topic: Topic, now_ms: int) -> bool:
+def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
     """Whether nothing of a topic would be lost or missed if it left memory now.
 
     A topic with a backlog stays: its time to live goes on, and /metrics, which reads memory alone, is watched for it.
@@ -21,16 +22,19 @@ def may_leave(topic: Topic, now_ms: int) -> bool:
     if topic.producers or any(each.consumers or not each.is_durable for each in topic.subscriptions.values()):
         topic.asked_ms = now_ms
         return False
-    if now_ms - max(topic.asked_ms, topic.last_append_ms) < topic.services.settings.topic_idle_ms:
+    if now_ms - max(topic.asked_ms, topic.last_append_ms) < idle_ms:
         return False
-    log = topic.log
     return (
         topic.is_open
-        and not (log.queue or log.in_flight or log.trimmed_through or log.is_queued or log.is_taken)
+        and not _has_work(topic.log)
         and not topic.creating.locked()
         and not len(topic.delayed)  # the tick would ask for its due messages every second
         and all(_is_at_rest(each) for each in topic.subscriptions.values())
     )
+
+
+def _has_work(log: TopicLog) -> bool:
+    return bool(log.queue or log.in_flight or log.trimmed_through or log.is_queued or log.is_taken)
 
 
 def _is_at_rest(subscription: Subscription) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -20,13 +20,18 @@ from broker.log.stragglers import Stragglers
 from broker.storage.log import lifetime as store
 from broker.storage.pool import first_line
 from broker.subscription.expiry import expire
-from broker.topics.trimming import trim
 from broker.upkeep.idle_topics import may_leave
 
 if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.conf import BrokerSettings
+    from broker.log.epochs import Epochs
+    from broker.log.segments import Segments
     from broker.log.topic_log import TopicLog
-    from broker.process.services import Services
+    from broker.storage.pool import ConnectionPool
     from broker.topics.topic import Topic
+    from broker.topics.topics import Topics
+    from broker.topics.trimming import Trimmer
 
 __all__ = ["Lifetime"]
 
@@ -42,14 +47,26 @@ class Lifetime:
 
     def __init__(
         self,
-        services: Services,
-        topics: Callable[[], list[Topic]],
-        open_topic: Callable[[str], Awaitable[Topic]],
+        topics: Topics,
+        trimmer: Trimmer,
+        *,
+        pool: ConnectionPool,
+        segments: Segments,
+        epochs: Epochs,
+        clock: Clock,
+        settings: BrokerSettings,
+        may_store: Callable[[], bool],
     ) -> None:
-        self._services = services
+        """`may_store` is false while the broker lock is lost."""
         self._topics = topics
-        self._open_topic = open_topic
-        self._stragglers = Stragglers(services.pool, services.segments, services.epochs, self._open_log)
+        self._trimmer = trimmer
+        self._pool = pool
+        self._segments = segments
+        self._epochs = epochs
+        self._clock = clock
+        self._settings = settings
+        self._may_store = may_store
+        self._stragglers = Stragglers(pool, segments, epochs, self._open_log)
         self._waiting: list[Topic] = []  # of this round, not looked at yet
         self._due = 0.0  # topics to look at now, with the fraction left over
         self._visit_at_ms: dict[int, int] = {}  # topics not in memory: not before this time
@@ -80,15 +97,15 @@ class Lifetime:
     def wake(self) -> None:
         """Celery says that it is time: every topic is looked at, and the segments."""
         if not self._waiting:  # a round under way is not begun anew: its last topics would never be reached
-            self._waiting = list(self._topics())
+            self._waiting = self._topics.all()
         self._next_visits_ms = 0
         self._woken.set()
 
     async def look_at_topics(self, *, share: float = 1.0) -> None:
         """Look at the next part of the topics in memory: `share` of all of them."""
         if not self._waiting:
-            self._waiting = list(self._topics())
-        self._due = min(self._due + share * len(self._topics()), float(len(self._waiting)))
+            self._waiting = self._topics.all()
+        self._due = min(self._due + share * len(self._topics.loaded), float(len(self._waiting)))
         part = int(self._due)
         self._due -= part
         chosen, self._waiting = self._waiting[:part], self._waiting[part:]
@@ -100,61 +117,62 @@ class Lifetime:
         if not topic.is_open:
             return
         policies = topic.policies
-        await seal_idle(self._services.epochs, topic.log, open_segment_id=self._services.segments.open_id)
+        await seal_idle(self._epochs, topic.log, open_segment_id=self._segments.open_id)
         if policies.message_ttl_ms:
             for subscription in list(topic.subscriptions.values()):
                 if subscription.is_durable and subscription.cursor.backlog_messages:
                     await expire(subscription, policies.message_ttl_ms)
-        self.trimmed_bytes += await trim(topic)
-        if may_leave(topic, self._services.clock.now_ms()):
+        self.trimmed_bytes += await self._trimmer.trim(topic)
+        now_ms = self._clock.now_ms()
+        if may_leave(topic, now_ms=now_ms, idle_ms=self._settings.topic_idle_ms):
             topic.log.close()
 
     async def visit_absent(self) -> None:
         """Load topics that are not in memory and may have something to free, and look at them."""
-        now_ms = self._services.clock.now_ms()
+        now_ms = self._clock.now_ms()
         if now_ms < self._next_visits_ms:
             return
         self._visit_at_ms = {key: at for key, at in self._visit_at_ms.items() if at > now_ms}
-        known = [topic.topic_id for topic in self._topics()] + list(self._visit_at_ms)
-        async with self._services.pool.use() as connection:
+        known = [topic.topic_id for topic in self._topics.all()] + list(self._visit_at_ms)
+        async with self._pool.use() as connection:
             found = await store.topics_to_visit(connection, known=known, limit=_VISITS)
         for topic_id, name in found:
             self._visit_at_ms[topic_id] = now_ms + _VISIT_AGAIN_MS
             await self._guarded(self._visit(name), name)
         if len(found) < _VISITS:
-            self._next_visits_ms = now_ms + 6 * self._services.settings.lifetime_check_ms
+            self._next_visits_ms = now_ms + 6 * self._settings.lifetime_check_ms
 
     async def _open_log(self, name: str) -> TopicLog:
-        return (await self._open_topic(name)).log
+        return (await self._topics.open_named(name)).log
 
     async def _visit(self, name: str) -> None:
-        await self.look_at(await self._open_topic(name))
+        await self.look_at(await self._topics.open_named(name))
 
     async def look_at_segments(self) -> None:
         """Drop and copy as long as there is something to do, then see what keeps the oldest one."""
         while await self._stragglers.turn():
             pass
-        async with self._services.pool.use() as connection:
+        async with self._pool.use() as connection:
             self.pin = await store.oldest_pin(connection)
 
     async def _run_topics(self) -> None:
-        share = _INTERVAL_S * 1000 / self._services.settings.lifetime_check_ms
-        is_own_clock = self._services.settings.wheel_enabled
+        share = _INTERVAL_S * 1000 / self._settings.lifetime_check_ms
+        is_own_clock = self._settings.wheel_enabled
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            if self._services.may_send() and (is_own_clock or self._waiting):
+            if self._may_store() and (is_own_clock or self._waiting):
                 await self._guarded(self.look_at_topics(share=min(1.0, share)), "topics")
                 await self._guarded(self.visit_absent(), "topics out of memory")
 
     async def _run_segments(self) -> None:
-        interval_s = self._services.settings.lifetime_check_ms / 1000
+        interval_s = self._settings.lifetime_check_ms / 1000
         while True:
             # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the event.
             with suppress(TimeoutError):
-                async with asyncio.timeout(interval_s if self._services.settings.wheel_enabled else None):
+                async with asyncio.timeout(interval_s if self._settings.wheel_enabled else None):
                     await self._woken.wait()
             self._woken.clear()
-            if self._services.may_send():
+            if self._may_store():
                 await self._guarded(self.look_at_segments(), "segments")
 
     async def _guarded(self, work: Coroutine[object, object, None], what: str) -> None:

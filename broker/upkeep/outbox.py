@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -29,8 +29,7 @@ from broker.storage.pool import ConnectionPool
 from broker.storage.supervised import AWAY, for_ever
 
 if TYPE_CHECKING:
-    from broker.process.broker import Broker
-    from broker.producers.producer import Producer
+    from broker.producers.internal_producer import OpenedProducer, ProducerOpener
 
 __all__ = ["OutboxMover"]
 
@@ -47,9 +46,10 @@ _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FA
 class OutboxMover:
     """One task for all topics; a topic whose rows cannot be moved does not hold up the others."""
 
-    def __init__(self, broker: Broker, pool: ConnectionPool) -> None:
-        self._broker = broker
+    def __init__(self, opener: ProducerOpener, pool: ConnectionPool, *, is_ready: Callable[[], bool]) -> None:
+        self._opener = opener
         self._pool = pool
+        self._is_ready = is_ready
         self._topics: dict[str, _Topic] = {}
         self._refusals: deque[tuple[int, BrokerError]] = deque()
         self._work = asyncio.Event()
@@ -89,7 +89,7 @@ class OutboxMover:
             async with asyncio.timeout(_POLL_S):
                 await self._work.wait()
         self._work.clear()
-        if not self._broker.is_ready()[0]:
+        if not self._is_ready():
             return
         while self._refusals:
             await self._write_refusal()
@@ -151,7 +151,7 @@ class OutboxMover:
             parsed = TopicName.parse(name)
         except InvalidTopicName as error:
             raise InvalidTopicName(f"{error} (written into vela_outbox)") from None
-        partitions = await self._broker.partition_count(parsed, create=True)
+        partitions = await self._opener.partition_count(parsed, create=True)
         wanted = [parsed.with_partition(index) for index in range(partitions)] or [parsed]
         for lane in topic.lanes[len(wanted) :]:
             lane.detach()
@@ -159,7 +159,7 @@ class OutboxMover:
         for index, each in enumerate(wanted):
             if index == len(topic.lanes) or topic.lanes[index].topic != each:
                 topic.lanes[index:] = [_Lane(self, each, topic.taken)]
-            await topic.lanes[index].open(self._broker)
+            await topic.lanes[index].open(self._opener)
         return topic.lanes
 
 
@@ -179,15 +179,15 @@ class _Lane:
         self.topic = topic
         self._mover = mover
         self._taken = taken
-        self._producer: Producer | None = None
+        self._producer: OpenedProducer | None = None
         self._rows: dict[int, int] = {}  # sequence id → row
         self._next_sequence_id = 0
 
-    async def open(self, broker: Broker) -> None:
+    async def open(self, opener: ProducerOpener) -> None:
         """Attach. Safe to repeat; raises BrokerError."""
         if self._producer is None:
             request = ProducerRequest(topic=self.topic, name=OUTBOX_PRODUCER)
-            self._producer = await broker.open_producer(request, _IDENTITY, self)
+            self._producer = await opener.open_producer(request, _IDENTITY, self)
             self._next_sequence_id = max(self._next_sequence_id, self._producer.last_sequence_id + 1)
 
     def send(self, row: store.OutboxRow) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from broker.core.errors import BrokerError
 from broker.storage.pool import first_line
-from broker.upkeep.disuse import delete_if_inactive, expire_subscriptions, visit_idle_topics
 
 if TYPE_CHECKING:
-    from broker.process.broker import Broker
+    from broker.clock import Clock
+    from broker.tasks import BackgroundTasks
     from broker.topics.topic import Topic
+    from broker.topics.topics import Topics
+    from broker.upkeep.disuse import Disuse
 
 __all__ = ["PolicyRounds"]
 
@@ -28,8 +30,22 @@ _IDLE_EVERY_MS = 60_000  # between two looks at topics that are not in memory
 class PolicyRounds:
     """One round at a time; one asked for during another is that one. Running one twice does no harm."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        topics: Topics,
+        disuse: Disuse,
+        clock: Clock,
+        tasks: BackgroundTasks,
+        *,
+        is_ready: Callable[[], bool],
+        wheel_enabled: bool,
+    ) -> None:
+        self._topics = topics
+        self._disuse = disuse
+        self._clock = clock
+        self._tasks = tasks
+        self._is_ready = is_ready
+        self._wheel_enabled = wheel_enabled
         self._running: asyncio.Task[None] | None = None
         self._last_ms = 0
         self._last_idle_ms = 0
@@ -37,14 +53,12 @@ class PolicyRounds:
 
     async def turn(self) -> None:
         """The owner's own clock: a round when one is due. Does nothing while VELA_WHEEL is off: beat asks then."""
-        services = self._broker.services
-        now_ms = services.clock.now_ms()
-        if services.settings.wheel_enabled and now_ms - self._last_ms >= ROUND_MS:
+        if self._wheel_enabled and self._clock.now_ms() - self._last_ms >= ROUND_MS:
             self.ask()  # not waited for: housekeeping has other duties
 
     def ask(self) -> None:
         """It is time; returns at once."""
-        self._broker.services.keep(asyncio.create_task(self.run(), name="policy round"))
+        self._tasks.keep(asyncio.create_task(self.run(), name="policy round"))
 
     async def run(self) -> None:
         """A round, or the end of the one under way."""
@@ -64,21 +78,20 @@ class PolicyRounds:
             log.error("policy round", exc_info=error)
 
     async def _round(self) -> None:
-        broker = self._broker
-        if not broker.is_ready()[0]:
+        if not self._is_ready():
             return
-        now_ms = self._last_ms = broker.services.clock.now_ms()
-        for topic in list(broker.topics.values()):
+        now_ms = self._last_ms = self._clock.now_ms()
+        for topic in self._topics.all():
             policies = topic.policies
             if topic.quota.is_set or topic.quota.breach is not None:
                 await self._duty(topic.quota.check(), topic)
             if policies.subscription_expiry_ms:
-                await self._duty(expire_subscriptions(topic), topic)
+                await self._duty(self._disuse.expire_subscriptions(topic), topic)
             if policies.delete_inactive_topics and topic.is_open:
-                await self._duty(delete_if_inactive(broker, topic), topic)
+                await self._duty(self._disuse.delete_if_inactive(topic), topic)
         if now_ms - self._last_idle_ms >= _IDLE_EVERY_MS:
             self._last_idle_ms = now_ms
-            self._idle_after = await visit_idle_topics(broker, self._idle_after)
+            self._idle_after = await self._disuse.visit_idle_topics(self._idle_after)
 
     async def _duty(self, duty: Coroutine[Any, Any, object], topic: Topic) -> None:
         """One topic's trouble is not the others'."""

@@ -10,7 +10,6 @@ import pytest
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.storage.log import lifetime as store
-from broker.topics.trimming import trim
 from tests.support.broker_harness import BrokerRun, eventually, new_run, one_row, rows
 from tests.support.lifetime import (
     ENTRIES,
@@ -39,7 +38,7 @@ async def test_a_seek_back_while_it_is_asked_what_is_held_keeps_what_it_needs(br
         await consumed(run, len(positions))
         consumer = await run.consumer(name="seeker")
         trap = run.proxy.trap(HOLDS, Moment.HOLD_ANSWER)
-        trimming = asyncio.ensure_future(trim(run.topic()))
+        trimming = asyncio.ensure_future(run.broker.trimmer.trim(run.topic()))
         await trap.caught.wait()
         assert consumer.consumer is not None
         await consumer.consumer.seek_position(positions[ENTRIES], None)
@@ -56,7 +55,7 @@ async def test_a_seek_back_during_the_trim_lands_on_the_first_entry_that_is_left
         await consumed(run, len(positions))
         consumer = await run.consumer(name="seeker")
         trap = run.proxy.trap(TRIM, Moment.HOLD_REQUEST)
-        trimming = asyncio.ensure_future(trim(run.topic()))
+        trimming = asyncio.ensure_future(run.broker.trimmer.trim(run.topic()))
         await trap.caught.wait()
         assert consumer.consumer is not None
         await consumer.consumer.seek_position(EARLIEST, None)
@@ -79,7 +78,7 @@ async def test_a_seek_under_way_when_the_trim_begins_keeps_what_it_needs(broker_
         assert consumer.consumer is not None
         seeking = asyncio.ensure_future(consumer.consumer.seek_position(positions[0], None))
         await trap.caught.wait()
-        assert await trim(run.topic()) == 0
+        assert await run.broker.trimmer.trim(run.topic()) == 0
         trap.release()
         await seeking
         assert run.subscription().cursor.backlog_messages == 3 * ENTRIES
@@ -92,7 +91,7 @@ async def test_a_subscription_made_from_the_earliest_entry_keeps_it(broker_url: 
         trap = run.proxy.trap("INSERT INTO vela_subscription", Moment.HOLD_ANSWER)
         subscribing = asyncio.ensure_future(run.consumer(subscription="new", permits=100))
         await trap.caught.wait()
-        trimming = asyncio.ensure_future(trim(run.topic()))
+        trimming = asyncio.ensure_future(run.broker.trimmer.trim(run.topic()))
         await asyncio.sleep(0.05)
         trap.release()
         consumer = await subscribing
@@ -126,7 +125,7 @@ async def test_a_crash_between_memory_and_rows_only_delays_the_trim(broker_url: 
     await publish_ledgers(await run.producer(), 3)
     await consumed(run, 3 * ENTRIES)
     trap = run.proxy.trap(TRIM, Moment.HOLD_REQUEST)
-    trimming = asyncio.ensure_future(trim(run.topic()))
+    trimming = asyncio.ensure_future(run.broker.trimmer.trim(run.topic()))
     await trap.caught.wait()
     await run.crash()
     trimming.cancel()

@@ -351,7 +351,7 @@ class BrokerRun:
         """As kill -9: tasks end where they are, sockets close, nothing is flushed."""
         self.broker.services.ownership.is_held = False
         self.broker.services.deadlines.stop()
-        self.broker.services.holds.stop()
+        self.broker.services.pulls.stop()
         mine = [each for each in asyncio.all_tasks() - self.tasks_before if _is_brokers(each)]
         for task in mine:
             task.cancel()
@@ -378,7 +378,7 @@ class BrokerRun:
 
     async def policies(self, topic: str = "t", **values: PolicyValue) -> Topic:
         """Make the topic, with these policies stored and in force."""
-        found = await self.broker.topic(TopicName.parse(topic), create=True)
+        found = await self.broker.topics.open(TopicName.parse(topic), create=True)
         rows(
             self.database_url,
             "UPDATE vela_topic SET policies = %s WHERE id = %s",
@@ -438,7 +438,7 @@ class BrokerRun:
 
     def topic(self, topic: str = "t") -> Topic:
         """The topic in this broker's memory."""
-        return self.broker.topics[TopicName.parse(topic).full]
+        return self.broker.topics.loaded[TopicName.parse(topic).full]
 
     def subscription(self, topic: str = "t", subscription: str = "s") -> Subscription:
         """The subscription in this broker's memory."""

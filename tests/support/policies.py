@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.core.topic_name import TopicName
-from broker.topics.policies import Holder, change, read
+from broker.topics.policies import Holder
 from tests.support.broker_harness import BrokerRun
 
 __all__ = ["set_policies"]
@@ -12,5 +12,5 @@ __all__ = ["set_policies"]
 async def set_policies(run: BrokerRun, topic: str = "t", /, **values: object) -> None:
     """Set these on a topic that exists, beside what is set already."""
     holder = Holder.of_topic(TopicName.parse(topic))
-    state = await read(run.broker.services.pool, run.broker.settings, holder)
-    await change(run.broker, holder, before=state.document, after={**state.document, **values})
+    state = await run.broker.policies.documents.read(holder)
+    await run.broker.policies.change(holder, before=state.document, after={**state.document, **values})

@@ -11,20 +11,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, read_parameters
-from broker.core.topic_name import TopicName
 from broker.storage.acts import acts as store
 from broker.storage.pool import repeat_until_done
 
 if TYPE_CHECKING:
-    from broker.process.broker import Broker
+    from broker.clock import Clock
+    from broker.producers.internal_producer import ProducerOpener
     from broker.storage.acts.acts import WaitingAct
+    from broker.storage.pool import ConnectionPool
     from broker.subscription.subscription import Subscription
+    from broker.topics.auto_creation import TopicCreation
+    from broker.topics.ending import Endings
+    from broker.topics.policies import PolicyChanges
+    from broker.topics.rates import Rates
     from broker.topics.topic import Topic
+    from broker.topics.topics import Topics
+    from broker.topics.trimming import Trimmer
+    from broker.topics.truncate import Truncator
 
-__all__ = ["ActConflict", "ActContext", "ActKind", "Plan", "Scope"]
+__all__ = ["ActConflict", "ActContext", "ActKind", "Plan", "Reports", "Scope", "TopicTools"]
 
 P = TypeVar("P")
 
@@ -51,21 +59,50 @@ class Scope(StrEnum):
     NAMESPACE = "namespace"  # `topic_name` holds tenant/namespace
 
 
+class Reports(Protocol):
+    """What is reported of topics and subscriptions, as acts need it."""
+
+    @property
+    def rates(self) -> Rates:
+        """Of what is published and acked."""
+
+    def changed(self, subscription: Subscription) -> None:
+        """Report this subscription anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTools:
+    """What acts on whole topics and namespaces are carried out with."""
+
+    creation: TopicCreation
+    endings: Endings
+    truncator: Truncator
+    trimmer: Trimmer
+    policies: PolicyChanges
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActContext:
-    """One request and where it is carried out."""
+    """One request, and what kinds carry it out with."""
 
-    broker: Broker
     act: WaitingAct
+    topics: Topics
+    tools: TopicTools
+    opener: ProducerOpener  # a redrive publishes
+    reports: Reports
+    pool: ConnectionPool
+    clock: Clock
+    undo_window_s: int
+    max_message_bytes: int  # uncompressed, of one that is read
 
     async def topic(self) -> Topic:
         """The topic in memory, loaded when need be. Raises TopicNotFound, NotAllowed for a partitioned parent."""
-        return await self.broker.topic(TopicName.parse(self.act.topic_name), create=False)
+        return await self.topics.open_named(self.act.topic_name)
 
     async def report(self, progress: Mapping[str, Any]) -> None:
         """How far long work is; kept in the act, for people and for a broker that goes on with it."""
         await repeat_until_done(
-            self.broker.services.pool,
+            self.pool,
             lambda c: store.report(c, self.act.act_id, json.dumps(dict(progress))),
             what="reporting an act's progress",
         )

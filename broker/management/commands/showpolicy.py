@@ -15,7 +15,7 @@ from broker.core.topic_name import TopicName
 from broker.management.topic_act_command import is_namespace
 from broker.storage.conninfo import conninfo
 from broker.storage.pool import ConnectionPool
-from broker.topics.policies import Holder, PolicyState, read
+from broker.topics.policies import Holder, PolicyDocuments, PolicyState
 
 
 class Command(BaseCommand):
@@ -49,6 +49,6 @@ class Command(BaseCommand):
 async def _read(holder: Holder) -> PolicyState:
     pool = ConnectionPool(conninfo(), name="showpolicy", size=1)
     try:
-        return await read(pool, broker_settings(), holder)
+        return await PolicyDocuments(pool, broker_settings()).read(holder)
     finally:
         await pool.close()

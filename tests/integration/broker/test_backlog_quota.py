@@ -9,7 +9,6 @@ import pytest
 from broker.core.errors import BrokerError, QuotaExceeded, QuotaHold
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
-from broker.topics.ending import unload
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, one_row, running
 from tests.support.policies import set_policies
 
@@ -115,7 +114,7 @@ async def test_a_topic_just_loaded_takes_no_producer_beyond_its_quota(run: Broke
     await (await run.producer()).publish(2)
     await run.consumer()
     await set_policies(run, backlog_quota_bytes=1)
-    await unload(run.broker, [TopicName.parse("t")])
+    await run.broker.endings.unload([TopicName.parse("t")])
     with pytest.raises(QuotaHold):
         await run.producer()
 

@@ -70,7 +70,7 @@ async def test_what_is_not_in_memory_expires_too(broker_url: str) -> None:
         clock.advance(60_001)
         await run.broker.policy_rounds.run()
         assert one_row(broker_url, "SELECT count(*) FROM vela_subscription") == (0,)
-        assert not run.broker.topics  # it was looked at and let go
+        assert not run.broker.topics.loaded  # it was looked at and let go
 
 
 async def test_who_was_connected_when_the_broker_died_has_its_full_time(broker_url: str) -> None:
@@ -96,7 +96,7 @@ async def test_an_inactive_topic_goes_in_the_mode_that_allows_it(broker_url: str
     await left_behind(broker_url, clock, delete_inactive_topics=True, inactive_topic_ms=DAY_MS)
     async with running(broker_url, clock=clock) as run:
         if loaded:
-            await run.broker.topic(TopicName.parse("t"), create=False)
+            await run.broker.topics.open(TopicName.parse("t"), create=False)
         clock.advance(DAY_MS + 60_001)
         await run.broker.policy_rounds.run()
         assert names(broker_url) == ["t"]  # it has a subscription
@@ -121,7 +121,7 @@ async def test_every_idle_topic_has_its_turn(broker_url: str, monkeypatch: pytes
     clock = ManualClock()
     async with running(broker_url, clock=clock) as run:
         for name in "abcde":
-            await run.broker.topic(TopicName.parse(name), create=True)
+            await run.broker.topics.open(TopicName.parse(name), create=True)
             await set_policies(run, name, subscription_expiry_ms=DAY_MS)
             consumer = await run.consumer(name, subscription="old")
             assert consumer.consumer is not None
@@ -221,6 +221,6 @@ async def test_a_broken_document_stops_no_search(run: BrokerRun) -> None:
         run.database_url,
         """UPDATE vela_topic SET policies = '{"subscription_expiry_ms": "soon", "delete_inactive_topics": 7}'""",
     )
-    await run.broker.topic(TopicName.parse("u"), create=True)
+    await run.broker.topics.open(TopicName.parse("u"), create=True)
     await run.broker.policy_rounds.run()
     assert names(run.database_url) == ["t", "u"]

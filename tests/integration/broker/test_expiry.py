@@ -76,7 +76,7 @@ async def test_the_policy_expires_each_subscription_and_frees_what_retention_let
             "UPDATE vela_topic SET policies = %s",
             json.dumps({"message_ttl_ms": 2 * SECOND_MS + 500}),
         )
-        run.broker.topics.clear()
+        run.broker.topics.loaded.clear()
         await run.consumer(subscription="idle")
         await look(run)
         await run.flushed()

@@ -183,7 +183,7 @@ async def test_a_task_that_nobody_awaits_says_at_error_how_it_died(
         raise Fault("gone")
 
     task = asyncio.create_task(die(), name="of nobody")
-    run.broker.services.keep(task)
+    run.broker.tasks.keep(task)
     await eventually(task.done, "the task to end")
     await eventually(lambda: [each for each in caplog.records if "of nobody" in each.getMessage()], "a line")
     (line,) = [each for each in caplog.records if "of nobody" in each.getMessage()]

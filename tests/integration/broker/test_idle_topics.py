@@ -19,7 +19,7 @@ async def left(run: BrokerRun, clock: ManualClock) -> bool:
     await run.broker.lifetime.look_at(topic)
     clock.advance(IDLE_MS)
     await run.broker.lifetime.look_at(topic)
-    return NAME not in run.broker.topics
+    return NAME not in run.broker.topics.loaded
 
 
 async def quiet(run: BrokerRun, *, backlog: int = 0) -> None:
@@ -61,10 +61,10 @@ async def test_a_topic_stays_while_somebody_is_connected_or_was_lately(broker_ur
         consumer.consumer.detach()
         clock.advance(IDLE_MS - 1)
         await run.broker.lifetime.look_at(run.topic())
-        assert NAME in run.broker.topics
+        assert NAME in run.broker.topics.loaded
         clock.advance(1)
         await run.broker.lifetime.look_at(run.topic())
-        assert NAME not in run.broker.topics
+        assert NAME not in run.broker.topics.loaded
 
 
 @pytest.mark.parametrize("reason", ["undo", "backlog"])
@@ -93,7 +93,7 @@ async def test_what_an_absent_topic_holds_is_trimmed_and_its_segment_dropped(bro
         segments = run.broker.services.segments
         closed = segments.open_id
         clock.advance(IDLE_MS)
-        run.broker.topics[NAME].log.close()
+        run.broker.topics.loaded[NAME].log.close()
         segments._opened_ms = clock.now_ms()
         clock.advance(10**9)
         await segments.turn()
@@ -108,10 +108,10 @@ async def test_what_an_absent_topic_holds_is_trimmed_and_its_segment_dropped(bro
         )
         await lifetime.look_at_segments()
         assert rows(broker_url, "SELECT to_regclass(%s)", f"vela_entry_{closed}") == [(None,)]
-        run.broker.topics[NAME].log.close()
+        run.broker.topics.loaded[NAME].log.close()
         lifetime._next_visits_ms = 0
         await lifetime.visit_absent()
-        assert NAME not in run.broker.topics, "there is nothing to free: it is not loaded again"
+        assert NAME not in run.broker.topics.loaded, "there is nothing to free: it is not loaded again"
         (position,) = await (await run.producer()).publish(1)
         assert position.ledger_id > last
         assert run.topic().log.ledgers.total_messages == 2 * ENTRIES + 1

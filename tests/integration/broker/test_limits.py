@@ -11,7 +11,7 @@ from broker.core.errors import BrokerError, ConsumerBusy, NotAllowed, Subscripti
 from broker.core.schemas.schema import SchemaDefinition, SchemaType
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
-from broker.topics.policies import Holder, change, read
+from broker.topics.policies import Holder
 from tests.support.broker_harness import BrokerRun, one_row, rows
 from tests.support.policies import set_policies
 
@@ -51,8 +51,8 @@ async def test_connecting_makes_no_subscription_where_it_may_not(run: BrokerRun)
 
 async def set_namespace(run: BrokerRun, **values: object) -> None:
     holder = Holder.of_namespace("public/default")
-    state = await read(run.broker.services.pool, run.broker.settings, holder)
-    await change(run.broker, holder, before=state.document, after={**state.document, **values})
+    state = await run.broker.policies.documents.read(holder)
+    await run.broker.policies.change(holder, before=state.document, after={**state.document, **values})
 
 
 async def test_connecting_makes_no_topic_where_it_may_not(run: BrokerRun) -> None:

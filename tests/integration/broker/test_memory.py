@@ -72,7 +72,7 @@ async def test_nothing_stays_of_clients_that_came_and_went(run: BrokerRun) -> No
     assert not topic.log.queue
     assert topic.log.in_flight is None
     services = run.broker.services
-    await eventually(lambda: not services._tasks, "every task of theirs to end")
+    await eventually(lambda: not len(run.broker.tasks), "every task of theirs to end")
     await eventually(lambda: not services.reporter._gone_consumers, "their rows to go")
     await eventually(
         lambda: one_row(run.database_url, "SELECT count(*) FROM vela_consumer_session") == (0,),
@@ -92,7 +92,7 @@ async def test_a_fenced_topic_leaves_nothing_behind(run: BrokerRun) -> None:
     await trap.caught.wait()
     topic.log.fence("the test says so")
     trap.release()
-    assert run.broker.topics == {}
+    assert run.broker.topics.loaded == {}
     assert not topic.producers
     assert all(not each.consumers for each in topic.subscriptions.values())
     await eventually(

@@ -12,7 +12,7 @@ from broker.core.producers.access import AccessMode
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.subscription.requests import AckRequest
-from broker.topics.policies import Holder, reload_policies
+from broker.topics.policies import Holder
 from tests.support.broker_harness import BrokerRun, one_row, rows
 
 T = "non-persistent://public/default/ticks"
@@ -153,7 +153,7 @@ async def test_the_namespace_s_policies_hold_and_change_while_it_is_used(run: Br
         await run.producer(T)
     rows(run.database_url, "UPDATE vela_namespace SET policies = '{\"max_producers\": 2}'")
     holder = Holder.of_namespace("public/default")
-    assert await reload_policies(run.broker, holder) == 2
+    assert await run.broker.policies.reload(holder) == 2
     await run.producer(T)
     await first.publish(1)
 

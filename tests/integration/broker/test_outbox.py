@@ -136,7 +136,7 @@ async def test_a_topic_that_goes_away_meanwhile_gets_each_message_once(run: Brok
     committed(run.database_url, *numbers(900))
     for _ in range(5):
         await has_moved(run, run.broker.outbox.moved + 1)
-        if (topic := run.broker.topics.get(TopicName.parse("t").full)) is not None:
+        if (topic := run.broker.topics.loaded.get(TopicName.parse("t").full)) is not None:
             topic.log.close()
     await eventually(lambda: left(run.database_url) == 0, "an empty outbox")
     consumer = await run.consumer(permits=5000)

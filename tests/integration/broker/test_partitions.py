@@ -12,7 +12,6 @@ from broker.process.reports.statistics import partitioned_statistics
 from broker.storage.connection import connect
 from broker.storage.pool import ConnectionPool
 from broker.storage.topics import topics as topic_store
-from broker.topics.ending import delete
 from broker.topics.partitions import grow
 from tests.support.broker_harness import BrokerRun, eventually, one_row, rows
 from tests.support.postgres_proxy import Moment
@@ -139,7 +138,7 @@ async def test_a_topic_deleted_while_it_grows_is_gone_or_whole(run: BrokerRun) -
     trap = run.proxy.trap("UPDATE vela_topic SET partitions", Moment.HOLD_REQUEST)
     growing = asyncio.ensure_future(grow(pool(run), P, 4))
     await trap.caught.wait()
-    deleting = asyncio.ensure_future(delete(run.broker, P, force=True))
+    deleting = asyncio.ensure_future(run.broker.endings.delete(P, force=True))
     await eventually(
         lambda: rows(run.database_url, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"),
         "the delete to wait for the growth",
@@ -149,7 +148,7 @@ async def test_a_topic_deleted_while_it_grows_is_gone_or_whole(run: BrokerRun) -
     with pytest.raises(TopicFenced, match="got partitions meanwhile"):
         await deleting
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (5,)
-    await delete(run.broker, P, force=True)
+    await run.broker.endings.delete(P, force=True)
     assert rows(run.database_url, "SELECT name FROM vela_topic") == []
 
 

@@ -11,7 +11,6 @@ from broker.core.producers.access import AccessMode
 from broker.core.topic_name import TopicName
 from broker.process.reports import reporter
 from broker.process.reports.statistics import partitioned_statistics
-from broker.topics.ending import unload
 from tests.support.broker_harness import BrokerRun, one_row, rows, running
 from tests.support.postgres_proxy import Moment
 
@@ -54,7 +53,7 @@ async def test_a_topic_loaded_anew_between_two_reports_is_reported_as_it_is_now(
     await report(run)
     for _ in range(2):  # two old objects and the new one change within a second
         await publish(run, "t", 1)
-        await unload(run.broker, [T])
+        await run.broker.endings.unload([T])
         consumer = await run.consumer(permits=10)
     await publish(run, "t", 2)
     await consumer.has(2)
@@ -71,7 +70,7 @@ async def test_a_topic_loaded_anew_between_two_reports_is_reported_as_it_is_now(
 async def test_an_old_object_s_last_word_does_not_come_after_the_new_one_s(run: BrokerRun) -> None:
     await run.consumer()
     old = run.topic()
-    await unload(run.broker, [T])
+    await run.broker.endings.unload([T])
     await run.consumer()
     await publish(run, "t", 2)
     await report(run)
@@ -87,7 +86,7 @@ async def test_a_report_that_failed_keeps_what_is_newest(run: BrokerRun) -> None
     with pytest.raises(psycopg.OperationalError):
         await report(run)
     assert trap.caught.is_set()
-    await unload(run.broker, [T])
+    await run.broker.endings.unload([T])
     await run.consumer()
     await publish(run, "t", 2)
     await report(run)
@@ -103,7 +102,7 @@ async def test_nobody_stays_connected_to_a_topic_that_was_let_go(run: BrokerRun)
     await report(run)
     assert one_row(run.database_url, OF_SUBSCRIPTION)[0] == 1
     assert one_row(run.database_url, OF_TOPIC, T.full)[2] > 0
-    await unload(run.broker, [T])
+    await run.broker.endings.unload([T])
     await report(run)
     assert one_row(run.database_url, OF_SUBSCRIPTION) == (0, 0, 0.0)
     assert one_row(run.database_url, OF_TOPIC, T.full) == (6, 0, 0.0)

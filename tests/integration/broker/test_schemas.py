@@ -12,7 +12,6 @@ from broker.core.errors import IncompatibleSchema, SchemaNotFound
 from broker.core.schemas.schema import SchemaDefinition, SchemaType, version_bytes
 from broker.core.topic_name import TopicName
 from broker.storage.topics import topics as topic_store
-from broker.topics import ending as topic_end
 from tests.support.broker_harness import BrokerRun, ProducerProbe, one_row, rows, running
 
 T = TopicName.parse("t")
@@ -136,7 +135,7 @@ async def test_a_version_that_was_stored_behind_our_back_is_found(run: BrokerRun
 async def test_schemas_go_with_their_topic(run: BrokerRun) -> None:
     await run.policies("t", deduplication=True)
     await run.producer(schema=FIRST)
-    await topic_end.delete(run.broker, T, force=True)
+    await run.broker.endings.delete(T, force=True)
     assert rows(run.database_url, "SELECT 1 FROM vela_schema") == []
     assert version(await run.producer(schema=BROKEN)) == version_bytes(0)
 

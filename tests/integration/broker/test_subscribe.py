@@ -183,5 +183,5 @@ async def test_what_cannot_be_served_leaves_no_topic(run: BrokerRun) -> None:
     name = TopicName.parse("non-persistent://public/default/np")
     assert await run.broker.partition_count(name, create=True) == 0
     with pytest.raises(NotAllowed, match="no log"):
-        await run.broker.topic(name, create=True)
+        await run.broker.topics.open(name, create=True)
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic WHERE name LIKE 'non-%%'") == (0,)

@@ -8,7 +8,6 @@ import pytest
 
 from broker.core.errors import TopicTerminated
 from broker.core.subscription.types import SubscriptionType
-from broker.topics.ending import terminate
 from tests.support.broker_harness import BrokerRun, eventually, one_row, payload_of, running
 from tests.support.postgres_proxy import Moment
 
@@ -16,11 +15,11 @@ from tests.support.postgres_proxy import Moment
 async def test_the_last_position_stays_the_last(run: BrokerRun) -> None:
     producer = await run.producer()
     positions = await producer.publish(3)
-    assert await terminate(run.topic()) == positions[-1]
+    assert await run.broker.endings.terminate(run.topic()) == positions[-1]
     assert isinstance(producer.closed[0], TopicTerminated)
     with pytest.raises(TopicTerminated):
         await run.producer()
-    assert await terminate(run.topic()) == positions[-1]
+    assert await run.broker.endings.terminate(run.topic()) == positions[-1]
     consumer = await run.consumer(permits=10)
     await consumer.has(3)
     assert consumer.positions == positions
@@ -29,7 +28,7 @@ async def test_the_last_position_stays_the_last(run: BrokerRun) -> None:
 async def test_it_stays_terminated_after_a_restart(broker_url: str) -> None:
     async with running(broker_url) as run:
         await (await run.producer()).publish(1)
-        await terminate(run.topic())
+        await run.broker.endings.terminate(run.topic())
     async with running(broker_url) as again:
         with pytest.raises(TopicTerminated):
             await again.producer()
@@ -44,7 +43,7 @@ async def test_what_is_under_way_is_stored_and_what_waits_is_refused(run: Broker
     producer.send(b"under way")
     await trap.caught.wait()
     producer.send(b"waits")
-    ending = asyncio.ensure_future(terminate(run.topic()))
+    ending = asyncio.ensure_future(run.broker.endings.terminate(run.topic()))
     await eventually(lambda: run.topic().log.is_paused, "the topic to stand still")
     producer.send(b"waits too")
     trap.release()
@@ -61,7 +60,7 @@ async def test_an_unknown_outcome_under_way_is_settled_before_the_end_is_fixed(r
     trap = run.proxy.trap('INSERT INTO "vela_entry_1"', Moment.LOSE_ANSWER)
     producer.send(b"stored, answer lost")
     await trap.caught.wait()
-    last = await terminate(run.topic())
+    last = await run.broker.endings.terminate(run.topic())
     assert last.entry_id == 1
     assert len(producer.receipts) == 2
     assert not producer.failed
@@ -70,7 +69,7 @@ async def test_an_unknown_outcome_under_way_is_settled_before_the_end_is_fixed(r
 async def test_a_terminate_whose_answer_is_lost_is_repeated(run: BrokerRun) -> None:
     await (await run.producer()).publish(1)
     trap = run.proxy.trap("SET terminated_at", Moment.LOSE_ANSWER)
-    await terminate(run.topic())
+    await run.broker.endings.terminate(run.topic())
     assert trap.taken
     assert one_row(run.database_url, "SELECT terminated_at IS NOT NULL FROM vela_topic") == (True,)
 
@@ -84,7 +83,7 @@ async def test_end_of_topic_once_all_is_acked_and_never_earlier(
     consumer = await run.consumer(type_=type_, permits=10)
     positions = await producer.publish(3)
     await consumer.has(3)
-    await terminate(run.topic())
+    await run.broker.endings.terminate(run.topic())
     assert consumer.ends == 0  # all delivered, nothing acked
     consumer.flow(10)
     consumer.ack(positions[0], positions[2])
@@ -102,7 +101,7 @@ async def test_a_nack_before_the_last_ack_delays_the_end(run: BrokerRun) -> None
     consumer = await run.consumer(permits=10)
     positions = await producer.publish(2)
     await consumer.has(2)
-    await terminate(run.topic())
+    await run.broker.endings.terminate(run.topic())
     assert consumer.consumer is not None
     consumer.consumer.redeliver([positions[0]])
     consumer.ack(positions[1])
@@ -120,7 +119,7 @@ async def test_every_consumer_is_told_also_one_that_comes_later(run: BrokerRun) 
     silent = await run.consumer()  # has not asked for anything yet
     await producer.publish(4)
     await eventually(lambda: not run.subscription().cursor.backlog_messages, "all to be acked")
-    await terminate(run.topic())
+    await run.broker.endings.terminate(run.topic())
     assert (first.ends, second.ends, silent.ends) == (1, 1, 0)
     silent.flow(1)
     assert silent.ends == 1
@@ -130,6 +129,6 @@ async def test_every_consumer_is_told_also_one_that_comes_later(run: BrokerRun) 
 
 async def test_an_empty_topic_ends_at_once(run: BrokerRun) -> None:
     consumer = await run.consumer(permits=10)
-    last = await terminate(run.topic())
+    last = await run.broker.endings.terminate(run.topic())
     assert last.entry_id == -1
     assert consumer.ends == 1

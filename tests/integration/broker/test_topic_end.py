@@ -12,7 +12,7 @@ from broker.core.topic_name import TopicName
 from broker.storage import queries
 from broker.storage.connection import connect
 from broker.storage.topics import topics as topic_store
-from broker.topics.ending import TopicBusy, delete, delete_figures, unload
+from broker.topics.ending import TopicBusy
 from tests.support.broker_harness import BrokerRun, eventually, one_row, payload_of, rows, running
 from tests.support.postgres_proxy import Moment
 
@@ -34,17 +34,17 @@ async def test_unload_keeps_receipts_acks_and_messages(run: BrokerRun) -> None:
     await consumer.has(5)
     consumer.ack(*positions[:3])
     producer.send(b"last")
-    assert await unload(run.broker, [T]) == 1
+    assert await run.broker.endings.unload([T]) == 1
     assert producer.closed == [None]
     assert len(consumer.closed) == 1
-    assert T.full not in run.broker.topics
+    assert T.full not in run.broker.topics.loaded
     again = await run.consumer(permits=10)
     await again.has(len(producer.receipts) - 3)
     assert again.positions[:2] == positions[3:]
 
 
 async def test_unload_of_what_is_not_loaded_does_nothing(run: BrokerRun) -> None:
-    assert await unload(run.broker, [T]) == 0
+    assert await run.broker.endings.unload([T]) == 0
 
 
 async def test_sends_of_an_unload_are_stored_once_or_sent_again(run: BrokerRun) -> None:
@@ -54,7 +54,7 @@ async def test_sends_of_an_unload_are_stored_once_or_sent_again(run: BrokerRun) 
     producer.send(b"under way")
     await trap.caught.wait()
     producer.send(b"waits")
-    unloading = asyncio.ensure_future(unload(run.broker, [T]))
+    unloading = asyncio.ensure_future(run.broker.endings.unload([T]))
     await eventually(lambda: run.topic().log.is_paused, "the topic to stand still")
     trap.release()
     await unloading
@@ -72,7 +72,7 @@ async def test_who_comes_during_an_unload_waits_for_the_acks_to_be_stored(run: B
     await run.flushed()
     trap = run.proxy.trap("UPDATE vela_cursor c SET mark_delete_ledger = u.", Moment.HOLD_REQUEST)
     consumer.ack(*positions)
-    unloading = asyncio.ensure_future(unload(run.broker, [T]))
+    unloading = asyncio.ensure_future(run.broker.endings.unload([T]))
     await eventually(lambda: consumer.closed, "the consumer to be let go")
     coming = asyncio.ensure_future(run.consumer(permits=10))
     await trap.caught.wait()
@@ -88,16 +88,16 @@ async def test_delete_refuses_clients_then_subscriptions_and_changes_nothing(run
     producer = await run.producer()
     await producer.publish(2)
     with pytest.raises(TopicBusy, match="1 producer and 0 consumers"):
-        await delete(run.broker, T, force=False)
+        await run.broker.endings.delete(T, force=False)
     consumer = await run.consumer()
     assert producer.producer is not None
     producer.producer.detach()
     with pytest.raises(TopicBusy, match="0 producers and 1 consumer"):
-        await delete(run.broker, T, force=False)
+        await run.broker.endings.delete(T, force=False)
     assert consumer.consumer is not None
     consumer.consumer.detach()
     with pytest.raises(TopicBusy, match="1 subscription:"):
-        await delete(run.broker, T, force=False)
+        await run.broker.endings.delete(T, force=False)
     assert run.topic().is_open
     again = await run.consumer(permits=5)
     await again.has(2)
@@ -117,15 +117,15 @@ async def test_delete_takes_every_row_and_a_topic_of_that_name_begins_anew(run: 
     )
     (topic_id,) = one_row(run.database_url, "SELECT id FROM vela_topic WHERE name = %s", T.full)
     (subscription_id,) = one_row(run.database_url, "SELECT id FROM vela_subscription")
-    figures = await delete_figures(run.broker, T)
+    figures = await run.broker.endings.delete_figures(T)
     assert (figures.producers, figures.consumers, figures.subscriptions) == (1, 1, ((T.full, "s"),))
-    await delete(run.broker, T, force=True)
+    await run.broker.endings.delete(T, force=True)
     assert len(producer.closed) == len(consumer.closed) == 1
     for table, column in columns_that_refer(run.database_url):
         ident = topic_id if column == "topic_id" else subscription_id
         assert rows(run.database_url, f"SELECT * FROM {table} WHERE {column} = {ident}") == [], table
     with pytest.raises(TopicNotFound):
-        await delete(run.broker, T, force=True)
+        await run.broker.endings.delete(T, force=True)
     assert await (await run.producer()).publish(1)
     fresh = await run.consumer(permits=10)
     await fresh.has(1)
@@ -154,11 +154,11 @@ async def test_delete_of_a_partitioned_topic_takes_all_or_nothing(run: BrokerRun
     producer = await run.producer("p-partition-1")
     await producer.publish(1)
     with pytest.raises(NotAllowed, match="is a partition of persistent://public/default/p"):
-        await delete(run.broker, TopicName.parse("p-partition-1"), force=True)
+        await run.broker.endings.delete(TopicName.parse("p-partition-1"), force=True)
     with pytest.raises(TopicBusy):
-        await delete(run.broker, TopicName.parse("p"), force=False)
+        await run.broker.endings.delete(TopicName.parse("p"), force=False)
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (4,)
-    figures = await delete(run.broker, TopicName.parse("p"), force=True)
+    figures = await run.broker.endings.delete(TopicName.parse("p"), force=True)
     assert len(figures.topics) == 3
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (0,)
 
@@ -166,7 +166,7 @@ async def test_delete_of_a_partitioned_topic_takes_all_or_nothing(run: BrokerRun
 async def test_a_delete_whose_answer_is_lost_is_done(run: BrokerRun) -> None:
     await (await run.producer()).publish(1)
     trap = run.proxy.trap("DELETE FROM vela_ledger", Moment.LOSE_ANSWER)
-    await delete(run.broker, T, force=True)
+    await run.broker.endings.delete(T, force=True)
     assert trap.taken
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (0,)
 
@@ -174,7 +174,7 @@ async def test_a_delete_whose_answer_is_lost_is_done(run: BrokerRun) -> None:
 async def test_a_late_delete_spares_the_topic_that_was_made_since(run: BrokerRun) -> None:
     await (await run.producer()).publish(1)
     trap = run.proxy.trap("DELETE FROM vela_ledger", Moment.LATE_REQUEST)
-    await delete(run.broker, T, force=True)
+    await run.broker.endings.delete(T, force=True)
     await (await run.producer()).publish(2)
     trap.release()
     await trap.passed.wait()
@@ -185,7 +185,7 @@ async def test_a_delete_of_a_topic_that_another_broker_took_deletes_nothing(run:
     await (await run.producer()).publish(1)
     rows(run.database_url, "UPDATE vela_topic_owner SET owner_epoch = owner_epoch + 5, owner_token = 1")
     with pytest.raises(TopicFenced):
-        await delete(run.broker, T, force=True)
+        await run.broker.endings.delete(T, force=True)
     assert one_row(run.database_url, "SELECT count(*) FROM vela_entry") == (1,)
 
 
@@ -193,7 +193,7 @@ async def test_an_act_written_while_a_topic_is_deleted_does_not_stop_it(run: Bro
     await (await run.producer()).publish(1)
     await run.consumer()
     trap = run.proxy.trap("DELETE FROM vela_ledger", Moment.HOLD_REQUEST)
-    deleting = asyncio.ensure_future(delete(run.broker, T, force=True))
+    deleting = asyncio.ensure_future(run.broker.endings.delete(T, force=True))
     await trap.caught.wait()
     rows(
         run.database_url,
@@ -212,7 +212,7 @@ async def test_who_comes_during_a_delete_gets_the_new_topic(broker_url: str) -> 
     async with running(broker_url) as run:
         await (await run.producer()).publish(3)
         trap = run.proxy.trap("DELETE FROM vela_ledger", Moment.HOLD_REQUEST)
-        deleting = asyncio.ensure_future(delete(run.broker, T, force=True))
+        deleting = asyncio.ensure_future(run.broker.endings.delete(T, force=True))
         await trap.caught.wait()
         coming = asyncio.ensure_future(run.producer())
         await asyncio.sleep(0)

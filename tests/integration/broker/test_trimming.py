@@ -10,7 +10,6 @@ import pytest
 from broker.core.ledgers.retention import Retention
 from broker.core.position import EARLIEST
 from broker.core.subscription.types import SubscriptionType
-from broker.topics.trimming import trim
 from tests.support.acting import answered, ask
 from tests.support.broker_harness import BrokerRun, ManualClock, eventually, rows
 from tests.support.lifetime import (
@@ -194,7 +193,7 @@ async def test_truncating_frees_all_but_the_open_ledger_whatever_retention_says(
         await look(run)
         assert len(kept(run)) == 3
         oldest = kept(run)[:2]
-        freed = await trim(run.topic(), retention=Retention(time_ms=0, size_bytes=0))
+        freed = await run.broker.trimmer.trim(run.topic(), retention=Retention(time_ms=0, size_bytes=0))
         assert len(kept(run)) == 1
         assert freed == sum(info.size_bytes for info in oldest) > 0
 
@@ -259,8 +258,8 @@ async def test_a_bookmark_pins_what_it_names_and_all_that_follows_but_not_beyond
             "UPDATE vela_namespace SET policies = policies || %s",
             json.dumps({"backlog_quota_bytes": kept(run)[1].size_bytes + kept(run)[2].size_bytes}),
         )
-        run.broker.topics.clear()
-        await run.broker._open_by_name("persistent://public/default/t")
+        run.broker.topics.loaded.clear()
+        await run.broker.topics.open_named("persistent://public/default/t")
         await look(run)
         assert len(kept(run)) == 2, "so much is within the quota"
         rows(broker_url, "UPDATE vela_bookmark SET until = now()")

@@ -45,7 +45,6 @@ class Shop:
             log=self.log,
             name=TopicName.parse("t"),
             reader=SimpleNamespace(position_at_time=self.position_at_time, read_chosen=self.read_chosen),
-            services=SimpleNamespace(clock=SimpleNamespace(now_ms=lambda: NOW_MS)),
             subscriptions={"other": SimpleNamespace(cursor=other)},
         )
         self.subscription: Any = SimpleNamespace(log=self.log, reader=self.topic.reader, cursor=self.cursor)
@@ -124,7 +123,9 @@ def prepared(kind: str, data: st.DataObject) -> tuple[Shop, Any] | None:
     if kind == "skip_one" and not shop.positions:
         return None
     mover: Any = KINDS[kind]
-    context: Any = SimpleNamespace(topic=shop.own_topic)
+    context: Any = SimpleNamespace(
+        topic=shop.own_topic, clock=SimpleNamespace(now_ms=lambda: NOW_MS), pool=None
+    )
     try:
         change = asyncio.run(mover.find(context, shop.subscription, mover.read(parameters(data, kind, shop))))
     except ActInvalid:

@@ -15,7 +15,6 @@ from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.subscription.expiry import expire
-from broker.topics.trimming import trim
 from tests.support.broker_harness import ManualClock
 from tests.support.memory_broker import MemoryRun, memory_broker
 from tests.support.memory_storage import MemoryStorage
@@ -41,7 +40,7 @@ async def test_a_subscription_begins_with_what_comes_or_with_the_first_message_s
         assert early.positions == list(chain(*positions))
         early.ack(*early.positions)
         await run.flushed()
-        await trim(run.topic())
+        await run.broker.trimmer.trim(run.topic())
         after = await run.consumer(subscription="after the trim", permits=100)
         fresh = await producer.publish(1)
         await late.has(1)
@@ -95,7 +94,7 @@ async def test_what_all_have_acked_goes_and_until_then_it_can_be_read_again() ->
             assert consumer.positions == list(chain(*positions[3 - kept :]))
             consumer.ack(positions[2][-1], cumulative=True)
             await run.flushed()
-            await trim(run.topic())
+            await run.broker.trimmer.trim(run.topic())
 
 
 @pytest.mark.row("I19")
@@ -109,18 +108,18 @@ async def test_what_is_acked_in_memory_alone_or_young_or_held_stays() -> None:
         await consumer.has(4 * ENTRIES)
         clock.advance(1000)
         consumer.ack(*chain(*positions))
-        assert await trim(run.topic()) == 0, "as old as retention keeps"
+        assert await run.broker.trimmer.trim(run.topic()) == 0, "as old as retention keeps"
         clock.advance(1)
-        assert await trim(run.topic()) == 0, "a crash would bring the cursor back"
+        assert await run.broker.trimmer.trim(run.topic()) == 0, "a crash would bring the cursor back"
         await run.flushed()
         storage.holds = [positions[1][0]]
         storage.bookmarks = [positions[2][0]]
-        assert await trim(run.topic()) > 0
+        assert await run.broker.trimmer.trim(run.topic()) > 0
         assert {position.ledger_id for position in storage.entries} == {
             ledger[0].ledger_id for ledger in positions[1:]
         }
         storage.holds = []
-        await trim(run.topic())
+        await run.broker.trimmer.trim(run.topic())
         assert run.topic().log.ledgers.first_position() == positions[2][0], "bookmarked"
 
 
@@ -218,7 +217,7 @@ async def _step(run: MemoryRun, world: World, kind: str, first: int | str, secon
         await run.broker.lifetime.look_at(topic)
         _trimmed(run, world, time_ms)
     elif kind == "trim":
-        await trim(topic)
+        await run.broker.trimmer.trim(topic)
         _trimmed(run, world, time_ms)
     else:
         await _move(run, world, kind, str(first), second)

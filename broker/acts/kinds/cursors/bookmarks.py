@@ -69,8 +69,7 @@ class CreateBookmark(DirectKind[NewBookmark]):
     async def carry_out(self, context: ActContext, given: NewBookmark) -> None:
         topic, target = await context.topic(), await _target(context, given)
         async with topic.creating:  # a trim asks for bookmarks and forgets ledgers under the same lock
-            stored = await topic.services.epochs.write(
-                topic.log,
+            stored = await topic.write(
                 lambda connection, epoch: store.create(
                     connection,
                     topic_id=topic.topic_id,
@@ -112,8 +111,7 @@ class DeleteBookmark(DirectKind[BookmarkName]):
 
     async def carry_out(self, context: ActContext, given: BookmarkName) -> None:
         topic = await context.topic()
-        stored = await topic.services.epochs.write(
-            topic.log,
+        stored = await topic.write(
             lambda connection, epoch: store.delete(
                 connection, topic_id=topic.topic_id, owner_epoch=epoch, name=given.name
             ),
@@ -126,11 +124,11 @@ class DeleteBookmark(DirectKind[BookmarkName]):
 async def _target(context: ActContext, given: NewBookmark) -> Target:
     if context.act.is_apply and context.act.plan is not None:
         return Target.from_json(context.act.plan["pinned"])
-    return await find_place(await context.topic(), given, None)
+    return await find_place(context, await context.topic(), given, None)
 
 
 async def _find(context: ActContext, name: str) -> object:
     topic = await context.topic()
     return await repeat_until_done(
-        topic.services.pool, lambda c: store.find(c, topic.topic_id, name), what="looking for a bookmark"
+        context.pool, lambda c: store.find(c, topic.topic_id, name), what="looking for a bookmark"
     )

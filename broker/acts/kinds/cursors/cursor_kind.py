@@ -161,7 +161,7 @@ class CursorKind(ActKind[P]):
                 reason = f"an operator moved the cursor (act {act.act_id})"
                 closed = subscription.close_consumers(reason, standby=False)
             kept = len(subscription.consumers)
-            undo_window_s = context.broker.settings.undo_window_s if self.can_undo else 0
+            undo_window_s = context.undo_window_s if self.can_undo else 0
             recorded = await subscription.moves.commit(
                 lambda: change.run(subscription.cursor),
                 act_id=act.act_id,
@@ -185,7 +185,7 @@ class CursorKind(ActKind[P]):
             if inside is not None:
                 subscription.act_passed(*inside)
             if undo_window_s:
-                until_ms = context.broker.services.clock.now_ms() + 1000 * undo_window_s
+                until_ms = context.clock.now_ms() + 1000 * undo_window_s
                 subscription.record_for_undo(act.act_id, until_ms, recorded)
             else:
                 subscription.cursor.stop_undo_overlay()
@@ -222,9 +222,8 @@ class CursorKind(ActKind[P]):
         stored = ledgers.contains(following)
         closed = len(subscription.served_consumers()) if self.closes_consumers else 0
         in_flight = sum(consumer.dispatch.unacked_messages for consumer in subscription.consumers.values())
-        rates = context.broker.services.reporter.rates
         drift = (
-            Drift(cause="acked", messages_per_s=rates.acked_per_s(subscription))
+            Drift(cause="acked", messages_per_s=context.reports.rates.acked_per_s(subscription))
             if self.forgets_acks
             else None
         )

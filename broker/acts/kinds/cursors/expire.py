@@ -16,6 +16,7 @@ from broker.core.position import EARLIEST
 from broker.subscription.expiry import expire_target
 
 if TYPE_CHECKING:
+    from broker.storage.pool import ConnectionPool
     from broker.subscription.subscription import Subscription
     from broker.topics.topic import Topic
 
@@ -58,11 +59,11 @@ class Expire(CursorKind[ExpireTo]):
     async def find(self, context: ActContext, subscription: Subscription, given: ExpireTo) -> Change:
         topic = await context.topic()
         if given.to == "id":
-            target = await _through_id(topic, given.id or "")
+            target = await _through_id(context.pool, topic, given.id or "")
         else:
             before_ms = given.time_ms
             if before_ms is None:
-                before_ms = topic.services.clock.now_ms() - (given.older_ms or 0)
+                before_ms = context.clock.now_ms() - (given.older_ms or 0)
             found = await expire_target(subscription, before_ms)
             target = Target(how="move", position=found or EARLIEST)
         if target.position < subscription.cursor.mark_delete:
@@ -71,8 +72,8 @@ class Expire(CursorKind[ExpireTo]):
         return target.as_change()
 
 
-async def _through_id(topic: Topic, text: str) -> Target:
-    place = await find_message(topic, text)
+async def _through_id(pool: ConnectionPool, topic: Topic, text: str) -> Target:
+    place = await find_message(pool, topic, text)
     ledgers = topic.log.ledgers
     if not place.is_stored:
         if place.position > ledgers.last_position():

@@ -16,6 +16,7 @@ from vela.wire.errors import InvalidMessageId
 from vela.wire.message_id import MessageId
 
 if TYPE_CHECKING:
+    from broker.storage.pool import ConnectionPool
     from broker.topics.topic import Topic
 
 __all__ = ["MessagePlace", "find_message"]
@@ -36,7 +37,7 @@ class MessagePlace:
         return full(self.messages)
 
 
-async def find_message(topic: Topic, text: str) -> MessagePlace:
+async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> MessagePlace:
     """Of `ledger:entry[:partition[:index]]`, as clients, pulls and the console print it; -1 is no partition.
 
     An entry that was trimmed, or that is not written yet in a ledger of the topic, is found and not stored. Raises
@@ -46,7 +47,7 @@ async def find_message(topic: Topic, text: str) -> MessagePlace:
     position, index = _read(topic, text)
     ledgers = topic.log.ledgers
     if ledgers.get(position.ledger_id) is None:
-        await _require_own(topic, text, position.ledger_id)
+        await _require_own(pool, topic, text, position.ledger_id)
     if not ledgers.contains(position):
         return MessagePlace(position=position, index=index, messages=0, is_stored=False)
     messages = await with_index(topic.reader, lambda: topic.log.index.require_messages_in(position))
@@ -82,10 +83,10 @@ def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
     return position, message_id.batch_index if message_id.batch_index >= 0 else None
 
 
-async def _require_own(topic: Topic, text: str, ledger_id: int) -> None:
+async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id: int) -> None:
     """A ledger that the topic does not have was trimmed, or never was its own."""
     owner = await repeat_until_done(
-        topic.services.pool,
+        pool,
         lambda c: topic_store.topic_of_ledger(c, ledger_id),
         what="looking for a ledger",
     )

@@ -16,6 +16,7 @@ from broker.storage.pool import repeat_until_done
 
 if TYPE_CHECKING:
     from broker.core.cursor.cursor import Cursor
+    from broker.storage.pool import ConnectionPool
     from broker.subscription.subscription import Subscription
     from broker.topics.topic import Topic
 
@@ -79,10 +80,10 @@ class Reset(CursorKind[Place]):
     parameters = Place
 
     async def find(self, context: ActContext, subscription: Subscription, given: Place) -> Change:
-        return (await find_place(await context.topic(), given, subscription.cursor)).as_change()
+        return (await find_place(context, await context.topic(), given, subscription.cursor)).as_change()
 
 
-async def find_place(topic: Topic, given: Place, cursor: Cursor | None) -> Target:
+async def find_place(context: ActContext, topic: Topic, given: Place, cursor: Cursor | None) -> Target:
     """Turn an operator's words into a position; `cursor` is what shift counts from. Raises ActInvalid."""
     ledgers = topic.log.ledgers
     match given.to:
@@ -91,17 +92,17 @@ async def find_place(topic: Topic, given: Place, cursor: Cursor | None) -> Targe
         case "latest":
             return Target(how="reset", position=ledgers.end())
         case "id":
-            return await _at_id(topic, given.id or "", is_inclusive=given.inclusive)
+            return await _at_id(context.pool, topic, given.id or "", is_inclusive=given.inclusive)
         case "like":
             return _like(topic, given.like or "")
         case "bookmark":
-            return await _at_bookmark(topic, given.bookmark or "")
+            return await _at_bookmark(context.pool, topic, given.bookmark or "")
         case "shift":
             return await _shifted(topic, given.messages or 0, cursor)
         case _:
             asked_ms = given.time_ms
             if asked_ms is None:
-                asked_ms = topic.services.clock.now_ms() - (given.back_ms or 0)
+                asked_ms = context.clock.now_ms() - (given.back_ms or 0)
             return await _at_time(topic, asked_ms)
 
 
@@ -114,8 +115,8 @@ async def _at_time(topic: Topic, asked_ms: int) -> Target:
     return Target(how="reset", position=position, notes=notes)
 
 
-async def _at_id(topic: Topic, text: str, *, is_inclusive: bool) -> Target:
-    place = await find_message(topic, text)
+async def _at_id(pool: ConnectionPool, topic: Topic, text: str, *, is_inclusive: bool) -> Target:
+    place = await find_message(pool, topic, text)
     ledgers = topic.log.ledgers
     if place.is_stored:
         begins_at = place.index or 0
@@ -144,9 +145,9 @@ def _like(topic: Topic, name: str) -> Target:
     return Target(how="reset", position=other.cursor.read_from(), notes=notes)
 
 
-async def _at_bookmark(topic: Topic, name: str) -> Target:
+async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
     position = await repeat_until_done(
-        topic.services.pool,
+        pool,
         lambda c: bookmark_store.find(c, topic.topic_id, name),
         what="looking for a bookmark",
     )

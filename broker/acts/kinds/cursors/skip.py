@@ -72,7 +72,7 @@ class SkipOne(CursorKind[TheMessage]):
     async def find(self, context: ActContext, subscription: Subscription, given: TheMessage) -> Change:
         cursor = subscription.cursor
         topic = await context.topic()
-        place = await find_message(topic, given.id)
+        place = await find_message(context.pool, topic, given.id)
         if not place.is_stored:
             raise NothingToActOn(f"{given.id} is not stored: there is nothing to skip")
         remaining = None if place.index is None else place.everything & ~(1 << place.index)

@@ -30,12 +30,13 @@ class Undo(CursorKind[NoParameters]):
         undo_of = context.act.undo_of
         if undo_of is None:
             raise ActInvalid("an undo names the act it takes back")
-        pool = context.broker.services.pool
         source = await repeat_until_done(
-            pool, lambda c: store.undo_source(c, undo_of), what="reading the act to undo"
+            context.pool, lambda c: store.undo_source(c, undo_of), what="reading the act to undo"
         )
         latest = await repeat_until_done(
-            pool, lambda c: store.latest_move(c, subscription.subscription_id), what="finding the latest act"
+            context.pool,
+            lambda c: store.latest_move(c, subscription.subscription_id),
+            what="finding the latest act",
         )
         if source is None or source.state != "applied" or source.before is None:
             raise ActInvalid(f"act {undo_of} moved no cursor that could be moved back")

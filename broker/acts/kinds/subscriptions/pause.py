@@ -40,20 +40,18 @@ class _Switch(DirectKind[NoParameters]):
         return Effect(words=(words,), consumers_kept=kept)
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
-        subscription = await context.subscription()
-        services = context.broker.services
+        topic, subscription = await context.topic(), await context.subscription()
         if self.pauses:
             subscription.pause()  # what went out while the row is written would come after the pause
-        stored = await services.epochs.write(
-            subscription.log,
+        stored = await topic.write(
             lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
             what="pausing a subscription",
         )
         if not stored:
-            raise TopicFenced(f"{subscription.log.name} moved to another broker; plan again")
+            raise TopicFenced(f"{topic.name} moved to another broker; plan again")
         if not self.pauses:
             subscription.resume()
-        services.reporter.changed(subscription)
+        context.reports.changed(subscription)
 
 
 class Pause(_Switch):

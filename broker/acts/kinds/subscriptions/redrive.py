@@ -172,7 +172,7 @@ class _Work:
         started_s = loop.time()
         for target in {found.target for found in piece} - self._producers.keys():
             self._producers[target] = await self._open(target)
-        now_ms = self._context.broker.services.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         outcomes = await asyncio.gather(
             *(self._publish(found, now_ms) for found in piece), return_exceptions=True
         )
@@ -196,7 +196,7 @@ class _Work:
     async def _open(self, target: str) -> InternalProducer:
         try:
             return await InternalProducer.open(
-                self._context.broker,
+                self._context.opener,
                 target,
                 name=f"vela-redrive-{self._context.act.act_id}",
                 create_topic=False,
@@ -233,7 +233,7 @@ def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) ->
 
 async def _exists(context: ActContext, topic: str) -> bool:
     try:
-        await context.broker.partition_count(TopicName.parse(topic), create=False)
+        await context.opener.partition_count(TopicName.parse(topic), create=False)
     except TopicNotFound:
         return False
     return True
@@ -249,5 +249,5 @@ def _selection(given: RedriveWhat, context: ActContext) -> Selection:
         after_ms=given.after_ms,
         before_ms=given.before_ms,
         max_redrives=given.max_redrives,
-        max_message_bytes=context.broker.settings.max_uncompressed_bytes,
+        max_message_bytes=context.max_message_bytes,
     )

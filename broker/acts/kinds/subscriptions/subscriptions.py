@@ -82,7 +82,7 @@ async def _target(context: ActContext, given: NewSubscription) -> Target:
     """Where it begins: what the plan said, once there is one."""
     if context.act.is_apply and context.act.plan is not None:
         return Target.from_json(context.act.plan["pinned"])
-    return await find_place(await context.topic(), given, None)
+    return await find_place(context, await context.topic(), given, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,6 @@ class DeleteSubscription(DirectKind[Force]):
             raise ActInvalid(f"{users} {subscription.name}: close what is connected, or use force")
         standing = Standing.of([subscription])
         backlog = standing.unacked_messages
-        rates = context.broker.services.reporter.rates
         topic = await context.topic()
         return Effect(
             words=(
@@ -118,7 +117,7 @@ class DeleteSubscription(DirectKind[Force]):
             skipped_messages=backlog,
             consumers_closed=connected,
             standing=standing,
-            published_per_s=rates.published_per_s(topic),
+            published_per_s=context.reports.rates.published_per_s(topic),
         )
 
     async def apply(self, context: ActContext, given: Force) -> Mapping[str, Any]:

@@ -12,7 +12,6 @@ from broker.core.counted import counted
 from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics as store
-from broker.topics.auto_creation import make_topic
 from broker.topics.partitions import MOST_PARTITIONS
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class CreateTopic(DirectKind[NewTopic]):
         return Effect(words=(f"{name} is made, {_shape(given.partitions)}",))
 
     async def carry_out(self, context: ActContext, given: NewTopic) -> None:
-        await make_topic(context.broker.services, _full_name(context, given), given.partitions)
+        await context.tools.creation.make(_full_name(context, given), given.partitions)
 
 
 def _full_name(context: ActContext, given: NewTopic) -> TopicName:
@@ -64,9 +63,7 @@ def _full_name(context: ActContext, given: NewTopic) -> TopicName:
 
 
 async def _find(context: ActContext, name: TopicName) -> TopicRow | None:
-    return await repeat_until_done(
-        context.broker.services.pool, lambda c: store.find_topic(c, name), what="finding a topic"
-    )
+    return await repeat_until_done(context.pool, lambda c: store.find_topic(c, name), what="finding a topic")
 
 
 def _shape(partitions: int) -> str:

@@ -36,7 +36,7 @@ class UpdatePartitions(DirectKind[Partitions]):
     parameters = Partitions
 
     async def measure(self, context: ActContext, given: Partitions) -> Effect:
-        name, pool = TopicName.parse(context.act.topic_name), context.broker.services.pool
+        name, pool = TopicName.parse(context.act.topic_name), context.pool
         before = await partitions.check_growth(pool, name, given.partitions)
         if before == given.partitions:
             return Effect(words=(f"{name} has {counted(before, 'partition', 'partitions')} already",))
@@ -59,6 +59,4 @@ class UpdatePartitions(DirectKind[Partitions]):
         )
 
     async def carry_out(self, context: ActContext, given: Partitions) -> None:
-        await partitions.grow(
-            context.broker.services.pool, TopicName.parse(context.act.topic_name), given.partitions
-        )
+        await partitions.grow(context.pool, TopicName.parse(context.act.topic_name), given.partitions)

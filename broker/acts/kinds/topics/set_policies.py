@@ -15,10 +15,10 @@ from broker.core.policies import Policies, PolicyInvalid, PolicyLevel
 from broker.core.topic_name import TopicName
 from broker.topics import policies
 from broker.topics.policies import Holder
-from broker.topics.trimming import trimmable_bytes
 
 if TYPE_CHECKING:
     from broker.topics.topic import Topic
+    from broker.topics.trimming import Trimmer
 
 __all__ = ["NamespacePolicies", "SetNamespacePolicies", "SetTopicPolicies", "TopicPolicies"]
 
@@ -70,24 +70,23 @@ class _SetPolicies(ActKind[Any]):
         raise NotImplementedError
 
     async def plan(self, context: ActContext, given: _Change) -> Plan:
-        broker, holder = context.broker, self.holder(context)
-        pool = broker.services.pool
-        state = await policies.read(pool, broker.settings, holder)
+        holder, documents = self.holder(context), context.tools.policies.documents
+        state = await documents.read(holder)
         after = policies.changed(
             state, holder.level, to_set=policies.parsed(given.set, holder.level), to_unset=given.to_unset
         )
-        in_force = policies.in_force_with(broker.settings, holder, after, state.above)
+        in_force = documents.in_force_with(holder, after, state.above)
         names = sorted({*given.set, *given.to_unset})
-        loaded = [topic for topic in broker.topics.values() if holder.covers(topic.name)]
+        loaded = [topic for topic in context.topics.all() if holder.covers(topic.name)]
         notes = []
         if holder.topic is None:
-            overridden = await policies.overridden(pool, state, names)
+            overridden = await documents.overridden(state, names)
             notes = [
                 f"{counted(count, 'topic has its', 'topics have their')} own {name}, which stays"
                 for name, count in overridden.items()
             ]
         notes.append(f"it is in force at once, on {counted(len(loaded), 'topic', 'topics')} in memory now")
-        if (freed := _freed_bytes(loaded, state.in_force, in_force)) > 0:
+        if (freed := _freed_bytes(context.tools.trimmer, loaded, state.in_force, in_force)) > 0:
             notes.append(
                 f"{counted(freed, 'byte', 'bytes')} of these topics can be deleted at once under the new retention"
             )
@@ -101,8 +100,8 @@ class _SetPolicies(ActKind[Any]):
     async def apply(self, context: ActContext, given: _Change) -> Mapping[str, Any]:
         planned = context.act.plan or {}
         pinned = planned["pinned"]
-        await policies.change(
-            context.broker, self.holder(context), before=pinned["before"], after=pinned["after"]
+        await context.tools.policies.change(
+            self.holder(context), before=pinned["before"], after=pinned["after"]
         )
         return planned
 
@@ -142,13 +141,15 @@ def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _freed_bytes(topics: Sequence[Topic], before: Policies, after: Policies) -> int:
+def _freed_bytes(trimmer: Trimmer, topics: Sequence[Topic], before: Policies, after: Policies) -> int:
     """How much more could go of topics without a retention of their own."""
     old, new = _retention(before), _retention(after)
     if old == new:
         return 0
     followers = [topic for topic in topics if _retention(topic.policies) == old]
-    return sum(trimmable_bytes(topic, new) - trimmable_bytes(topic, old) for topic in followers)
+    return sum(
+        trimmer.trimmable_bytes(topic, new) - trimmer.trimmable_bytes(topic, old) for topic in followers
+    )
 
 
 def _retention(policies_: Policies) -> Retention:

@@ -16,13 +16,10 @@ from broker.core.topic_name import TopicName
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import life as store
 from broker.storage.topics import topics as topic_store
-from broker.topics import ending as topic_end
-from broker.topics.auto_creation import makes_topics
-from broker.topics.truncate import measure_truncate, truncate
 
 if TYPE_CHECKING:
-    from broker.process.broker import Broker
     from broker.subscription.subscription import Subscription
+    from broker.topics.ending import DeleteFigures
 
 __all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTopic"]
 
@@ -30,26 +27,24 @@ __all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTo
 async def _members(context: ActContext) -> list[TopicName]:
     """What holds the topic's messages: itself, or its partitions."""
     found = await repeat_until_done(
-        context.broker.services.pool,
+        context.pool,
         lambda c: store.members(c, context.act.topic_name),
         what="finding partitions",
     )
     return [TopicName.parse(each) for each in found.values()]
 
 
-async def _durable(broker: Broker, figures: topic_end.DeleteFigures) -> list[Subscription]:
+async def _durable(context: ActContext, figures: DeleteFigures) -> list[Subscription]:
     """Durable subscriptions in memory: what is stored of their cursors may be old."""
-    topics = [await broker.topic(TopicName.parse(each), create=False) for each in figures.topics]
+    topics = [await context.topics.open_named(each) for each in figures.topics]
     return [each for topic in topics for each in topic.subscriptions.values() if each.is_durable]
 
 
-async def _what_clients_do(
-    broker: Broker, name: TopicName, figures: topic_end.DeleteFigures
-) -> tuple[str, ...]:
+async def _what_clients_do(context: ActContext, name: TopicName, figures: DeleteFigures) -> tuple[str, ...]:
     """Those that are closed come again: what they then find, or make. Nothing where there are none."""
     if not figures.producers and not figures.consumers:
         return ()
-    if not await makes_topics(broker.services, name):
+    if not await context.tools.creation.makes_topics(name):
         return ("clients that come again are refused (policy auto_create_topics)",)
     is_whole = figures.topics == (name.full,)
     made = "it anew" if is_whole else "its partitions anew, each a topic of its own"
@@ -61,7 +56,7 @@ def _clients(producers: int, consumers: int) -> str:
 
 
 class TerminateTopic(DirectKind[NoParameters]):
-    """Its last message stays the last (semantics 3.10)."""
+    """Its last message stays the last."""
 
     name = "terminate"
     summary = (
@@ -74,7 +69,7 @@ class TerminateTopic(DirectKind[NoParameters]):
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         words = []
         for name in await _members(context):
-            topic = await context.broker.topic(name, create=False)
+            topic = await context.topics.open(name, create=False)
             last = topic.log.ledgers.last_position()
             producers = counted(len(topic.producers), "producer is", "producers are")
             words.append(
@@ -86,7 +81,7 @@ class TerminateTopic(DirectKind[NoParameters]):
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         for name in await _members(context):
-            await topic_end.terminate(await context.broker.topic(name, create=False))
+            await context.tools.endings.terminate(await context.topics.open(name, create=False))
 
 
 class TruncateTopic(DirectKind[NoParameters]):
@@ -104,8 +99,8 @@ class TruncateTopic(DirectKind[NoParameters]):
         pinned = _pinned(context)
         words, skipped, through = [], 0, {}
         for name in await _members(context):
-            topic = await context.broker.topic(name, create=False)
-            found = await measure_truncate(topic, pinned.get(name.full))
+            topic = await context.topics.open(name, create=False)
+            found = await context.tools.truncator.measure(topic, pinned.get(name.full))
             through[name.full] = str(found.through)
             skipped += found.skipped_messages
             passed = counted(found.skipped_messages, "message not acked is", "messages not acked are")
@@ -122,7 +117,7 @@ class TruncateTopic(DirectKind[NoParameters]):
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         for full_name, through in _pinned(context).items():
-            await truncate(await context.broker.topic(TopicName.parse(full_name), create=False), through)
+            await context.tools.truncator.truncate(await context.topics.open_named(full_name), through)
 
 
 def _pinned(context: ActContext) -> dict[str, Position]:
@@ -144,7 +139,7 @@ class UnloadTopic(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         names = await _members(context)
-        loaded = [topic for each in names if (topic := context.broker.topics.get(each.full)) is not None]
+        loaded = [topic for each in names if (topic := context.topics.loaded.get(each.full)) is not None]
         producers = sum(len(topic.producers) for topic in loaded)
         consumers = sum(len(each.consumers) for topic in loaded for each in topic.subscriptions.values())
         return Effect(
@@ -156,7 +151,7 @@ class UnloadTopic(DirectKind[NoParameters]):
         )
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
-        await topic_end.unload(context.broker, await _members(context))
+        await context.tools.endings.unload(await _members(context))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,14 +173,13 @@ class DeleteTopic(DirectKind[Delete]):
     parameters = Delete
 
     async def measure(self, context: ActContext, given: Delete) -> Effect:
-        broker = context.broker
         name = TopicName.parse(context.act.topic_name)
-        figures = await topic_end.delete_figures(
-            broker, name, force=given.force, with_subscriptions=given.subscriptions
+        figures = await context.tools.endings.delete_figures(
+            name, force=given.force, with_subscriptions=given.subscriptions
         )
-        clients_do = await _what_clients_do(broker, name, figures)
+        clients_do = await _what_clients_do(context, name, figures)
         pinned = {"topic_id": await self._topic_id(context)}
-        subscriptions_now = await _durable(broker, figures)
+        subscriptions_now = await _durable(context, figures)
         standing = Standing.of(subscriptions_now)
         unread = standing.unacked_messages
         topics = counted(len(figures.topics), "topic is", "topics are")
@@ -202,7 +196,7 @@ class DeleteTopic(DirectKind[Delete]):
             pinned=pinned,
             standing=standing,
             published_per_s=sum(
-                broker.services.reporter.rates.published_per_s(each.topic) for each in subscriptions_now
+                context.reports.rates.published_per_s(each.topic) for each in subscriptions_now
             ),
         )
 
@@ -217,8 +211,7 @@ class DeleteTopic(DirectKind[Delete]):
         return await super().apply(context, given)
 
     async def carry_out(self, context: ActContext, given: Delete) -> None:
-        await topic_end.delete(
-            context.broker,
+        await context.tools.endings.delete(
             TopicName.parse(context.act.topic_name),
             force=given.force,
             with_subscriptions=given.subscriptions,
@@ -227,6 +220,6 @@ class DeleteTopic(DirectKind[Delete]):
     async def _topic_id(self, context: ActContext) -> int | None:
         name = TopicName.parse(context.act.topic_name)
         row = await repeat_until_done(
-            context.broker.services.pool, lambda c: topic_store.find_topic(c, name), what="finding a topic"
+            context.pool, lambda c: topic_store.find_topic(c, name), what="finding a topic"
         )
         return None if row is None else row.topic_id

@@ -1,0 +1,77 @@
+"""What pull clients ask of a queue: messages from an offset, a group's offset, and to move it.
+
+A queue is a partition, or the whole of a topic that has none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.errors import TopicNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.core.topic_name import TopicName
+    from broker.pulls.offsets import GroupOffsets
+    from broker.pulls.parked import ParkedPulls
+    from broker.pulls.values import HeldPull, PullAnswer, PullAsk
+    from broker.topics.topic import Topic
+    from broker.topics.topics import Topics
+
+__all__ = ["Pulls"]
+
+
+class Pulls:
+    """Finds the queue, and asks it. `is_ready` is false while nothing may be served from memory."""
+
+    def __init__(
+        self, topics: Topics, parked: ParkedPulls, offsets: GroupOffsets, *, is_ready: Callable[[], bool]
+    ) -> None:
+        self._topics = topics
+        self._parked = parked
+        self._offsets = offsets
+        self._is_ready = is_ready
+
+    async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
+        """Answer a long-poll pull or park it. Raises TopicNotFound (also for a queue it has not), BrokerError."""
+        return await self._parked.pull(await self._queue(ask.topic, ask.queue), ask)
+
+    def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
+        """The same where topic and messages are in memory, which is where waiters pull; else None, nothing done."""
+        topic = self._queue_in_memory(ask.topic, ask.queue)
+        return None if topic is None else self._parked.pull_now(topic, ask)
+
+    def forget(self, held: HeldPull) -> None:
+        """Whoever waited for a parked pull is gone. Safe to repeat."""
+        self._parked.forget(held)
+
+    async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
+        """How far a consumer group says it is. Raises SubscriptionNotFound, TopicNotFound."""
+        return await self._offsets.committed(await self._queue(topic, queue), subscription)
+
+    async def commit_offset(
+        self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
+    ) -> int:
+        """Store that everything before `offset` is consumed and return the offset kept; durable when this returns.
+
+        `peer` is the client's address without its port, for the act log. Raises SubscriptionBusy, NotAllowed,
+        TopicNotFound. Safe to repeat.
+        """
+        return await self._offsets.commit(await self._queue(topic, queue), subscription, offset, peer)
+
+    async def _queue(self, topic: TopicName, queue: int) -> Topic:
+        """No query while it is in memory."""
+        known = self._queue_in_memory(topic, queue)
+        if known is not None:
+            return known
+        partitions = await self._topics.partition_count(topic, create=False)
+        if queue >= max(1, partitions):
+            raise TopicNotFound(f"topic {topic} has {max(1, partitions)} queues; there is no queue {queue}")
+        return await self._topics.open(topic.with_partition(queue) if partitions else topic, create=False)
+
+    def _queue_in_memory(self, topic: TopicName, queue: int) -> Topic | None:
+        known = self._topics.loaded.get(f"{topic.full}-partition-{queue}")
+        if known is None and not queue:
+            known = self._topics.loaded.get(topic.full)
+        return known if known is not None and known.is_open and self._is_ready() else None

@@ -1,0 +1,128 @@
+"""The topics in this process's memory: loaded, or made, when somebody asks for one; gone when their logs are closed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from broker.core.errors import NotAllowed, ServiceNotReady
+from broker.core.topic_name import TopicName
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import topics as store
+from broker.topics.auto_creation import topic_not_found
+from broker.topics.gates import TopicGates
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.storage.pool import ConnectionPool
+    from broker.topics.auto_creation import TopicCreation
+    from broker.topics.topic import Topic
+
+__all__ = ["Topics"]
+
+
+class Topics:
+    """The persistent ones. `load` takes a topic whose row was found; `require_ready` raises while none may be taken.
+
+    Touched by the event loop only.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[TopicName, store.TopicRow], Awaitable[Topic]],
+        creation: TopicCreation,
+        *,
+        pool: ConnectionPool,
+        clock: Clock,
+        require_ready: Callable[[], None],
+    ) -> None:
+        self._load = load
+        self._creation = creation
+        self._pool = pool
+        self._clock = clock
+        self._require_ready = require_ready
+        self.loaded: dict[str, Topic] = {}  # by full name
+        self.gates = TopicGates()
+        self._loading: dict[str, asyncio.Task[Topic]] = {}
+
+    def all(self) -> list[Topic]:
+        """Those in memory now."""
+        return list(self.loaded.values())
+
+    async def open(self, name: TopicName, *, create: bool) -> Topic:
+        """The topic in memory, loaded or made when need be; concurrent callers share one load.
+
+        Raises TopicNotFound, NotAllowed (a partitioned parent holds no messages), ServiceNotReady.
+        """
+        await self.gates.passed(name.full)
+        self._require_ready()
+        known = self.loaded.get(name.full)
+        if known is not None and known.is_open:
+            known.asked_ms = self._clock.now_ms()
+            return known
+        loading = self._loading.get(name.full)
+        if loading is None:
+            loading = self._loading[name.full] = asyncio.create_task(self._find_and_load(name, create=create))
+            loading.add_done_callback(lambda _: self._loading.pop(name.full, None))
+        return await asyncio.shield(loading)
+
+    async def open_named(self, full_name: str) -> Topic:
+        """The same for a topic that is stored, by its full name."""
+        return await self.open(TopicName.parse(full_name), create=False)
+
+    async def partition_count(self, name: TopicName, *, create: bool) -> int:
+        """How many partitions a topic has; 0 = it is not partitioned. Raises TopicNotFound unless it may be made.
+
+        With `create` a topic that will have partitions is made here; any other, by whoever connects to it.
+        """
+        self._require_ready()
+        row = await self._find(name)
+        if row is not None:
+            return row.partitions
+        if name.domain != "persistent":
+            return 0  # nothing of it is stored: it is made when somebody connects
+        if not create:
+            raise topic_not_found(name)
+        partitions = await self._creation.partitions_of_new(name)
+        if partitions:
+            await self._creation.make(name, partitions)
+        return partitions
+
+    def forget(self, topic: Topic) -> None:
+        """Its log is closed. Safe to repeat."""
+        if self.loaded.get(topic.name.full) is topic:
+            del self.loaded[topic.name.full]
+
+    async def loads_done(self) -> None:
+        """Wait for the loads that are under way now, whatever comes of them."""
+        under_way = list(self._loading.values())
+        await asyncio.gather(*(asyncio.shield(task) for task in under_way), return_exceptions=True)
+
+    def cancel_loads(self) -> None:
+        """The broker stops: give up the loads that are under way."""
+        for loading in list(self._loading.values()):
+            loading.cancel()
+
+    async def _find_and_load(self, name: TopicName, *, create: bool) -> Topic:
+        if name.domain != "persistent":
+            raise NotAllowed(f"{name} is not persistent: it has no log")
+        row = await self._find(name)
+        if row is None:
+            if not create:
+                raise topic_not_found(name)
+            await self._creation.make(name, await self._creation.partitions_of_new(name))
+            row = await self._find(name)
+        if row is None:
+            raise ServiceNotReady(f"topic {name} was removed while it was being opened; try again")
+        if row.partitions:
+            raise NotAllowed(
+                f"topic {name} has {row.partitions} partitions; use {name}-partition-0 and so on"
+            )
+        topic = self.loaded[name.full] = await self._load(name, row)
+        return topic
+
+    async def _find(self, name: TopicName) -> store.TopicRow | None:
+        return await repeat_until_done(
+            self._pool, lambda c: store.find_topic(c, name), what="finding a topic"
+        )
