@@ -18,7 +18,7 @@ from twisted.internet import reactor
 
 from broker.doors.asgi import Receive, Scope, Send
 from broker.doors.http.daphne_server import DaphneServer
-from broker.doors.websocket.socket import Socket, socket_of
+from broker.doors.websocket.transport import Socket, socket_of
 from broker.process.serving import SWITCH_INTERVAL_S
 
 RECEIPT = b'{"result":"ok","messageId":"CAEQACAAKAAwAA==","errorCode":0,"schemaVersion":0}'

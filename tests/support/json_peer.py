@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from broker.core.entry import FLAG_BATCH
-from broker.doors.websocket.router import WebSocketRouter
+from broker.doors.websocket.routes import WebSocketRouter
 from broker.log.sends import SendRequest
 from broker.subscription.consumer import Consumer
 from broker.subscription.subscription import Subscription

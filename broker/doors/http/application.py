@@ -13,7 +13,7 @@ from channels.routing import ProtocolTypeRouter
 from broker.doors.http.pages import HttpPages
 from broker.doors.pull.answers import PullAnswers
 from broker.doors.pull.pages import PullPages
-from broker.doors.websocket.router import WebSocketRouter
+from broker.doors.websocket.routes import WebSocketRouter
 
 if TYPE_CHECKING:
     from broker.doors.asgi import Application, Receive, Scope, Send

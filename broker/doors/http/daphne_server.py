@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.doors.http.daphne_protocol import FlowControlledFactory, FlowControlledProtocol
 from broker.doors.http.inbound_queue import InboundQueue
 from broker.doors.pull.connection import PullConnection
-from broker.doors.websocket.socket import EXTENSION
+from broker.doors.websocket.transport import EXTENSION
 from broker.http_server import LimitedConnection, LimitedServer
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from broker.doors.binary import keep_alive, peer, tcp
 from broker.doors.binary.wire.decoding import _DECODERS, _UNBUILT
 from broker.doors.http import daphne_protocol, daphne_server, inbound_queue
 from broker.doors.server_errors import server_error
-from broker.doors.websocket import router as websocket_router
+from broker.doors.websocket import routes as websocket_router
 from broker.doors.websocket.json.errors import CloseCode
 from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
 from tests.unit.docs.pages import code_names, page, python_files, rows, section

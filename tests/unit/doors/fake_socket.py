@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from broker.doors.websocket.router import WebSocketRouter
-from broker.doors.websocket.socket import EXTENSION
+from broker.doors.websocket.routes import WebSocketRouter
+from broker.doors.websocket.transport import EXTENSION
 from tests.unit.doors.wire_client import settle
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.doors.websocket import bounded_tasks
-from broker.doors.websocket.bounded_tasks import BoundedTasks
+from broker.doors.websocket.consumer import bounded_tasks
+from broker.doors.websocket.consumer.bounded_tasks import BoundedTasks
 from tests.unit.doors.wire_client import settle
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.core.hash_slots import slot_of_key
 from broker.doors.key_hash import entry_slot
 from broker.doors.websocket.json.options import HashingScheme, RoutingMode
-from broker.doors.websocket.partition_choice import PartitionChoice
+from broker.doors.websocket.producer.partition_choice import PartitionChoice
 from vela.wire.entry import encode_single, parse_header
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.errors import PersistenceFailed
-from broker.doors.websocket.router import WebSocketRouter
+from broker.doors.websocket.routes import WebSocketRouter
 from broker.log.sends import SendRequest
 from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer, FakeSubscription
 from tests.unit.doors.fake_socket import Peer

@@ -9,7 +9,7 @@ import pytest
 
 from broker.core.entry import FLAG_BATCH
 from broker.core.position import Position
-from broker.doors.websocket.router import WebSocketRouter
+from broker.doors.websocket.routes import WebSocketRouter
 from broker.log.sends import SendRequest
 from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer, FakeTopic
 from tests.unit.doors.fake_socket import Peer

@@ -9,7 +9,7 @@ import pytest
 
 from broker.core.client_identity import ClientIdentity
 from broker.core.errors import PersistenceFailed, ProducerBusy, TopicTerminated
-from broker.doors.websocket.router import WebSocketRouter
+from broker.doors.websocket.routes import WebSocketRouter
 from broker.producers.requests import ProducerRequest, ProducerSink
 from tests.unit.doors.fake_broker import FakeBroker, FakeProducer
 from tests.unit.doors.fake_socket import Peer

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from broker.doors.binary.connection import BinaryConnection
-from broker.doors.websocket.handler import Handler
 from broker.doors.websocket.json.errors import CloseCode, InvalidCommand
+from broker.doors.websocket.socket import BrokerSocket
 
 if TYPE_CHECKING:
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.socket import Socket
+    from broker.doors.websocket.transport import Socket
 
-__all__ = ["BinaryHandler"]
+__all__ = ["BinarySocket"]
 
 
-class BinaryHandler(Handler):
+class BinarySocket(BrokerSocket):
     """Drives a BinaryConnection; it is also its `ByteLink`."""
 
     def __init__(self, broker: BrokerPort, socket: Socket) -> None:

@@ -12,10 +12,10 @@ from broker.doors.asgi import refuse_handshake
 from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
 from broker.doors.query import parse_query
 from broker.doors.server_errors import http_status
-from broker.doors.websocket.binary import BinaryHandler
-from broker.doors.websocket.consumer import ConsumerHandler
-from broker.doors.websocket.fragment_cache import FragmentCache
-from broker.doors.websocket.handler import Handler, PingPongHandler
+from broker.doors.websocket.binary_socket import BinarySocket
+from broker.doors.websocket.consumer.consumer_socket import ConsumerSocket
+from broker.doors.websocket.consumer.fragment_cache import FragmentCache
+from broker.doors.websocket.consumer.reader_socket import ReaderSocket
 from broker.doors.websocket.json.options import consumer_options, producer_options, reader_options
 from broker.doors.websocket.json.paths import (
     BinaryPath,
@@ -25,14 +25,14 @@ from broker.doors.websocket.json.paths import (
     ReaderPath,
     parse_path,
 )
-from broker.doors.websocket.producer import ProducerHandler
-from broker.doors.websocket.reader import ReaderHandler
-from broker.doors.websocket.socket import socket_of
+from broker.doors.websocket.producer.producer_socket import ProducerSocket
+from broker.doors.websocket.socket import BrokerSocket, PingPongSocket
+from broker.doors.websocket.transport import socket_of
 
 if TYPE_CHECKING:
     from broker.doors.asgi import Receive, Scope, Send
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.socket import Socket
+    from broker.doors.websocket.transport import Socket
 
 __all__ = ["WebSocketRouter"]
 
@@ -66,29 +66,29 @@ class WebSocketRouter:
         finally:
             handler.lost()
 
-    def _handler(self, scope: Scope, socket: Socket) -> Handler:
+    def _handler(self, scope: Scope, socket: Socket) -> BrokerSocket:
         query = parse_query(scope["query_string"])
         path = parse_path(scope["raw_path"], query)
         broker, clock = self._broker, self._clock
         match path:
             case BinaryPath():
-                return BinaryHandler(broker, socket)
+                return BinarySocket(broker, socket)
             case PingPongPath():
-                return PingPongHandler(socket)
+                return PingPongSocket(socket)
             case ProducerPath():
-                return ProducerHandler(broker, socket, clock, path.full_topic, producer_options(query))
+                return ProducerSocket(broker, socket, clock, path.full_topic, producer_options(query))
             case ReaderPath():
-                return ReaderHandler(
+                return ReaderSocket(
                     broker, socket, clock, self._fragments, path.full_topic, reader_options(query)
                 )
         topics = path.topics if isinstance(path, MultiTopicConsumerPath) else (path.full_topic,)
         if not topics:
             raise InvalidQuery("topicsPattern is not available yet; name the topics in topics")
-        return ConsumerHandler(
+        return ConsumerSocket(
             broker, socket, clock, self._fragments, topics, path.subscription, consumer_options(query)
         )
 
-    async def _open(self, handler: Handler) -> HandshakeRefused | None:
+    async def _open(self, handler: BrokerSocket) -> HandshakeRefused | None:
         """Why the handler cannot be opened; None when it is open."""
         ready, why = self._broker.is_ready()
         if not ready:

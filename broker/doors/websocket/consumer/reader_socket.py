@@ -9,27 +9,27 @@ from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import HandshakeRefused
+from broker.doors.websocket.consumer.push_socket import PushSocket
 from broker.doors.websocket.json.consumer import end_of_topic_frame
 from broker.doors.websocket.json.reader import decode_reader_frame
 from broker.doors.websocket.json.window import DeliveryWindow
-from broker.doors.websocket.push_handler import PushHandler
 from broker.subscription.requests import AckRequest, SubscribeRequest
 from vela.wire.message_id import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.delivery_source import DeliverySource, Outgoing
-    from broker.doors.websocket.fragment_cache import FragmentCache
+    from broker.doors.websocket.consumer.delivery_source import DeliverySource, Outgoing
+    from broker.doors.websocket.consumer.fragment_cache import FragmentCache
     from broker.doors.websocket.json.options import ReaderOptions
-    from broker.doors.websocket.socket import Socket
+    from broker.doors.websocket.transport import Socket
 
-__all__ = ["ReaderHandler"]
+__all__ = ["ReaderSocket"]
 
 _OWN_STATUS = (401, 403)
 
 
-class ReaderHandler(PushHandler):
+class ReaderSocket(PushSocket):
     """One reading socket: a non-durable Exclusive subscription of its own."""
 
     def __init__(

@@ -11,6 +11,9 @@ from broker.core.position import EARLIEST, LATEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import HandshakeRefused
+from broker.doors.websocket.consumer.letters import Letters
+from broker.doors.websocket.consumer.option_warnings import option_warnings
+from broker.doors.websocket.consumer.push_socket import PushSocket
 from broker.doors.websocket.json.batch_acks import BatchAcks
 from broker.doors.websocket.json.consumer import (
     Acknowledge,
@@ -26,24 +29,21 @@ from broker.doors.websocket.json.consumer import (
 from broker.doors.websocket.json.errors import InvalidCommand
 from broker.doors.websocket.json.options import InitialPosition, SubscriptionMode
 from broker.doors.websocket.json.window import DeliveryWindow
-from broker.doors.websocket.letters import Letters
-from broker.doors.websocket.option_warnings import option_warnings
-from broker.doors.websocket.push_handler import PushHandler
 from broker.subscription.requests import SubscribeRequest
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.delivery_source import DeliverySource
-    from broker.doors.websocket.fragment_cache import FragmentCache
+    from broker.doors.websocket.consumer.delivery_source import DeliverySource
+    from broker.doors.websocket.consumer.fragment_cache import FragmentCache
     from broker.doors.websocket.json.options import ConsumerOptions
-    from broker.doors.websocket.socket import Socket
+    from broker.doors.websocket.transport import Socket
     from vela.wire.message_id import MessageId
 
-__all__ = ["ConsumerHandler"]
+__all__ = ["ConsumerSocket"]
 
 
-class ConsumerHandler(PushHandler):
+class ConsumerSocket(PushSocket):
     """One consuming socket."""
 
     def __init__(

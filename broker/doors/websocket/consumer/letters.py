@@ -18,7 +18,7 @@ from broker.core.errors import BrokerError, TopicNotFound
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.doors.key_hash import message_slot
-from broker.doors.websocket.bounded_tasks import BoundedTasks
+from broker.doors.websocket.consumer.bounded_tasks import BoundedTasks
 from broker.producers.internal_producer import InternalProducer
 from broker.subscription.requests import AckRequest
 from vela.wire.entry import Message, OutgoingMessage, decode_messages
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
     from broker.core.subscription.delivery_deadlines import Due
     from broker.doors.ports import BrokerPort, ConsumerPort
-    from broker.doors.websocket.delivery_source import DeliverySource
+    from broker.doors.websocket.consumer.delivery_source import DeliverySource
     from vela.wire.letters import DeadLetterPolicy, RetryPolicy
 
 __all__ = ["Letters"]

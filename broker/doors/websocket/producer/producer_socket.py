@@ -10,11 +10,11 @@ from broker.core.client_identity import ClientIdentity
 from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import HandshakeRefused
 from broker.doors.read_gate import ReadGate
-from broker.doors.websocket.handler import PROBE_TIMEOUT_MS, Handler
 from broker.doors.websocket.json.errors import CloseCode, close_reason
 from broker.doors.websocket.json.producer import ArrayAcks, ProducerMessage, SendError, decode_frame
-from broker.doors.websocket.partition_choice import PartitionChoice
-from broker.doors.websocket.publish_lane import PublishLane, Reply
+from broker.doors.websocket.producer.partition_choice import PartitionChoice
+from broker.doors.websocket.producer.publish_lane import PublishLane, Reply
+from broker.doors.websocket.socket import PROBE_TIMEOUT_MS, BrokerSocket
 from broker.producers.requests import ProducerRequest
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from broker.core.errors import BrokerError
     from broker.doors.ports import BrokerPort
     from broker.doors.websocket.json.options import ProducerOptions
-    from broker.doors.websocket.socket import Socket
+    from broker.doors.websocket.transport import Socket
 
-__all__ = ["ProducerHandler"]
+__all__ = ["ProducerSocket"]
 
 _ALONE: Final = (None, 0)  # a message that was not in an array
 
 
-class ProducerHandler(Handler):
+class ProducerSocket(BrokerSocket):
     """One producing socket: a lane for each partition, one for a topic that has none."""
 
     def __init__(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker.core.position import Position
-from broker.doors.websocket.fragment_cache import Fragment
+from broker.doors.websocket.consumer.fragment_cache import Fragment
 from broker.doors.websocket.json.batch_acks import BatchAcks, EntryAck
 from broker.doors.websocket.json.consumer import encrypted_fragment
 from broker.doors.websocket.json.options import CryptoFailureAction
@@ -28,7 +28,7 @@ from vela.wire.errors import (
 if TYPE_CHECKING:
     from broker.core.entry import StoredEntry
     from broker.doors.ports import ConsumerPort
-    from broker.doors.websocket.fragment_cache import FragmentCache
+    from broker.doors.websocket.consumer.fragment_cache import FragmentCache
 
 __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.client_identity import ClientIdentity
 from broker.core.topic_name import TopicName
-from broker.doors.websocket.delivery_source import DeliverySource, Outgoing
-from broker.doors.websocket.handler import PROBE_TIMEOUT_MS, Handler
+from broker.doors.websocket.consumer.delivery_source import DeliverySource, Outgoing
 from broker.doors.websocket.json.consumer import push_frame
 from broker.doors.websocket.json.errors import CloseCode, close_reason
+from broker.doors.websocket.socket import PROBE_TIMEOUT_MS, BrokerSocket
 from broker.subscription.requests import SubscribeRequest
 from vela.wire.message_id import MessageId
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.fragment_cache import Fragment, FragmentCache
+    from broker.doors.websocket.consumer.fragment_cache import Fragment, FragmentCache
     from broker.doors.websocket.json.window import DeliveryWindow
-    from broker.doors.websocket.socket import Socket
+    from broker.doors.websocket.transport import Socket
 
-__all__ = ["PushHandler"]
+__all__ = ["PushSocket"]
 
 KNOWN_IDS: Final = 2_000  # ids that need not be parsed when they come back: two full windows
 MAX_READY_BYTES: Final = 1024 * 1024
@@ -39,7 +39,7 @@ class _Ready(NamedTuple):
     fragment: Fragment
 
 
-class PushHandler(Handler):
+class PushSocket(BrokerSocket):
     """A socket with one source writes what it is delivered: its window is the broker's permits.
 
     With several (partitions, v3) nobody knows beforehand which has messages, so each gets a share of the window as
