@@ -18,29 +18,29 @@ from twisted.internet import reactor
 
 from broker.doors.asgi import Receive, Scope, Send
 from broker.doors.http.daphne_server import DaphneServer
-from broker.doors.websocket.transport import Socket, socket_of
+from broker.doors.websocket.transport import FrameTransport, transport_of
 from broker.process.serving import SWITCH_INTERVAL_S
 
 RECEIPT = b'{"result":"ok","messageId":"CAEQACAAKAAwAA==","errorCode":0,"schemaVersion":0}'
 DELIVERY = b'{"messageId":"CAEQACAAKAAwAA==","redeliveryCount":0,'
 
-_listeners: dict[str, Socket] = {}
+_listeners: dict[str, FrameTransport] = {}
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """The bare application."""
     await receive()
     await send({"type": "websocket.accept"})
-    socket = socket_of(scope)
+    transport = transport_of(scope)
     role, _, name = scope["path"].strip("/").partition("/")
     if role == "push":
-        _listeners[name] = socket
+        _listeners[name] = transport
     listener = _listeners.get(name)
     while (event := await receive())["type"] == "websocket.receive":
         if role == "echo":
             if listener is not None:
                 listener.write_frames([DELIVERY + event["text"][1:].encode()], binary=False)
-            socket.write_frames([RECEIPT], binary=False)
+            transport.write_frames([RECEIPT], binary=False)
 
 
 async def _serve() -> None:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 if TYPE_CHECKING:
     from broker.doors.handshake_errors import HandshakeRefused
 
-__all__ = ["JSON", "Application", "Receive", "Scope", "Send", "json_reason", "refuse_handshake", "respond"]
+__all__ = [
+    "JSON",
+    "Application",
+    "Receive",
+    "Scope",
+    "Send",
+    "json_reason",
+    "refuse",
+    "refuse_handshake",
+    "respond",
+]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -37,6 +47,15 @@ async def respond(
     own = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": [*own, *headers]})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send, refusal: HandshakeRefused) -> None:
+    """Answer a request or a handshake that nobody has looked at yet."""
+    if scope["type"] == "websocket":
+        await receive()  # websocket.connect
+        await refuse_handshake(send, refusal)
+    else:
+        await respond(scope, send, refusal.status, json_reason(refusal.reason))
 
 
 async def refuse_handshake(send: Send, refusal: HandshakeRefused) -> None:

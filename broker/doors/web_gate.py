@@ -1,9 +1,9 @@
-"""Who may ask on the broker's HTTP port: the hosts it answers to, and the web pages it listens to.
+"""Which hosts the broker's HTTP port answers to, and which web pages it answers.
 
-Nobody is asked for a password there, so any page that a person on this machine or network opens could use the broker
+The broker asks nobody for a password, so any page that a person on this machine or network opens could use the broker
 through the browser. Two headers that a page cannot set stop that. `Origin` and `Sec-Fetch-Site` say where the page
 comes from. `Host` says by which name the browser reached the broker: a page that makes its own name resolve to the
-broker's address (DNS rebinding) still sends its own name. Clients that are not browsers send a `Host` alone.
+broker's address (DNS rebinding) still sends its own name. Clients that are not browsers send only a `Host`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import ipaddress
 from typing import TYPE_CHECKING, Final
 
 from broker.core.web_origin import Origin, parse_host, parse_origin
-from broker.doors.asgi import json_reason, refuse_handshake, respond
 from broker.doors.handshake_errors import HandshakeRefused
+from broker.doors.middleware import CheckingMiddleware
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
-    from broker.doors.asgi import Application, Receive, Scope, Send
+    from broker.doors.asgi import Application, Scope
 
-__all__ = ["WebGate"]
+__all__ = ["HostAndOrigin", "WebGate"]
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _OWN_SITES: Final = (b"same-origin", b"none")  # none: a person typed the address
@@ -30,7 +30,7 @@ _SHOWN: Final = 100  # characters of what a caller sent, in a refusal
 
 
 class WebGate:
-    """The rules, from the settings of a broker."""
+    """The rules, made from a broker's settings."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self._hosts = _LOOPBACK | settings.own_hosts | settings.allowed_hosts
@@ -39,7 +39,7 @@ class WebGate:
         self._knows = functools.lru_cache(_REMEMBERED)(self._knows_host)
 
     def takes_host(self, host: bytes, local_address: str) -> bool:
-        """Whether the broker answers to this `Host` on a connection that came in on this address of the machine."""
+        """Return whether the broker answers to this `Host` on a connection that came in on this address."""
         return len(host) <= _LONGEST_HOST and self._knows(host, local_address)
 
     def _knows_host(self, host: bytes, local_address: str) -> bool:
@@ -55,7 +55,7 @@ class WebGate:
         )
 
     def check(self, scope: Scope) -> None:
-        """Look at a request or handshake. Raises HandshakeRefused, which names the setting to change."""
+        """Check a request or handshake. Raises HandshakeRefused, which names the setting to change."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) > 1 or not (hosts or scope.get("http_version") == "1.0"):
@@ -78,22 +78,17 @@ class WebGate:
             if any(site not in _OWN_SITES for site in sites):
                 raise _foreign("pages of another origin may not ask the broker")
 
-    def guard(self, application: Application) -> Application:
-        """The same ASGI application, asked only by those who may."""
 
-        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            try:
-                self.check(scope)
-            except HandshakeRefused as refusal:
-                if scope["type"] == "websocket":
-                    await receive()  # websocket.connect
-                    await refuse_handshake(send, refusal)
-                else:
-                    await respond(scope, send, refusal.status, json_reason(refusal.reason))
-            else:
-                await application(scope, receive, send)
+class HostAndOrigin(CheckingMiddleware):
+    """Lets in only requests and handshakes that the gate takes."""
 
-        return guarded
+    def __init__(self, inner: Application, *, gate: WebGate) -> None:
+        super().__init__(inner)
+        self._gate = gate
+
+    def check(self, scope: Scope) -> None:
+        """See `WebGate.check`."""
+        self._gate.check(scope)
 
 
 def _foreign(what: str) -> HandshakeRefused:
@@ -105,7 +100,7 @@ def _own_origin(host: bytes) -> Origin | None:
 
 
 def _same_address(host: str, local_address: str) -> bool:
-    """Whether a host is written as the address that the connection came in on. A name never is."""
+    """Return whether a host is written as the address that the connection came in on. A name never is."""
     try:
         return _address(host.strip("[]")) == _address(local_address)
     except ValueError:

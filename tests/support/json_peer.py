@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 from broker.core.entry import FLAG_BATCH
-from broker.doors.websocket.routes import WebSocketRouter
+from broker.doors.websocket.application import websocket_application
 from broker.log.sends import SendRequest
 from broker.subscription.consumer import Consumer
 from broker.subscription.subscription import Subscription
 from tests.support.broker_harness import BrokerRun, eventually
-from tests.unit.doors.fake_socket import Peer
+from tests.unit.doors.socket_peer import Peer
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
 
 __all__ = ["JsonPeer", "only_consumer", "publish", "publish_batch", "publish_entries", "text_of", "texts_of"]
@@ -27,7 +27,7 @@ class JsonPeer:
 
     def __init__(self, run: BrokerRun, query: str, *, topic: str, subscription: str) -> None:
         path = f"/ws/v2/consumer/persistent/public/default/{quote(topic)}/{quote(subscription)}"
-        self.peer = Peer(WebSocketRouter(run.broker, run.clock), f"{path}?{EARLY}&{query}")
+        self.peer = Peer(websocket_application(run.broker, run.clock), f"{path}?{EARLY}&{query}")
         self.pushes: list[dict[str, Any]] = []
 
     @classmethod

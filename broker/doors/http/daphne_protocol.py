@@ -55,7 +55,7 @@ class _Producer:
 
 
 class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne has no types
-    """One WebSocket; it is also the `Socket` of its handler."""
+    """One WebSocket; it is also its `FrameTransport`."""
 
     application_queue: InboundQueue
     message_data: list[bytes] | None  # of the message under way
@@ -172,11 +172,11 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def address(self) -> str:
-        """See `Socket`."""
+        """See `FrameTransport`."""
         return f"{self.client_addr[0]}:{self.client_addr[1]}" if self.client_addr else "unknown"
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
-        """See `Socket`. Frames are made here: Autobahn takes one at a time."""
+        """See `FrameTransport`. Frames are made here: Autobahn takes one at a time."""
         if self.state != self.STATE_OPEN:
             return
         opcode = 0x82 if binary else 0x81
@@ -199,15 +199,15 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
 
     @property
     def unsent_bytes(self) -> int:
-        """See `Socket`."""
+        """See `FrameTransport`."""
         return self._unsent_bytes
 
     def is_writable(self) -> bool:
-        """See `Socket`."""
+        """See `FrameTransport`."""
         return self._unsent_bytes < HIGH_WATER_BYTES
 
     def on_writable(self, callback: Callable[[], None]) -> None:
-        """See `Socket`."""
+        """See `FrameTransport`."""
         self._on_writable.append(callback)
 
     def output_paused(self) -> None:
@@ -228,7 +228,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """See `Socket`."""
+        """See `FrameTransport`."""
         if self.state != self.STATE_OPEN:
             return False
         if self._is_reading_paused:
@@ -249,7 +249,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 answer.set_result(alive)
 
     def close(self, code: int, reason: str) -> None:
-        """See `Socket`."""
+        """See `FrameTransport`."""
         if self.state == self.STATE_OPEN:
             # Autobahn's sendClose keeps the codes 1001 … 1013 for itself.
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)

@@ -11,47 +11,62 @@ from broker.doors.websocket.json.errors import CloseCode, InvalidCommand
 from broker.doors.websocket.socket import BrokerSocket
 
 if TYPE_CHECKING:
+    from broker.clock import Clock
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.transport import Socket
+    from broker.doors.websocket.transport import FrameTransport
 
 __all__ = ["BinarySocket"]
 
 
 class BinarySocket(BrokerSocket):
-    """Drives a BinaryConnection; it is also its `ByteLink`."""
+    """Hands the bytes of one WebSocket to a BinaryConnection."""
 
-    def __init__(self, broker: BrokerPort, socket: Socket) -> None:
-        super().__init__(socket)
+    def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
+        super().__init__(broker=broker, clock=clock)
+        self._connection: BinaryConnection | None = None  # None until the handshake is accepted
         self._may_read = asyncio.Event()
         self._may_read.set()
-        self._connection = BinaryConnection(broker, self, address=socket.address, face="binary-websocket")
-        socket.on_writable(self._connection.writable_again)
 
-    async def on_bytes(self, data: bytes) -> None:
-        """Bytes of the protocol. Waits while the broker owes this peer too much."""
-        self._connection.receive(data)
+    async def connect(self) -> None:
+        """Accept, and begin the protocol."""
+        await super().connect()
+        link = _WebSocketLink(self.transport, self._may_read)
+        self._connection = BinaryConnection(self.broker, link, address=self.address, face="binary-websocket")
+        self.transport.on_writable(self._connection.writable_again)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Take bytes of the protocol. Waits while the broker owes this peer too much."""
+        if bytes_data is None:
+            raise InvalidCommand("text frames belong to the JSON endpoints; send binary frames here")
+        assert self._connection is not None
+        self._connection.receive(bytes_data)
         await self._may_read.wait()
 
-    async def on_text(self, text: str) -> None:
-        """Refused: the protocol is binary."""
-        raise InvalidCommand("text frames belong to the JSON endpoints; send binary frames here")
+    def release(self) -> None:
+        """Give what this connection's consumers hold to others."""
+        if self._connection is not None:
+            self._connection.lost()
 
-    def lost(self) -> None:
-        """The consumers' messages go to others."""
-        self._connection.lost()
+
+class _WebSocketLink:
+    """A `ByteLink` over a WebSocket. `may_read` is set while the socket takes frames."""
+
+    def __init__(self, transport: FrameTransport, may_read: asyncio.Event) -> None:
+        self._transport = transport
+        self._may_read = may_read
 
     def write(self, buffers: Sequence[bytes]) -> None:
-        """One message for all of it."""
-        self.socket.write_frames((b"".join(buffers),), binary=True)
+        """Send all buffers as one message."""
+        self._transport.write_frames((b"".join(buffers),), binary=True)
 
     @property
     def unsent_bytes(self) -> int:
         """See `ByteLink`."""
-        return self.socket.unsent_bytes
+        return self._transport.unsent_bytes
 
     def is_writable(self) -> bool:
         """See `ByteLink`."""
-        return self.socket.is_writable()
+        return self._transport.is_writable()
 
     def pause_reading(self) -> None:
         """See `ByteLink`."""
@@ -62,10 +77,10 @@ class BinarySocket(BrokerSocket):
         self._may_read.set()
 
     def close(self) -> None:
-        """See `ByteLink`."""
+        """Send what was written, then close with 1008."""
         self._may_read.set()
-        self.socket.close(CloseCode.POLICY_VIOLATION, "the last frame says why")
+        self._transport.close(CloseCode.POLICY_VIOLATION, "the last frame says why")
 
     def abort(self) -> None:
-        """See `ByteLink`."""
+        """Close as `close` does: the server drops a WebSocket whose peer does not answer."""
         self.close()

@@ -1,108 +1,81 @@
-"""From a WebSocket request to its handler: path and query read, the handler opened, its refusal answered over HTTP."""
+"""The addresses of the WebSocket API, and the socket that serves each."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from broker.clock import Clock, SystemClock
-from broker.core.errors import BrokerError
-from broker.doors.asgi import refuse_handshake
+from django.urls import re_path
+
+from broker.doors.asgi import refuse
 from broker.doors.handshake_errors import HandshakeRefused, InvalidQuery
-from broker.doors.query import parse_query
-from broker.doors.server_errors import http_status
 from broker.doors.websocket.binary_socket import BinarySocket
-from broker.doors.websocket.consumer.consumer_socket import ConsumerSocket
+from broker.doors.websocket.consumer.consumer_socket import ConsumerSocket, MultiTopicConsumerSocket
 from broker.doors.websocket.consumer.fragment_cache import FragmentCache
 from broker.doors.websocket.consumer.reader_socket import ReaderSocket
-from broker.doors.websocket.json.options import consumer_options, producer_options, reader_options
-from broker.doors.websocket.json.paths import (
-    BinaryPath,
-    MultiTopicConsumerPath,
-    PingPongPath,
-    ProducerPath,
-    ReaderPath,
-    parse_path,
-)
+from broker.doors.websocket.middleware import UNKNOWN_ENDPOINT
 from broker.doors.websocket.producer.producer_socket import ProducerSocket
-from broker.doors.websocket.socket import BrokerSocket, PingPongSocket
-from broker.doors.websocket.transport import socket_of
+from broker.doors.websocket.socket import PingPongSocket
 
 if TYPE_CHECKING:
-    from broker.doors.asgi import Receive, Scope, Send
+    from django.urls import URLPattern
+
+    from broker.clock import Clock
+    from broker.doors.asgi import Application, Receive, Scope, Send
     from broker.doors.ports import BrokerPort
-    from broker.doors.websocket.transport import Socket
 
-__all__ = ["WebSocketRouter"]
+__all__ = ["socket_routes"]
 
-log = logging.getLogger(__name__)
-
-OPEN_TIMEOUT_S: Final = 15.0
 FRAGMENT_CACHE_BYTES: Final = 8 * 1024 * 1024
 
+_NAMESPACE: Final = r"(?P<domain>[^/]*)/(?P<tenant>[^/]*)/(?P<namespace>[^/]*)"
+_TOPIC_PATH: Final = "the path is /ws/v2/{}/{{domain}}/{{tenant}}/{{namespace}}/{{topic}}"
+_CONSUMER_PATH: Final = (
+    "a consumer's path is /ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}; "
+    "write a / inside the topic as %2F"
+)
+_MULTI_TOPIC_PATH: Final = "a multi-topic consumer's path is /ws/v3/consumer/{subscription}"
 
-class WebSocketRouter:
-    """An ASGI application for `websocket` scopes."""
 
-    def __init__(self, broker: BrokerPort, clock: Clock | None = None) -> None:
-        self._broker = broker
-        self._clock = clock or SystemClock()
-        self._fragments = FragmentCache(FRAGMENT_CACHE_BYTES)
+def socket_routes(broker: BrokerPort, clock: Clock) -> list[URLPattern]:
+    """Return the routes; the first that matches wins. They match undecoded paths, see `RawPath`.
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()  # websocket.connect
-        try:
-            handler = self._handler(scope, socket_of(scope))
-        except HandshakeRefused as error:
-            await refuse_handshake(send, error)
-            return
-        try:
-            refusal = await self._open(handler)
-            if refusal is not None:
-                await refuse_handshake(send, refusal)
-                return
-            await handler.run(receive, send)
-        finally:
-            handler.lost()
+    A producer's or reader's topic is all that follows the namespace, as in Pulsar's releases 3.x and 4.x. Newer ones
+    silently drop further segments, which addresses another topic than the client wrote.
+    """
+    fragments = FragmentCache(FRAGMENT_CACHE_BYTES)
+    own: dict[str, Any] = {"broker": broker, "clock": clock}
+    return [
+        _route(rf"ws/v2/producer/{_NAMESPACE}/(?P<topic>.*)$", ProducerSocket.as_asgi(**own)),
+        _route(
+            rf"ws/v2/reader/{_NAMESPACE}/(?P<topic>.*)$",
+            ReaderSocket.as_asgi(**own, fragments=fragments),
+        ),
+        _route(
+            rf"ws/v2/consumer/{_NAMESPACE}/(?P<topic>[^/]*)/(?P<subscription>[^/]*)$",
+            ConsumerSocket.as_asgi(**own, fragments=fragments),
+        ),
+        _route(
+            r"ws/v3/consumer/(?P<subscription>[^/]*)$",
+            MultiTopicConsumerSocket.as_asgi(**own, fragments=fragments),
+        ),
+        _route(r"ws/binary$", BinarySocket.as_asgi(**own)),
+        _route(r"ws/(?:v2/)?pingpong$", PingPongSocket.as_asgi(**own)),
+        # The same endpoints with too few or too many segments.
+        _route(r"ws/v2/producer(?:/.*)?$", _refusing(InvalidQuery(_TOPIC_PATH.format("producer")))),
+        _route(r"ws/v2/reader(?:/.*)?$", _refusing(InvalidQuery(_TOPIC_PATH.format("reader")))),
+        _route(r"ws/v2/consumer(?:/.*)?$", _refusing(InvalidQuery(_CONSUMER_PATH))),
+        _route(r"ws/v3/consumer(?:/.*)?$", _refusing(InvalidQuery(_MULTI_TOPIC_PATH))),
+        _route(r"", _refusing(HandshakeRefused(404, UNKNOWN_ENDPOINT))),
+    ]
 
-    def _handler(self, scope: Scope, socket: Socket) -> BrokerSocket:
-        query = parse_query(scope["query_string"])
-        path = parse_path(scope["raw_path"], query)
-        broker, clock = self._broker, self._clock
-        match path:
-            case BinaryPath():
-                return BinarySocket(broker, socket)
-            case PingPongPath():
-                return PingPongSocket(socket)
-            case ProducerPath():
-                return ProducerSocket(broker, socket, clock, path.full_topic, producer_options(query))
-            case ReaderPath():
-                return ReaderSocket(
-                    broker, socket, clock, self._fragments, path.full_topic, reader_options(query)
-                )
-        topics = path.topics if isinstance(path, MultiTopicConsumerPath) else (path.full_topic,)
-        if not topics:
-            raise InvalidQuery("topicsPattern is not available yet; name the topics in topics")
-        return ConsumerSocket(
-            broker, socket, clock, self._fragments, topics, path.subscription, consumer_options(query)
-        )
 
-    async def _open(self, handler: BrokerSocket) -> HandshakeRefused | None:
-        """Why the handler cannot be opened; None when it is open."""
-        ready, why = self._broker.is_ready()
-        if not ready:
-            return handler.refusal(503, why)
-        try:
-            async with asyncio.timeout(OPEN_TIMEOUT_S):
-                await handler.open()
-        except BrokerError as error:
-            return handler.refusal(http_status(error), str(error))
-        except TimeoutError:
-            return handler.refusal(504, f"the broker did not answer within {OPEN_TIMEOUT_S:g} s")
-        except HandshakeRefused as refusal:
-            return refusal
-        except Exception:
-            log.exception("%s: opening failed", handler.address)
-            return handler.refusal(500, "internal error; the broker's log says which")
-        return None
+def _route(pattern: str, socket: Any) -> URLPattern:
+    route: URLPattern = re_path(pattern, socket)  # typed as Any here: django-stubs expects views
+    return route
+
+
+def _refusing(refusal: HandshakeRefused) -> Application:
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        await refuse(scope, receive, send, refusal)
+
+    return application

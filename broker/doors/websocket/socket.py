@@ -1,91 +1,165 @@
-"""What every WebSocket handler has in common: one loop over the peer's frames, no task and no thread per message.
-
-Stock Channels consumers make a task and a thread hop for each message, which costs nine times the rest (performance
-0.1); a handler is a plain ASGI loop instead.
-"""
+"""The base of the broker's WebSocket classes: Channels' consumer with a receive loop of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from broker.core.errors import BrokerError
+from broker.doors.asgi import refuse_handshake
 from broker.doors.handshake_errors import HandshakeRefused
+from broker.doors.server_errors import http_status
 from broker.doors.websocket.json.errors import CloseCode, SessionError, UnexpectedBinaryFrame
+from broker.doors.websocket.transport import FrameTransport, transport_of
 
 if TYPE_CHECKING:
-    from broker.doors.asgi import Receive, Send
-    from broker.doors.websocket.transport import Socket
+    from broker.clock import Clock
+    from broker.doors.asgi import Receive, Scope, Send
+    from broker.doors.ports import BrokerPort
+    from broker.doors.query import Query
 
-__all__ = ["PROBE_TIMEOUT_MS", "BrokerSocket", "PingPongSocket"]
+__all__ = ["OPEN_TIMEOUT_S", "PROBE_TIMEOUT_MS", "BrokerSocket", "PingPongSocket", "only_text"]
 
+logger = logging.getLogger(__name__)
+
+OPEN_TIMEOUT_S: Final = 15.0
 PROBE_TIMEOUT_MS: Final = 5_000
+_NO_CLOSE_FRAME: Final = 1006  # RFC 6455: the connection ended without one
 
 
-class BrokerSocket:
-    """One connection. `open` may refuse it; then `run` serves it; `lost` is called once, whatever happened."""
+class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
+    """One WebSocket connection. Subclasses use the interface of Channels' `AsyncWebsocketConsumer`.
 
-    def __init__(self, socket: Socket) -> None:
-        self.socket = socket
+    `connect` attaches to the broker and accepts, or raises HandshakeRefused; `receive` gets each frame; `disconnect`
+    is called once at the end, even if the handshake was refused. The address is in `scope["url_route"]["kwargs"]`, and
+    `accept`, `send` and `close` are Channels' own. Callbacks of the broker, which cannot await, write to `transport`.
+
+    Only the receive loop is not Channels' own. That one makes a task for each message and goes to a thread to close
+    old database connections before it calls `receive`: one connection then takes 3,000 messages a second, and 26,500
+    with this loop, nine times as many. It has no back-pressure either: the queue that feeds it grows without bound.
+    Here nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue fills, and
+    the server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
+    """
+
+    scope: Scope
+    transport: FrameTransport
+
+    def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
+        super().__init__()
+        self.broker = broker
+        self.clock = clock
 
     @property
     def address(self) -> str:
         """Host and port of the peer."""
-        return self.socket.address
-
-    async def open(self) -> None:
-        """Attach to the broker. Raises BrokerError or HandshakeRefused; may be cancelled, `lost` cleans up."""
-
-    def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """What to answer when `open` failed."""
-        return HandshakeRefused(status, reason)
+        return self.transport.address
 
     @property
-    def accept_headers(self) -> Sequence[tuple[bytes, bytes]]:
-        """Headers of the answer that accepts the handshake."""
-        return ()
+    def path_arguments(self) -> Mapping[str, str]:
+        """What the route found in the path, still percent-encoded."""
+        found: Mapping[str, str] = self.scope["url_route"]["kwargs"]
+        return found
 
-    def opened(self) -> None:
-        """The handshake is done; frames may be written."""
+    @property
+    def query(self) -> Query:
+        """The parameters of the address, decoded."""
+        query: Query = self.scope["query"]
+        return query
 
-    async def on_text(self, text: str) -> None:
-        """A text frame. Raises SessionError to close the socket; waiting here stops the socket's reading."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.base_send = send
+        self.transport = transport_of(scope)
+        code = _NO_CLOSE_FRAME
+        try:
+            try:
+                await self.websocket_connect(await receive())
+            except HandshakeRefused as refusal:
+                await refuse_handshake(send, refusal)
+                return
+            code = await self._serve(receive)
+        finally:
+            await self.disconnect(code)
 
-    async def on_bytes(self, data: bytes) -> None:
-        """A binary frame; refused unless overridden."""
-        raise UnexpectedBinaryFrame("binary frames belong to /ws/binary; send text")
-
-    def lost(self) -> None:
-        """The connection is gone, or was never opened: let go of everything. Safe to repeat."""
-
-    async def run(self, receive: Receive, send: Send) -> None:
-        """Serve the connection until it is gone."""
-        await send({"type": "websocket.accept", "headers": self.accept_headers})
-        self.opened()
+    async def _serve(self, receive: Receive) -> int:
+        """Take frames until the connection is gone. Return its close code."""
         while True:
             event = await receive()
             if event["type"] != "websocket.receive":
-                return
-            text = event.get("text")
+                return _close_code(event)
             try:
-                if text is not None:
-                    await self.on_text(text)
-                else:
-                    await self.on_bytes(event["bytes"])
+                await self.receive(text_data=event.get("text"), bytes_data=event.get("bytes"))
             except SessionError as error:
-                self.socket.close(error.close_code, error.reason)
-                self.lost()
-                await _until_gone(receive)
-                return
+                self.transport.close(error.close_code, error.reason)
+                self.release()
+                return await _until_gone(receive)
             except Exception:
-                self.socket.close(CloseCode.INTERNAL_ERROR, "internal error; the broker's log says which")
+                self.transport.close(CloseCode.INTERNAL_ERROR, "internal error; the broker's log says which")
                 raise
 
+    async def connect(self) -> None:
+        """Accept when the broker is ready. Raises HandshakeRefused."""
+        async with self.opening():
+            pass
+        await self.accept()
 
-async def _until_gone(receive: Receive) -> None:
-    """What a peer still sends before it sees the close frame is dropped."""
-    while (await receive())["type"] == "websocket.receive":
-        pass
+    @contextlib.asynccontextmanager
+    async def opening(self) -> AsyncIterator[None]:
+        """Attach to the broker inside this block, within the time limit. Raises HandshakeRefused for every failure."""
+        ready, why = self.broker.is_ready()
+        if not ready:
+            raise self.refusal(503, why)
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                yield
+        except BrokerError as error:
+            raise self.refusal(http_status(error), str(error)) from None
+        except TimeoutError:
+            raise self.refusal(504, f"the broker did not answer within {OPEN_TIMEOUT_S:g} s") from None
+        except HandshakeRefused:
+            raise
+        except Exception:
+            logger.exception("%s: opening failed", self.address)
+            raise self.refusal(500, "internal error; the broker's log says which") from None
+
+    def refusal(self, status: int, reason: str) -> HandshakeRefused:
+        """Return the answer to a handshake whose `opening` failed."""
+        return HandshakeRefused(status, reason)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Take one frame. Raises SessionError to close the socket; the peer is not read from while this waits."""
+        only_text(text_data)
+
+    async def disconnect(self, code: int) -> None:
+        """Let go of everything; the connection is gone, or was never accepted."""
+        self.release()
+
+    def release(self) -> None:
+        """Let go of everything at the broker. Broker callbacks call it too. Safe to repeat."""
 
 
 class PingPongSocket(BrokerSocket):
-    """`/ws/pingpong`: WebSocket pings are answered by the server itself."""
+    """`/ws/pingpong`: the server itself answers WebSocket pings."""
+
+
+def only_text(text_data: str | None) -> str:
+    """Return the text of a frame on a JSON endpoint. Raises UnexpectedBinaryFrame for a binary frame."""
+    if text_data is None:
+        raise UnexpectedBinaryFrame("binary frames belong to /ws/binary; send text")
+    return text_data
+
+
+def _close_code(event: Mapping[str, Any]) -> int:
+    return event.get("code") or _NO_CLOSE_FRAME
+
+
+async def _until_gone(receive: Receive) -> int:
+    """Drop what the peer still sends before it sees the close frame. Return the close code."""
+    while (event := await receive())["type"] == "websocket.receive":
+        pass
+    return _close_code(event)

@@ -1,7 +1,7 @@
-"""What the WebSocket handlers ask of the server beyond ASGI: frames written without a task, and flow control.
+"""What a WebSocket needs of the server beyond ASGI: frames written without a task, and flow control.
 
-A plain ASGI server hands a handler `send`, which must be awaited: one call, one frame. The broker delivers from
-callbacks and in bulk, so the server's own object comes along in the scope, under `extensions` / `vela.socket`.
+ASGI's `send` must be awaited and takes one frame a call. The broker delivers from callbacks and in bulk, so the server
+puts its own object for the connection into the scope, under `extensions` / `vela.transport`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 if TYPE_CHECKING:
     from broker.doors.asgi import Scope
 
-__all__ = ["EXTENSION", "Socket", "socket_of"]
+__all__ = ["EXTENSION", "FrameTransport", "transport_of"]
 
-EXTENSION: Final = "vela.socket"
+EXTENSION: Final = "vela.transport"
 
 
-class Socket(Protocol):
-    """One WebSocket. Nothing blocks, and nothing raises after the connection is lost."""
+class FrameTransport(Protocol):
+    """One WebSocket as the server holds it. Only `is_alive` waits, and nothing raises after the connection is lost."""
 
     @property
     def address(self) -> str:
@@ -38,12 +38,12 @@ class Socket(Protocol):
         """Call this whenever the socket becomes writable again."""
 
     async def is_alive(self, timeout_ms: int) -> bool:
-        """Ping; True as soon as anything comes. Safe to cancel."""
+        """Ping the peer, and return True as soon as it sends anything. Safe to cancel."""
 
     def close(self, code: int, reason: str) -> None:
         """Send what was written, then the close frame. Safe to repeat."""
 
 
-def socket_of(scope: Scope) -> Socket:
-    """The socket of a connection. Raises KeyError when the server is not `broker.doors.http.daphne_server`."""
-    return cast(Socket, scope["extensions"][EXTENSION])
+def transport_of(scope: Scope) -> FrameTransport:
+    """Return a connection's transport. Raises KeyError when the server is not `broker.doors.http.daphne_server`."""
+    return cast(FrameTransport, scope["extensions"][EXTENSION])

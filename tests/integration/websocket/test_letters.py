@@ -269,8 +269,8 @@ async def test_a_bad_reconsume_later_changes_nothing(
     peer = await JsonPeer.open(still, f"{SHARED}&{query}")
     (push,) = await peer.has(1)
     await peer.ack(push, type="reconsumeLater", **frame)
-    assert peer.peer.socket.closed is not None
-    code, said = peer.peer.socket.closed
+    assert peer.peer.transport.closed is not None
+    code, said = peer.peer.transport.closed
     assert (code, reason in said) == (1008, True), said
     assert backlog(still) == 1
     assert stored(still, RETRY) == []

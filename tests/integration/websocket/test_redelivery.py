@@ -194,7 +194,7 @@ async def test_closing_drops_negative_acks_and_redelivers_at_once(still: BrokerR
     await publish(still, "a")
     peer = await JsonPeer.open(still, f"{SHARED}&negativeAckRedeliveryDelay=3600000")
     other = await JsonPeer.open(still, SHARED)
-    first = peer if peer.peer.socket.writes else other
+    first = peer if peer.peer.transport.writes else other
     second = other if first is peer else peer
     await first.nack((await first.has(1))[0])
     await first.leave()

@@ -11,9 +11,9 @@ from broker.doors.binary import keep_alive, peer, tcp
 from broker.doors.binary.wire.decoding import _DECODERS, _UNBUILT
 from broker.doors.http import daphne_protocol, daphne_server, inbound_queue
 from broker.doors.server_errors import server_error
-from broker.doors.websocket import routes as websocket_router
 from broker.doors.websocket.json.errors import CloseCode
 from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
+from broker.doors.websocket.socket import OPEN_TIMEOUT_S
 from tests.unit.docs.pages import code_names, page, python_files, rows, section
 from vela.wire.binary.enums import ServerError
 from vela.wire.binary.frames import FRAME_PADDING_BYTES
@@ -102,7 +102,7 @@ def test_the_limits_of_the_websocket_api() -> None:
         "bytes the peer has not taken, then it gets no more messages": _amount(
             daphne_protocol.HIGH_WATER_BYTES
         ),
-        "opening": f"{websocket_router.OPEN_TIMEOUT_S:g} s",
+        "opening": f"{OPEN_TIMEOUT_S:g} s",
         "ping of the broker, and silence after which it closes": (
             f"{daphne_server.PING_PERIOD_S} s, {daphne_server.PING_TIMEOUT_S} s"
         ),

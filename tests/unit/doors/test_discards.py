@@ -8,10 +8,10 @@ import pytest
 
 from broker.core.entry import FLAG_BATCH
 from broker.doors.entry_facts import entry_flags
-from broker.doors.websocket.routes import WebSocketRouter
+from broker.doors.websocket.application import websocket_application
 from broker.log.sends import SendRequest
 from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer
-from tests.unit.doors.fake_socket import Peer
+from tests.unit.doors.socket_peer import Peer
 from vela.wire.checksum import with_checksum
 from vela.wire.entry import Compression, OutgoingMessage, encode_batch, encode_single, parse_header
 from vela.wire.message_id import MessageId
@@ -57,7 +57,7 @@ async def discarded(*entries: tuple[bytes, int], queue: int = 10) -> tuple[FakeC
         flags = FLAG_BATCH if messages > 1 else 0
         topic.append(SendRequest(0, 0, messages, flags, 0, None, data))
     topic.append(SendRequest(9, 0, 1, 0, 0, None, GOOD))
-    peer = await Peer(WebSocketRouter(broker), f"{TARGET}&receiverQueueSize={queue}").opened()
+    peer = await Peer(websocket_application(broker), f"{TARGET}&receiverQueueSize={queue}").opened()
     pushed = [push["payload"] for push in peer.heard()]
     subscription = topic.subscriptions["s"]
     return subscription.consumers[0], pushed, subscription.acked
@@ -146,6 +146,6 @@ async def test_a_batch_of_one_is_a_batch() -> None:
     topic = broker.topic("orders")
     topic.append(SendRequest(0, 0, 1, FLAG_BATCH, 0, None, one))
     topic.append(SendRequest(1, 0, 1, 0, 0, None, GOOD))
-    peer = await Peer(WebSocketRouter(broker), TARGET).opened()
+    peer = await Peer(websocket_application(broker), TARGET).opened()
     ids = [MessageId.from_base64(push["messageId"]) for push in peer.heard()]
     assert [(each.batch_index, each.batch_size) for each in ids] == [(0, 1), (-1, 0)]

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.errors import PersistenceFailed
-from broker.doors.websocket.routes import WebSocketRouter
+from broker.doors.websocket.application import websocket_application
 from broker.log.sends import SendRequest
 from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer, FakeSubscription
-from tests.unit.doors.fake_socket import Peer
+from tests.unit.doors.socket_peer import Peer
 from tests.unit.doors.wire_client import settle
 from vela.wire.entry import OutgoingMessage, decode_messages, encode_batch, encode_single
 from vela.wire.message_id import MessageId
@@ -64,7 +64,7 @@ class _World:
         return self.subscription.consumers[0]
 
     async def connect(self) -> None:
-        self.peer = await Peer(WebSocketRouter(self.broker), TARGET + self.rule).opened()
+        self.peer = await Peer(websocket_application(self.broker), TARGET + self.rule).opened()
         self.held = []
         self.hear()
 

@@ -9,10 +9,10 @@ import pytest
 
 from broker.core.entry import FLAG_BATCH
 from broker.core.position import Position
-from broker.doors.websocket.routes import WebSocketRouter
+from broker.doors.websocket.application import websocket_application
 from broker.log.sends import SendRequest
 from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer, FakeTopic
-from tests.unit.doors.fake_socket import Peer
+from tests.unit.doors.socket_peer import Peer
 from tests.unit.doors.wire_client import settle
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
 from vela.wire.message_id import EARLIEST, MessageId
@@ -28,7 +28,7 @@ async def broker() -> FakeBroker:
 
 
 def connect(broker: FakeBroker, query: str = "", target: str = TARGET) -> Peer:
-    return Peer(WebSocketRouter(broker), target + EARLY + query.replace("?", "&"))
+    return Peer(websocket_application(broker), target + EARLY + query.replace("?", "&"))
 
 
 def store(broker: FakeBroker, *payloads: bytes, topic: str = "orders") -> FakeTopic:
@@ -71,7 +71,7 @@ def ack(push: dict[str, Any]) -> dict[str, str]:
 async def test_pushes_are_joined_and_acks_return_their_place(broker: FakeBroker) -> None:
     topic = store(broker, b"a", b"b", b"c")
     peer = await connect(broker, "?receiverQueueSize=2").opened()
-    assert len(peer.socket.writes) == 1
+    assert len(peer.transport.writes) == 1
     first, second = peer.heard()
     assert first == {
         "messageId": MessageId(1, 0).to_base64(),
@@ -144,7 +144,7 @@ async def test_options_reach_the_broker(broker: FakeBroker) -> None:
     request = consumer_of(broker).request
     assert (request.ack_timeout_ms, request.priority, request.consumer_name) == (2000, 3, "me")
     assert (request.type.value, request.durable, request.receiver_queue) == ("Shared", True, 7)
-    assert peer.socket.closed is None
+    assert peer.transport.closed is None
 
 
 async def test_pull_mode_pushes_what_was_permitted(broker: FakeBroker) -> None:
@@ -157,9 +157,9 @@ async def test_pull_mode_pushes_what_was_permitted(broker: FakeBroker) -> None:
     await peer.tell(ack(pushes[0]), ack(pushes[1]))
     assert peer.heard() == []
     await peer.tell({"type": "permit", "permitMessages": 0})
-    assert peer.socket.closed is not None
-    assert peer.socket.closed[0] == 1008
-    assert "permitMessages" in peer.socket.closed[1]
+    assert peer.transport.closed is not None
+    assert peer.transport.closed[0] == 1008
+    assert "permitMessages" in peer.transport.closed[1]
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ async def test_bad_commands_close_with_the_reason_and_give_everything_back(
     topic = store(broker, b"a")
     peer = await connect(broker).opened()
     await peer.tell(frame, ack(peer.heard()[0]))
-    assert peer.socket.closed is not None
-    assert peer.socket.closed[0] == code
-    assert peer.socket.closed[1].startswith("3: ")
+    assert peer.transport.closed is not None
+    assert peer.transport.closed[0] == code
+    assert peer.transport.closed[1].startswith("3: ")
     assert topic.subscriptions["s"].acked == set()
     assert topic.subscriptions["s"].consumers == []
 
@@ -190,7 +190,7 @@ async def test_acks_of_ids_never_delivered_change_nothing(broker: FakeBroker) ->
     topic = store(broker, b"a")
     peer = await connect(broker).opened()
     await peer.tell({"messageId": MessageId(1, 77).to_base64()}, {"messageId": MessageId(5, 0).to_base64()})
-    assert peer.socket.closed is None
+    assert peer.transport.closed is None
     assert len(topic.subscriptions["s"].consumers) == 1
 
 
@@ -226,10 +226,10 @@ async def test_what_this_face_cannot_read_is_left_unacked(broker: FakeBroker) ->
 
 async def test_nothing_is_delivered_to_a_socket_that_does_not_read(broker: FakeBroker) -> None:
     peer = await connect(broker).opened()
-    peer.socket.writable = False
+    peer.transport.writable = False
     store(broker, b"a")
     assert peer.heard() == []
-    peer.socket.drain()
+    peer.transport.drain()
     await settle()
     assert len(peer.heard()) == 1
 
@@ -238,17 +238,17 @@ async def test_a_consumer_the_broker_closes_is_told_to_connect_again(broker: Fak
     store(broker, b"a")
     peer = await connect(broker).opened()
     await consumer_of(broker).seek_position(Position(1, 0), None)
-    assert peer.socket.closed == (1012, "seek")
+    assert peer.transport.closed == (1012, "seek")
 
 
 async def test_unsubscribe_leaves_the_socket_open_and_fails_with_a_close(broker: FakeBroker) -> None:
     peer = await connect(broker, "?subscriptionType=Shared").opened()
     other = await connect(broker, "?subscriptionType=Shared").opened()
     await peer.tell({"type": "unsubscribe"})
-    assert peer.socket.closed is not None
-    assert peer.socket.closed[0] == 1008
+    assert peer.transport.closed is not None
+    assert peer.transport.closed[0] == 1008
     await other.tell({"type": "unsubscribe"})
-    assert other.socket.closed is None
+    assert other.transport.closed is None
     assert broker.topic("orders").subscriptions == {}
 
 
@@ -293,7 +293,7 @@ async def test_several_topics_in_pull_mode(broker: FakeBroker) -> None:
     store(broker, b"a", b"b", topic="one")
     store(broker, b"c", b"d", topic="two")
     target = "/ws/v3/consumer/s?topics=one,two&pullMode=true&subscriptionInitialPosition=Earliest"
-    peer = await Peer(WebSocketRouter(broker), target).opened()
+    peer = await Peer(websocket_application(broker), target).opened()
     assert peer.heard() == []
     await peer.tell({"type": "permit", "permitMessages": 3})
     assert len(peer.heard()) == 3
@@ -321,7 +321,7 @@ async def test_a_reader_begins_behind_the_message_it_names(broker: FakeBroker) -
         text = message_id if isinstance(message_id, str) else message_id.to_base64()
         for plain, escaped in (("+", "%2B"), ("/", "%2F"), ("=", "%3D")):
             text = text.replace(plain, escaped)
-        peer = await Peer(WebSocketRouter(broker), f"{READER}?messageId={text}").opened()
+        peer = await Peer(websocket_application(broker), f"{READER}?messageId={text}").opened()
         return [push["payload"] for push in peer.heard()]
 
     everything = ["MA==", "MQ==", "Mg==", "Mw==", "NA==", "NQ=="]
@@ -335,7 +335,9 @@ async def test_a_reader_begins_behind_the_message_it_names(broker: FakeBroker) -
 
 async def test_a_readers_frames_move_the_window(broker: FakeBroker) -> None:
     topic = store(broker, *[b"%d" % i for i in range(5)])
-    peer = await Peer(WebSocketRouter(broker), f"{READER}?messageId=earliest&receiverQueueSize=2").opened()
+    peer = await Peer(
+        websocket_application(broker), f"{READER}?messageId=earliest&receiverQueueSize=2"
+    ).opened()
     assert len(peer.heard()) == 2
     await peer.tell({}, '{"messageId": "anything"}')
     assert len(peer.heard()) == 2
@@ -343,14 +345,14 @@ async def test_a_readers_frames_move_the_window(broker: FakeBroker) -> None:
     assert subscription.acked == {0, 1, 2, 3}
     assert not subscription.consumers[0].request.durable
     await peer.tell("nonsense")
-    assert peer.socket.closed is not None
-    assert peer.socket.closed[0] == 1007
+    assert peer.transport.closed is not None
+    assert peer.transport.closed[0] == 1007
 
 
 async def test_a_readers_refusal_is_always_500(broker: FakeBroker) -> None:
     for query in ("messageId=%%%", "messageId=!!!", "receiverQueueSize=-1"):
-        status, reason = await Peer(WebSocketRouter(broker), f"{READER}?{query}").refused()
+        status, reason = await Peer(websocket_application(broker), f"{READER}?{query}").refused()
         assert status in (400, 500)
         assert reason
-    status, reason = await Peer(WebSocketRouter(broker), READER.replace("orders", "absent")).refused()
+    status, reason = await Peer(websocket_application(broker), READER.replace("orders", "absent")).refused()
     assert (status, reason[:23]) == (500, "Failed to create reader")

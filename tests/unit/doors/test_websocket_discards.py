@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from broker.core.entry import FLAG_BATCH
-from broker.doors.websocket.routes import WebSocketRouter
+from broker.doors.websocket.application import websocket_application
 from broker.log.sends import SendRequest
 from tests.unit.doors.fake_broker import FakeBroker, FakeConsumer, FakeTopic
-from tests.unit.doors.fake_socket import Peer
+from tests.unit.doors.socket_peer import Peer
 from vela.wire.checksum import with_checksum
 from vela.wire.compression import Compression
 from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
@@ -68,7 +68,7 @@ def store_good(broker: FakeBroker, payload: bytes = b"good") -> None:
 
 
 async def connect(broker: FakeBroker, query: str = "") -> Peer:
-    return await Peer(WebSocketRouter(broker), TARGET + query).opened()
+    return await Peer(websocket_application(broker), TARGET + query).opened()
 
 
 def consumer_of(broker: FakeBroker) -> FakeConsumer:

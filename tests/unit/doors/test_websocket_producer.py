@@ -9,10 +9,10 @@ import pytest
 
 from broker.core.client_identity import ClientIdentity
 from broker.core.errors import PersistenceFailed, ProducerBusy, TopicTerminated
-from broker.doors.websocket.routes import WebSocketRouter
+from broker.doors.websocket.application import websocket_application
 from broker.producers.requests import ProducerRequest, ProducerSink
 from tests.unit.doors.fake_broker import FakeBroker, FakeProducer
-from tests.unit.doors.fake_socket import Peer
+from tests.unit.doors.socket_peer import Peer
 from tests.unit.doors.wire_client import settle
 from vela.wire.entry import decode_messages, parse_header
 from vela.wire.message_id import MessageId
@@ -30,7 +30,7 @@ async def broker() -> FakeBroker:
 
 
 def connect(broker: FakeBroker, query: str = "", target: str = TARGET) -> Peer:
-    return Peer(WebSocketRouter(broker), target + query)
+    return Peer(websocket_application(broker), target + query)
 
 
 async def test_acks_come_when_stored_with_context_and_id_joined_into_one_write(broker: FakeBroker) -> None:
@@ -39,7 +39,7 @@ async def test_acks_come_when_stored_with_context_and_id_joined_into_one_write(b
     await peer.tell(message("a", context="1", key="k", properties={"x": "y"}), message("b"))
     assert peer.heard() == []
     broker.topic("orders").producers["web"].commit()
-    assert len(peer.socket.writes) == 1
+    assert len(peer.transport.writes) == 1
     first, second = peer.heard()
     assert first == {
         "result": "ok",
@@ -83,7 +83,7 @@ async def test_bad_messages_are_refused_and_the_socket_stays_open(
     refused, accepted = peer.heard()
     assert refused["result"] == result
     assert accepted["result"] == "ok"
-    assert peer.socket.closed is None
+    assert peer.transport.closed is None
 
 
 async def test_a_payload_above_the_limit_is_refused(broker: FakeBroker) -> None:
@@ -98,8 +98,8 @@ async def test_a_payload_above_the_limit_is_refused(broker: FakeBroker) -> None:
 async def test_a_binary_frame_closes_with_unsupported_data(broker: FakeBroker) -> None:
     peer = await connect(broker).opened()
     await peer.tell(b"\x00")
-    assert peer.socket.closed is not None
-    assert peer.socket.closed[0] == 1003
+    assert peer.transport.closed is not None
+    assert peer.transport.closed[0] == 1003
 
 
 async def test_a_send_that_cannot_be_stored_is_told(broker: FakeBroker) -> None:
@@ -128,12 +128,12 @@ async def test_reading_waits_while_too_much_has_no_receipt(broker: FakeBroker) -
 
 async def test_a_peer_that_does_not_read_its_acks_is_not_read_from(broker: FakeBroker) -> None:
     peer = await connect(broker).opened()
-    peer.socket.writable = False
+    peer.transport.writable = False
     await peer.tell(message("a"))
     await peer.tell(*[message("b")] * 3)
     stored = len(broker.topic("orders").entries)
     assert stored < 4
-    peer.socket.drain()
+    peer.transport.drain()
     await settle()
     assert len(broker.topic("orders").entries) == 4
 
@@ -184,7 +184,7 @@ async def test_a_slow_send_is_told_once_and_its_receipt_is_then_dropped(broker: 
     broker.commits = False
     peer = await connect(broker, "?producerName=web&sendTimeoutMillis=1").opened()
     await peer.tell(message("a", context="1"))
-    while not peer.socket.writes:
+    while not peer.transport.writes:
         await settle()
     (late,) = peer.heard()
     assert (late["result"], late["context"]) == ("send-error:8", "1")
@@ -202,7 +202,7 @@ async def test_the_first_sequence_id_is_the_clients_or_follows_the_brokers(broke
 async def test_a_producer_the_broker_lets_go_closes_the_socket(broker: FakeBroker) -> None:
     peer = await connect(broker, "?producerName=web").opened()
     broker.topic("orders").producers["web"].sink.on_producer_closed(None)
-    assert peer.socket.closed == (1012, "connect again")
+    assert peer.transport.closed == (1012, "connect again")
     await peer.tell(message("a"))  # and what still comes is dropped
 
 
@@ -219,7 +219,7 @@ async def test_a_producer_the_broker_lets_go_closes_the_socket(broker: FakeBroke
     ],
 )
 async def test_refused_handshakes(broker: FakeBroker, target: str, status: int) -> None:
-    found, reason = await Peer(WebSocketRouter(broker), target).refused()
+    found, reason = await Peer(websocket_application(broker), target).refused()
     assert (found, bool(reason)) == (status, True)
 
 
@@ -230,7 +230,7 @@ async def test_a_name_in_use_is_a_conflict_and_the_holder_keeps_it(broker: FakeB
     assert reason.startswith("Failed to create producer")
     await holder.tell(message("a"))
     assert holder.heard()[0]["result"] == "ok"
-    holder.socket.alive = False
+    holder.transport.alive = False
     heir = await connect(broker, "?producerName=web").opened()
     await heir.tell(message("b"))
     assert heir.heard()[0]["result"] == "ok"

@@ -27,8 +27,10 @@ from broker.doors.websocket.json.consumer import (
     end_of_topic_frame,
 )
 from broker.doors.websocket.json.errors import InvalidCommand
-from broker.doors.websocket.json.options import InitialPosition, SubscriptionMode
+from broker.doors.websocket.json.options import InitialPosition, SubscriptionMode, consumer_options
+from broker.doors.websocket.json.paths import full_topic, requested_topics, subscription_name
 from broker.doors.websocket.json.window import DeliveryWindow
+from broker.doors.websocket.socket import only_text
 from broker.subscription.requests import SubscribeRequest
 
 if TYPE_CHECKING:
@@ -36,70 +38,61 @@ if TYPE_CHECKING:
     from broker.doors.ports import BrokerPort
     from broker.doors.websocket.consumer.delivery_source import DeliverySource
     from broker.doors.websocket.consumer.fragment_cache import FragmentCache
-    from broker.doors.websocket.json.options import ConsumerOptions
-    from broker.doors.websocket.transport import Socket
     from vela.wire.message_id import MessageId
 
-__all__ = ["ConsumerSocket"]
+__all__ = ["ConsumerSocket", "MultiTopicConsumerSocket"]
 
 
 class ConsumerSocket(PushSocket):
     """One consuming socket."""
 
-    def __init__(
-        self,
-        broker: BrokerPort,
-        socket: Socket,
-        clock: Clock,
-        cache: FragmentCache,
-        topics: Sequence[str],
-        subscription: str,
-        options: ConsumerOptions,
-    ) -> None:
-        window = DeliveryWindow.pull() if options.pull_mode else DeliveryWindow.push(options.window)
-        super().__init__(broker, socket, clock, cache, window)
-        self._topics = topics
-        self._subscription = subscription
-        self._options = options
+    def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
+        super().__init__(broker=broker, clock=clock, fragments=fragments)
+        self._letters: Letters | None = None
+
+    async def connect(self) -> None:
+        """Subscribe to every topic and partition, accept, and begin to deliver."""
+        topics = self._read_address()
+        options = self._options = consumer_options(self.query)
         self._name = options.consumer_name or secrets.token_hex(5)
-        self._letters = self._new_letters(broker)
-        self._batch_index_acks = options.batch_index_acks and broker.settings.batch_index_acks
         self._warnings = tuple(option_warnings(options))
+        self.window = DeliveryWindow.pull() if options.pull_mode else DeliveryWindow.push(options.window)
+        async with self.opening():
+            await self._attach(topics)
+        await self.accept(headers=_warning_headers(self._warnings))
+        # Pull mode waits for permits, but several sources prefetch for them.
+        self.start(options.window if not options.pull_mode or len(self.sources) > 1 else 0)
 
-    def _new_letters(self, broker: BrokerPort) -> Letters | None:
-        options = self._options
-        if options.dead_letter is None:
-            return None
-        return Letters(
-            broker,
-            self.clock,
-            subscription=self._subscription,
-            consumer_name=self._name,
-            dead_letter=options.dead_letter,
-            retry=options.retry,
-        )
+    def _read_address(self) -> Sequence[str]:
+        """Set the subscription and return the full topic names. Raises InvalidQuery."""
+        topic = full_topic(self.path_arguments)
+        self._subscription = subscription_name(self.path_arguments["subscription"])
+        return (topic,)
 
-    async def open(self) -> None:
-        """Subscribe to every topic and partition, and to the retry letter topic."""
-        topics = list(self._topics)
-        if self._letters is not None:
-            await self._letters.resolve(topics)
-            if self._letters.retry_topic is not None:
-                topics.append(self._letters.retry_topic.full)
+    async def _attach(self, asked: Sequence[str]) -> None:
+        options, topics = self._options, list(asked)
+        if options.dead_letter is not None:
+            letters = self._letters = Letters(
+                self.broker,
+                self.clock,
+                subscription=self._subscription,
+                consumer_name=self._name,
+                dead_letter=options.dead_letter,
+                retry=options.retry,
+            )
+            await letters.resolve(topics)
+            if letters.retry_topic is not None:
+                topics.append(letters.retry_topic.full)
             topics = list(dict.fromkeys(topics))
         await self.subscribe(topics, self._request)
+        batch_index_acks = options.batch_index_acks and self.broker.settings.batch_index_acks
         for source in self.sources:
-            source.acks = BatchAcks(batch_index_acks=self._batch_index_acks)
-            source.crypto_failure_action = self._options.crypto_failure_action
+            source.acks = BatchAcks(batch_index_acks=batch_index_acks)
+            source.crypto_failure_action = options.crypto_failure_action
             if self._letters is not None:
                 self._letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
                 source.is_ended = True  # a topic that nobody ends must not hide that the others have ended
-
-    @property
-    def accept_headers(self) -> Sequence[tuple[bytes, bytes]]:
-        """What the options cannot do is said in the handshake's answer."""
-        return [(b"X-Vela-Warning", "; ".join(self._warnings).encode())] if self._warnings else []
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
         options = self._options
@@ -130,17 +123,10 @@ class ConsumerSocket(PushSocket):
         """Pulsar's wording (A3)."""
         return HandshakeRefused(status, f"Failed to create consumer: {reason}")
 
-    def opened(self) -> None:
-        """Push mode begins at once; pull mode waits for permits, several sources prefetch for them."""
-        if not self.window.is_pull:
-            self.start(self._options.window)
-        else:
-            self.start(self._options.window if len(self.sources) > 1 else 0)
-
-    async def on_text(self, text: str) -> None:
-        """One command or an array of them."""
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Carry out one command or an array of them."""
         acked: dict[DeliverySource, list[MessageId]] = {}
-        for command in decode_commands(text, self.known):
+        for command in decode_commands(only_text(text_data), self.known):
             if type(command) is Acknowledge and not command.cumulative:
                 acked.setdefault(self.source_of(command.message_id), []).append(command.message_id)
             else:
@@ -173,7 +159,7 @@ class ConsumerSocket(PushSocket):
             case Unsubscribe():
                 await self._unsubscribe()
             case IsEndOfTopic():
-                self.socket.write_frames((end_of_topic_frame(self.is_end_of_topic),), binary=False)
+                self.transport.write_frames((end_of_topic_frame(self.is_end_of_topic),), binary=False)
 
     def _nack(self, source: DeliverySource, message_id: MessageId) -> None:
         options, position = self._options, Position(message_id.ledger_id, message_id.entry_id)
@@ -193,9 +179,9 @@ class ConsumerSocket(PushSocket):
         self.settled(source, 1)
         await self._letters.has_room()
 
-    def lost(self) -> None:
-        """Acks that came are applied; letters under way are finished, what is left goes to other consumers."""
-        super().lost()
+    def release(self) -> None:
+        """Apply the acks that came, finish letters under way, and leave the rest to other consumers."""
+        super().release()
         if self._letters is not None:
             self._letters.lost()
 
@@ -208,3 +194,16 @@ class ConsumerSocket(PushSocket):
                 await source.consumer.unsubscribe(force=False)
             except BrokerError as error:
                 raise InvalidCommand(f"unsubscribe: {error}") from None
+
+
+class MultiTopicConsumerSocket(ConsumerSocket):
+    """`/ws/v3/consumer/{subscription}?topics=`: one socket for several topics."""
+
+    def _read_address(self) -> Sequence[str]:
+        self._subscription = subscription_name(self.path_arguments["subscription"])
+        return requested_topics(self.query)
+
+
+def _warning_headers(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    """Say in the handshake's answer which options have no effect."""
+    return [(b"X-Vela-Warning", "; ".join(warnings).encode())] if warnings else []

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from broker.doors.ports import BrokerPort
     from broker.doors.websocket.consumer.fragment_cache import Fragment, FragmentCache
     from broker.doors.websocket.json.window import DeliveryWindow
-    from broker.doors.websocket.transport import Socket
 
 __all__ = ["PushSocket"]
 
@@ -46,16 +45,13 @@ class PushSocket(BrokerSocket):
     permits, and what comes waits here for room: at most a window's worth, and 1 MiB before delivery stops.
     """
 
-    def __init__(
-        self, broker: BrokerPort, socket: Socket, clock: Clock, cache: FragmentCache, window: DeliveryWindow
-    ) -> None:
-        super().__init__(socket)
-        self.clock = clock
-        self.window = window
+    window: DeliveryWindow  # of what is pushed and not settled; set by `connect`
+
+    def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
+        super().__init__(broker=broker, clock=clock)
         self.sources: list[DeliverySource] = []
         self.known: dict[str, MessageId] = {}
-        self._broker = broker
-        self._cache = cache
+        self._fragments = fragments
         self._loop = asyncio.get_running_loop()
         self._by_ledger: dict[int, DeliverySource] = {}
         self._frames: list[bytes] = []
@@ -69,21 +65,21 @@ class PushSocket(BrokerSocket):
     ) -> None:
         """Attach to each topic, or to its partitions; `request` gets the name and how many partitions it has."""
         identity = ClientIdentity(address=self.address, client_version="", face="websocket")
-        max_message_bytes = self._broker.settings.max_uncompressed_bytes
+        max_message_bytes = self.broker.settings.max_uncompressed_bytes
         for text in topics:
             topic = TopicName.parse(text)
-            partitions = await self._broker.partition_count(topic, create=True)
+            partitions = await self.broker.partition_count(topic, create=True)
             for name in [topic.with_partition(index) for index in range(partitions)] or [topic]:
                 partition = -1 if name.partition is None else name.partition
                 source = DeliverySource(
-                    self, self._cache, partition=partition, max_message_bytes=max_message_bytes
+                    self, self._fragments, partition=partition, max_message_bytes=max_message_bytes
                 )
                 self.sources.append(source)
-                source.consumer = await self._broker.subscribe(request(name, partitions), identity, source)
+                source.consumer = await self.broker.subscribe(request(name, partitions), identity, source)
 
     def start(self, permits: int) -> None:
         """Begin to deliver: `permits` for one source, a share of them for each of several."""
-        self.socket.on_writable(self._writable_again)
+        self.transport.on_writable(self._writable_again)
         share = permits if len(self.sources) == 1 else max(1, permits // len(self.sources))
         for source in self.sources:
             source.credit(share)
@@ -123,7 +119,7 @@ class PushSocket(BrokerSocket):
     def _write(self) -> None:
         if self._frames:
             frames, self._frames = self._frames, []
-            self.socket.write_frames(frames, binary=False)
+            self.transport.write_frames(frames, binary=False)
 
     def drain_soon(self) -> None:
         """Push what waits, as far as the window has room, after the present callback."""
@@ -133,7 +129,7 @@ class PushSocket(BrokerSocket):
 
     def _drain(self) -> None:
         self._is_draining = False
-        while self._ready and self.window.room and self.socket.is_writable():
+        while self._ready and self.window.room and self.transport.is_writable():
             source, ledger_id, entry_id, redelivery_count, fragment = self._ready.popleft()
             self._ready_bytes -= len(fragment.data)
             self._frame(source, ledger_id, entry_id, redelivery_count, fragment)
@@ -145,7 +141,7 @@ class PushSocket(BrokerSocket):
 
     def is_writable(self) -> bool:
         """See `SourceOwner`."""
-        return self._ready_bytes < MAX_READY_BYTES and self.socket.is_writable()
+        return self._ready_bytes < MAX_READY_BYTES and self.transport.is_writable()
 
     def _writable_again(self) -> None:
         self.drain_soon()
@@ -183,14 +179,14 @@ class PushSocket(BrokerSocket):
     def source_closed(self, reason: str) -> None:
         """See `SourceOwner`: the peer connects again."""
         if not self.is_letting_go:
-            self.socket.close(CloseCode.SERVICE_RESTART, close_reason(reason))
-            self.lost()
+            self.transport.close(CloseCode.SERVICE_RESTART, close_reason(reason))
+            self.release()
 
     async def is_alive(self) -> bool:
         """See `SourceOwner`."""
-        return await self.socket.is_alive(PROBE_TIMEOUT_MS)
+        return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
-    def lost(self) -> None:
+    def release(self) -> None:
         """Acks that came are applied, what is left goes to other consumers."""
         self.is_letting_go = True
         self._ready.clear()

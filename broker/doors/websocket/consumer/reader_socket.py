@@ -11,8 +11,11 @@ from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import HandshakeRefused
 from broker.doors.websocket.consumer.push_socket import PushSocket
 from broker.doors.websocket.json.consumer import end_of_topic_frame
+from broker.doors.websocket.json.options import reader_options
+from broker.doors.websocket.json.paths import full_topic
 from broker.doors.websocket.json.reader import decode_reader_frame
 from broker.doors.websocket.json.window import DeliveryWindow
+from broker.doors.websocket.socket import only_text
 from broker.subscription.requests import AckRequest, SubscribeRequest
 from vela.wire.message_id import EARLIEST, LATEST
 
@@ -21,8 +24,6 @@ if TYPE_CHECKING:
     from broker.doors.ports import BrokerPort
     from broker.doors.websocket.consumer.delivery_source import DeliverySource, Outgoing
     from broker.doors.websocket.consumer.fragment_cache import FragmentCache
-    from broker.doors.websocket.json.options import ReaderOptions
-    from broker.doors.websocket.transport import Socket
 
 __all__ = ["ReaderSocket"]
 
@@ -32,24 +33,20 @@ _OWN_STATUS = (401, 403)
 class ReaderSocket(PushSocket):
     """One reading socket: a non-durable Exclusive subscription of its own."""
 
-    def __init__(
-        self,
-        broker: BrokerPort,
-        socket: Socket,
-        clock: Clock,
-        cache: FragmentCache,
-        topic: str,
-        options: ReaderOptions,
-    ) -> None:
-        super().__init__(broker, socket, clock, cache, DeliveryWindow.push(options.window))
-        self._topic = topic
-        self._options = options
+    def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
+        super().__init__(broker=broker, clock=clock, fragments=fragments)
         self._suffix = secrets.token_hex(5)
         self._passed: dict[DeliverySource, Position] = {}
 
-    async def open(self) -> None:
-        """Attach behind the message the peer named."""
-        await self.subscribe((self._topic,), self._request)
+    async def connect(self) -> None:
+        """Attach behind the message that the peer named, accept, and deliver up to the window."""
+        topic = full_topic(self.path_arguments)
+        options = self._options = reader_options(self.query)
+        self.window = DeliveryWindow.push(options.window)
+        async with self.opening():
+            await self.subscribe((topic,), self._request)
+        await self.accept()
+        self.start(options.window)
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
         start, remaining = self._start(topic)
@@ -85,10 +82,6 @@ class ReaderSocket(PushSocket):
             status if status in _OWN_STATUS else 500, f"Failed to create reader: {reason}"
         )
 
-    def opened(self) -> None:
-        """Deliver up to the window."""
-        self.start(self._options.window)
-
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
         """A reader's cursor follows what it was sent, so that its backlog is what is still to come."""
         super().push(source, entry)
@@ -102,12 +95,12 @@ class ReaderSocket(PushSocket):
             if source.consumer is not None:
                 source.consumer.ack([AckRequest(position)], cumulative=True)
 
-    async def on_text(self, text: str) -> None:
-        """Each object is one message processed; the ids are not looked at."""
-        frame = decode_reader_frame(text)
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Count each object as one message processed; the ids in it are not read."""
+        frame = decode_reader_frame(only_text(text_data))
         if frame.end_of_topic_requests:
             answer = end_of_topic_frame(self.is_end_of_topic)
-            self.socket.write_frames((answer,) * frame.end_of_topic_requests, binary=False)
+            self.transport.write_frames((answer,) * frame.end_of_topic_requests, binary=False)
         if frame.processed:
             self.settled(self.sources[0], frame.processed)
 

@@ -11,10 +11,12 @@ from broker.core.topic_name import TopicName
 from broker.doors.handshake_errors import HandshakeRefused
 from broker.doors.read_gate import ReadGate
 from broker.doors.websocket.json.errors import CloseCode, close_reason
+from broker.doors.websocket.json.options import producer_options
+from broker.doors.websocket.json.paths import full_topic
 from broker.doors.websocket.json.producer import ArrayAcks, ProducerMessage, SendError, decode_frame
 from broker.doors.websocket.producer.partition_choice import PartitionChoice
 from broker.doors.websocket.producer.publish_lane import PublishLane, Reply
-from broker.doors.websocket.socket import PROBE_TIMEOUT_MS, BrokerSocket
+from broker.doors.websocket.socket import PROBE_TIMEOUT_MS, BrokerSocket, only_text
 from broker.producers.requests import ProducerRequest
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from broker.core.errors import BrokerError
     from broker.doors.ports import BrokerPort
     from broker.doors.websocket.json.options import ProducerOptions
-    from broker.doors.websocket.transport import Socket
 
 __all__ = ["ProducerSocket"]
 
@@ -32,36 +33,39 @@ _ALONE: Final = (None, 0)  # a message that was not in an array
 class ProducerSocket(BrokerSocket):
     """One producing socket: a lane for each partition, one for a topic that has none."""
 
-    def __init__(
-        self, broker: BrokerPort, socket: Socket, clock: Clock, topic: str, options: ProducerOptions
-    ) -> None:
-        super().__init__(socket)
-        self._options = options
-        self._clock = clock
+    def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
+        super().__init__(broker=broker, clock=clock)
         self._may_read = asyncio.Event()
         self._may_read.set()
         self._gate = ReadGate(pause=self._may_read.clear, resume=self._may_read.set)
-        self._broker = broker
-        self._topic = topic
         self._lanes: list[PublishLane] = []
-        self._choice = PartitionChoice(1, routing=options.routing_mode, hashing=options.hashing_scheme)
         self._is_lost = False
 
-    async def open(self) -> None:
-        """Open a producer on the topic, or on each of its partitions under one name."""
-        topic = TopicName.parse(self._topic)
-        partitions = await self._broker.partition_count(topic, create=True)
+    async def connect(self) -> None:
+        """Open a producer on the topic, or on each of its partitions under one name; then accept."""
+        topic = full_topic(self.path_arguments)
+        options = producer_options(self.query)
+        async with self.opening():
+            await self._open_lanes(TopicName.parse(topic), options)
+        self._choice = PartitionChoice(
+            len(self._lanes), routing=options.routing_mode, hashing=options.hashing_scheme
+        )
+        await self.accept()
+        # A peer that publishes without reading its acks is not read from until it does.
+        self.transport.on_writable(lambda: self._gate.output_stuck(stuck=False))
+
+    async def _open_lanes(self, topic: TopicName, options: ProducerOptions) -> None:
+        partitions = await self.broker.partition_count(topic, create=True)
         identity = ClientIdentity(address=self.address, client_version="", face="websocket")
-        names = [topic.with_partition(index) for index in range(partitions)] or [topic]
-        given = producer_name = self._options.producer_name
-        for name in names:
+        given = producer_name = options.producer_name
+        for name in [topic.with_partition(index) for index in range(partitions)] or [topic]:
             lane = PublishLane(
                 self,
-                self._options,
+                options,
                 self._gate,
-                self._clock,
+                self.clock,
                 partition=-1 if name.partition is None else name.partition,
-                max_message_bytes=self._broker.settings.max_message_bytes,
+                max_message_bytes=self.broker.settings.max_message_bytes,
             )
             self._lanes.append(lane)
             request = ProducerRequest(
@@ -70,20 +74,16 @@ class ProducerSocket(BrokerSocket):
                 user_provided_name=given is not None,
                 on_throttled=self._gate.throttled,
             )
-            lane.attach(await self._broker.open_producer(request, identity, lane))
+            lane.attach(await self.broker.open_producer(request, identity, lane))
             producer_name = lane.name
-        options = self._options
-        self._choice = PartitionChoice(
-            len(names), routing=options.routing_mode, hashing=options.hashing_scheme
-        )
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
         """Pulsar's wording (A3)."""
         return HandshakeRefused(status, f"Failed to create producer: {reason}")
 
-    async def on_text(self, text: str) -> None:
-        """One message or an array of them. Waits while too much has no receipt."""
-        decoded = decode_frame(text, self._clock.now_ms())
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Publish one message or an array of them. Waits while too much has no receipt."""
+        decoded = decode_frame(only_text(text_data), self.clock.now_ms())
         if type(decoded) is list:
             array = ArrayAcks(len(decoded))
             for index, each in enumerate(decoded):
@@ -107,25 +107,21 @@ class ProducerSocket(BrokerSocket):
             if whole is not None:
                 frames.append(whole)
         if frames and not self._is_lost:
-            self.socket.write_frames(frames, binary=False)
-            if not self.socket.is_writable():
+            self.transport.write_frames(frames, binary=False)
+            if not self.transport.is_writable():
                 self._gate.output_stuck(stuck=True)
-
-    def opened(self) -> None:
-        """A peer that publishes without reading its acks is not read from until it does."""
-        self.socket.on_writable(lambda: self._gate.output_stuck(stuck=False))
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
         """The topic moved or ends: what has no ack has an unknown outcome, so the client must connect again."""
         reason = "connect again" if error is None else str(error)
-        self.socket.close(CloseCode.SERVICE_RESTART, close_reason(reason))
-        self.lost()
+        self.transport.close(CloseCode.SERVICE_RESTART, close_reason(reason))
+        self.release()
 
     async def is_alive(self) -> bool:
         """Ask the peer: somebody else wants this producer's name."""
-        return await self.socket.is_alive(PROBE_TIMEOUT_MS)
+        return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
-    def lost(self) -> None:
+    def release(self) -> None:
         """Let the producers go; what was handed to the broker is stored all the same."""
         self._is_lost = True
         for lane in self._lanes:

@@ -1,19 +1,21 @@
-"""A WebSocket for handlers in tests: frames in by hand, frames out in a list."""
+"""The peer of a WebSocket in tests: frames in by hand, frames out in a list."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from broker.doors.websocket.routes import WebSocketRouter
 from broker.doors.websocket.transport import EXTENSION
 from tests.unit.doors.wire_client import settle
 
+if TYPE_CHECKING:
+    from broker.doors.asgi import Application
 
-class FakeSocket:
-    """A `Socket`."""
+
+class FakeTransport:
+    """A `FrameTransport`."""
 
     def __init__(self) -> None:
         self.address = "test:1"
@@ -47,10 +49,10 @@ class FakeSocket:
 
 
 class Peer:
-    """The client of one handler, which runs as a task."""
+    """The client of one socket, which runs as a task. `more` is added to its scope."""
 
-    def __init__(self, router: WebSocketRouter, target: str) -> None:
-        self.socket = FakeSocket()
+    def __init__(self, application: Application, target: str, **more: object) -> None:
+        self.transport = FakeTransport()
         self.sent: list[Mapping[str, Any]] = []
         self._events: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         self._events.put_nowait({"type": "websocket.connect"})
@@ -58,11 +60,12 @@ class Peer:
         path, _, query = target.partition("?")
         scope: dict[str, Any] = {
             "type": "websocket",
-            "raw_path": path.encode(),
+            "raw_path": path.encode("latin-1"),
             "query_string": query.encode(),
-            "extensions": {EXTENSION: self.socket},
+            "extensions": {EXTENSION: self.transport},
+            **more,
         }
-        self.task = asyncio.ensure_future(router(scope, self._events.get, self._send))
+        self.task = asyncio.ensure_future(application(scope, self._events.get, self._send))
 
     async def _send(self, event: Mapping[str, Any]) -> None:
         self.sent.append(event)
@@ -93,8 +96,8 @@ class Peer:
 
     def raw(self) -> list[bytes]:
         """Frames written since the last call."""
-        frames = [frame for write in self.socket.writes[self._seen :] for frame in write]
-        self._seen = len(self.socket.writes)
+        frames = [frame for write in self.transport.writes[self._seen :] for frame in write]
+        self._seen = len(self.transport.writes)
         return frames
 
     def heard(self) -> list[Any]:
@@ -102,6 +105,6 @@ class Peer:
         return [json.loads(frame) for frame in self.raw()]
 
     async def leave(self) -> None:
-        """Close the connection and wait for the handler's end."""
+        """Close the connection and wait for the socket's end."""
         self._events.put_nowait({"type": "websocket.disconnect", "code": 1000})
         await asyncio.wait_for(self.task, 5)

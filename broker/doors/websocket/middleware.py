@@ -1,0 +1,66 @@
+"""What every WebSocket handshake passes on its way to its socket: a limit, its parameters, its path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from channels.middleware import BaseMiddleware
+
+from broker.doors.asgi import refuse
+from broker.doors.handshake_errors import HandshakeRefused
+from broker.doors.middleware import CheckingMiddleware
+from broker.doors.query import parse_query
+
+if TYPE_CHECKING:
+    from broker.doors.asgi import Application, Receive, Scope, Send
+
+__all__ = ["MAX_WEBSOCKETS", "UNKNOWN_ENDPOINT", "ConnectionLimit", "QueryParameters", "RawPath"]
+
+MAX_WEBSOCKETS: Final = 10_000
+UNKNOWN_ENDPOINT: Final = "No such endpoint; see /ws/v2/producer, /ws/v2/consumer, /ws/v2/reader"
+
+
+class ConnectionLimit(BaseMiddleware):  # type: ignore[misc]  # Channels has no types
+    """Bounds the WebSockets that are open or opening; one more is refused with 503."""
+
+    def __init__(self, inner: Application, *, most: int = MAX_WEBSOCKETS) -> None:
+        super().__init__(inner)
+        self._most = most
+        self._open = 0  # one instance serves all connections, and they are what it counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._open >= self._most:
+            reason = (
+                f"the broker serves at most {self._most} WebSockets at once: close some, or try again later"
+            )
+            await refuse(scope, receive, send, HandshakeRefused(503, reason))
+            return
+        self._open += 1
+        try:
+            await self.inner(scope, receive, send)
+        finally:
+            self._open -= 1
+
+
+class QueryParameters(CheckingMiddleware):
+    """Decodes the query into `scope["query"]`. A query that cannot be decoded is 400 on every path."""
+
+    def check(self, scope: Scope) -> None:
+        """Raises InvalidQuery."""
+        scope["query"] = parse_query(scope["query_string"])
+
+
+class RawPath(CheckingMiddleware):
+    """Lets URLRouter match the path as the client wrote it, so that `%2F` in a name is not a separator.
+
+    URLRouter matches the decoded path, takes off every slash at its beginning, and fails if a client sends a
+    `Daphne-Root-Path` that its path does not begin with.
+    """
+
+    def check(self, scope: Scope) -> None:
+        """Raises HandshakeRefused with 404 for a path that does not begin with exactly one slash."""
+        path = scope["raw_path"].decode("latin-1")
+        if not path.startswith("/") or path.startswith("//"):
+            raise HandshakeRefused(404, UNKNOWN_ENDPOINT)
+        scope["path"] = path
+        scope["root_path"] = ""
