@@ -43,7 +43,7 @@ class JsonPeer:
     @property
     def headers(self) -> dict[str, str]:
         """Of the handshake's answer."""
-        return {name.decode(): value.decode() for name, value in self.peer.sent[0]["headers"]}
+        return {name.decode(): value.decode() for name, value in self.peer.sent[0].get("headers", ())}
 
     async def has(self, count: int) -> list[dict[str, Any]]:
         """Wait for so many pushes in all."""
