@@ -1,4 +1,8 @@
-"""Functions that a Django project has called with a topic's messages; `manage.py runhandlers` is the worker."""
+"""Functions of a Django project that are called with a topic's messages. `manage.py runhandlers` is the worker.
+
+The worker is a client like any other, which happens to live in the Django app: it uses `vela.aio`, and the broker that
+it consumes from runs in another process.
+"""
 
 from __future__ import annotations
 

@@ -6,8 +6,11 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vela.message import Message as ReceivedMessage
 
 __all__ = ["Message"]
 
@@ -16,14 +19,14 @@ __all__ = ["Message"]
 class Message:
     """One message of a subscription."""
 
-    topic: str  # as the handler named it
+    topic: str  # the handler's topic in full, without a partition
     message_id: str  # base64 of Pulsar's MessageIdData
     payload: bytes
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     publish_time: datetime | None = None
     event_time: datetime | None = None  # the publisher's own, if it gave one
-    redelivery_count: int = 0  # how often it was asked for again
+    redelivery_count: int = 0  # how often it was delivered before
 
     @property
     def text(self) -> str:
@@ -35,19 +38,19 @@ class Message:
         return json.loads(self.payload)
 
     @classmethod
-    def from_push(cls, topic: str, push: Mapping[str, Any]) -> Message:
-        """From a consumer frame of the WebSocket API. Raises KeyError, ValueError for a frame that is not one."""
+    def from_received(cls, topic: str, received: ReceivedMessage) -> Message:
+        """Return what Vela's client received, as a handler sees it."""
         return cls(
             topic=topic,
-            message_id=push["messageId"],
-            payload=base64.b64decode(push["payload"], validate=True),
-            key=push.get("key"),
-            properties=push.get("properties") or {},
-            publish_time=_moment(push.get("publishTime")),
-            event_time=_moment(push.get("eventTime")),
-            redelivery_count=push.get("redeliveryCount", 0),
+            message_id=base64.b64encode(received.message_id().serialize()).decode(),
+            payload=received.data(),
+            key=received.partition_key() or None,
+            properties=received.properties(),
+            publish_time=_moment(received.publish_timestamp()),
+            event_time=_moment(received.event_timestamp()),
+            redelivery_count=received.redelivery_count(),
         )
 
 
-def _moment(text: str | None) -> datetime | None:
-    return None if not text else datetime.fromisoformat(text)
+def _moment(at_ms: int) -> datetime | None:
+    return datetime.fromtimestamp(at_ms / 1000, UTC) if at_ms else None

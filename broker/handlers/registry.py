@@ -1,4 +1,4 @@
-"""The decorator, and what it has seen."""
+"""The decorator `@handler`, and the functions it has registered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
-from urllib.parse import quote, urlencode
 
 from broker.core.errors import BrokerError
 from broker.core.subscription.types import SubscriptionType, check_name
@@ -22,7 +21,7 @@ MAX_CONCURRENCY = 1000
 
 
 class HandlerInvalid(ValueError):
-    """A handler is declared with something that cannot work; the text says what to change."""
+    """A handler's arguments cannot work; the text says what to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,40 +37,21 @@ class Handler:
     from_earliest: bool  # where a subscription that is made now begins
     atomic: bool  # each call in a transaction of its own
     retry_delay_ms: int  # after an exception
-    ack_timeout_ms: int  # delivered again when not handled in so long; 0 = never
+    ack_timeout_ms: int  # delivered again when not handled within this time; 0 = never
     max_redeliveries: int  # then it goes to the dead letter topic; 0 = it stays
     dead_letter_topic: str | None  # None = {topic}-{subscription}-DLQ
 
     @property
     def is_async(self) -> bool:
-        """Awaited in the worker's loop instead of called in a thread."""
+        """Whether the worker awaits it on its event loop, instead of calling it in a thread."""
         return inspect.iscoroutinefunction(self.function)
-
-    def path(self) -> str:
-        """Of its WebSocket: the broker keeps its timers and writes its dead letters (semantics 1.7)."""
-        name = self.topic
-        pieces = (name.domain, name.tenant, name.namespace, name.local_name, self.subscription)
-        parameters: dict[str, str | int] = {
-            "subscriptionType": self.type.value,
-            "subscriptionInitialPosition": "Earliest" if self.from_earliest else "Latest",
-            "receiverQueueSize": self.concurrency,
-            "negativeAckRedeliveryDelay": self.retry_delay_ms,
-            "consumerName": self.name,
-        }
-        if self.ack_timeout_ms:
-            parameters["ackTimeoutMillis"] = self.ack_timeout_ms
-        if self.max_redeliveries:
-            parameters["maxRedeliverCount"] = self.max_redeliveries
-            if self.dead_letter_topic:
-                parameters["deadLetterTopic"] = self.dead_letter_topic
-        return f"/ws/v2/consumer/{'/'.join(quote(each, safe='') for each in pieces)}?{urlencode(parameters)}"
 
 
 _registered: dict[str, Handler] = {}
 
 
 def registered() -> dict[str, Handler]:
-    """All handlers of the modules imported so far, by name."""
+    """Return the handlers of all modules imported so far, by name."""
     return _registered
 
 
@@ -88,12 +68,13 @@ def handler(
     max_redeliveries: int = 0,
     dead_letter_topic: str | None = None,
 ) -> Callable[[F], F]:
-    """Have a function called with each message of a subscription, by `manage.py runhandlers`.
+    """Let `manage.py runhandlers` call a function with each message of a subscription.
 
-    The message is acked when the function returns, and comes again `retry_delay_s` after it raised. At least once: a
-    worker that dies has what it held handled again, so a handler must bear a repetition. A plain function runs in a
-    thread with its own database connection, a coroutine function in the worker's loop. `atomic` runs it in a
-    transaction; the ack follows the commit. Raises HandlerInvalid at import.
+    The worker acks the message when the function returns. If the function raises, the message comes again after
+    `retry_delay_s`. Delivery is at least once: when a worker dies, its messages are handled again, so write a function
+    that may run twice. A plain function runs in a thread with its own database connection, a coroutine function on the
+    worker's event loop. `atomic` runs it in a transaction, and the ack follows the commit. Raises HandlerInvalid at
+    import.
     """
 
     def register(function: F) -> F:

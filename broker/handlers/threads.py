@@ -1,4 +1,4 @@
-"""Threads in which plain handlers are called."""
+"""The threads that call plain handlers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class _Job(NamedTuple):
 
 
 class CallThreads:
-    """So many calls at once. The threads are daemons: Python waits at its end for those of its own pool, and one
-    function that never returns would keep the process.
+    """Runs at most `count` calls at once. The threads are daemons: at exit Python waits for the threads of its own
+    pools, and a function that never returns would keep the process alive.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -30,10 +30,10 @@ class CallThreads:
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True).start()
 
     async def run(self, call: Callable[[], object]) -> None:
-        """Have it called in a free thread, after those that came before; raises what it raises.
+        """Run `call` in a free thread, in the order of requests; raises what the call raises.
 
-        Cancelling stops the waiting, not the call. What no Exception is, such as SystemExit, comes as a RuntimeError:
-        it would end the loop and everybody else's calls.
+        Cancelling stops the waiting, not the call. A BaseException such as SystemExit is raised as a RuntimeError,
+        because it would end the event loop and with it all other calls.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -41,7 +41,7 @@ class CallThreads:
         await done
 
     def end(self) -> None:
-        """The threads go when what they are at has ended. Nobody waits for them."""
+        """Let each thread end after its current call. Does not wait for them."""
         for _ in range(self._count):
             self._jobs.put(None)
 

@@ -1,110 +1,171 @@
-"""Runs handlers: one WebSocket each, a message acked when its function has returned."""
+"""Run handlers: a consumer of Vela's client for each, and a message acked when its function has returned."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import random
 from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from django.db import close_old_connections, transaction
 
+from broker.core.subscription.types import SubscriptionType
 from broker.handlers.message import Message
 from broker.handlers.registry import Handler
-from broker.handlers.socket import ConsumerSocket, SocketLost
 from broker.handlers.threads import CallThreads
+from broker.storage.supervised import pause_after_faults_s
+from vela.aio import Client, Consumer, PulsarException
+from vela.options import ConsumerDeadLetterPolicy, ConsumerType, InitialPosition
 
-__all__ = ["run_handlers"]
+if TYPE_CHECKING:
+    from vela.message import Message as ReceivedMessage
 
-log = logging.getLogger(__name__)
+__all__ = ["client_of", "run_handlers"]
 
-FIRST_WAIT_S: Final = 0.2
-LONGEST_WAIT_S: Final = 10.0
+logger = logging.getLogger(__name__)
+
+_TYPES: Final = {
+    SubscriptionType.EXCLUSIVE: ConsumerType.Exclusive,
+    SubscriptionType.SHARED: ConsumerType.Shared,
+    SubscriptionType.FAILOVER: ConsumerType.Failover,
+    SubscriptionType.KEY_SHARED: ConsumerType.KeyShared,
+}
+_LONGEST_PAUSE_MS: Final = 10_000  # between two attempts to connect again
+_WEBSOCKET_SCHEMES: Final = {"http": "ws", "https": "wss"}
+
+
+def client_of(url: str) -> Client:
+    """Return a client of the broker whose HTTP port is at `url`, which is VELA_URL. Raises InvalidUrl."""
+    scheme, separator, rest = url.partition("://")
+    return Client(
+        f"{_WEBSOCKET_SCHEMES.get(scheme, scheme)}{separator}{rest}",
+        tls_validate_hostname=True,
+        max_backoff_ms=_LONGEST_PAUSE_MS,
+        stats_interval_in_seconds=0,
+    )
 
 
 async def run_handlers(
-    handlers: Sequence[Handler], url: str, *, stopping: asyncio.Event, stop_timeout_s: float
+    handlers: Sequence[Handler], client: Client, *, stopping: asyncio.Event, stop_timeout_s: float
 ) -> None:
-    """Serve until `stopping`; then what is being handled has `stop_timeout_s` to end, and is acked.
+    """Serve until `stopping` is set. Calls under way then have `stop_timeout_s` seconds to end and are acked.
 
-    What has not ended by then is left alone, in daemon threads.
+    A call that has not ended by then is abandoned in its daemon thread, and its message comes again.
     """
     threads = CallThreads(sum(each.concurrency for each in handlers if not each.is_async), "handler")
-    runners = [_Runner(each, url, threads, stopping) for each in handlers]
+    runners = [_Runner(each, client, threads) for each in handlers]
     tasks = [asyncio.create_task(runner.run(), name=runner.handler.name) for runner in runners]
     await stopping.wait()
-    await asyncio.gather(*(runner.finish(stop_timeout_s) for runner in runners))
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*(runner.finish(stop_timeout_s) for runner in runners))
+    await client.close()
     threads.end()
 
 
 class _Runner:
-    """One handler's connection and the calls under way."""
+    """One handler's consumer and the calls under way."""
 
-    def __init__(self, handler: Handler, url: str, threads: CallThreads, stopping: asyncio.Event) -> None:
+    def __init__(self, handler: Handler, client: Client, threads: CallThreads) -> None:
         self.handler = handler
-        self._url = url
+        self._client = client
         self._threads = threads
-        self._stopping = stopping
-        self._socket: ConsumerSocket | None = None
+        self._free = asyncio.Semaphore(handler.concurrency)
         self._calls: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Connect, and again whenever the connection is lost."""
-        wait_s = FIRST_WAIT_S
-        while not self._stopping.is_set():
+        """Subscribe, and again when the consumer was closed for good. Runs until it is cancelled.
+
+        The client connects again by itself; what ends here is a subscription that the broker refuses, or has closed.
+        """
+        faults = 0
+        while True:
             try:
-                self._socket = await ConsumerSocket.connect(self._url, self.handler.path(), self._pushed)
-            except (OSError, SocketLost) as error:
-                log.warning("%s: no connection to %s: %s", self.handler.name, self._url, error)
-                # Workers that lost one broker together must not come back together.
-                await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))  # noqa: S311
-                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
-                continue
-            wait_s = FIRST_WAIT_S
-            log.info("%s: consuming %s", self.handler.name, self.handler.topic)
-            await asyncio.wait((self._socket.lost,))
-            log.info("%s: %s", self.handler.name, self._socket.refusal)
+                consumer = await self._subscribe()
+                logger.info("%s: consuming %s", self.handler.name, self.handler.topic)
+                faults = 0
+                await self._consume(consumer)
+            except PulsarException as error:
+                faults += 1
+                logger.warning("%s: not consuming %s: %s", self.handler.name, self.handler.topic, error)
+            except Exception:
+                faults += 1
+                logger.exception("%s: not consuming %s", self.handler.name, self.handler.topic)
+            await asyncio.sleep(pause_after_faults_s(faults))
 
     async def finish(self, timeout_s: float) -> None:
-        """Let the calls under way end, then leave; what has not ended by then is handled again by somebody else."""
+        """Wait at most `timeout_s` seconds for the calls under way; what has not ended is delivered again."""
         if self._calls:
             _, unfinished = await asyncio.wait(self._calls, timeout=timeout_s)
             if unfinished:
-                log.warning("%s: %s messages were not handled in time", self.handler.name, len(unfinished))
-        if self._socket is not None:
-            await self._socket.close()
+                logger.warning("%s: %s messages were not handled in time", self.handler.name, len(unfinished))
 
-    def _pushed(self, frame: bytes) -> None:
-        if self._stopping.is_set():
-            return  # not acked: it is delivered to the next worker
-        call = asyncio.create_task(self._handle(frame))
-        self._calls.add(call)
-        call.add_done_callback(self._calls.discard)
-
-    async def _handle(self, frame: bytes) -> None:
+    async def _subscribe(self) -> Consumer:
+        """Raises PulsarException."""
         handler = self.handler
-        push = json.loads(frame)
-        if "messageId" not in push:
-            return
-        answer = {"messageId": push["messageId"]}
+        dead_letter_policy = None
+        if handler.max_redeliveries:
+            dead_letter_policy = ConsumerDeadLetterPolicy(handler.max_redeliveries, handler.dead_letter_topic)
+        return await self._client.subscribe(
+            handler.topic.full,
+            handler.subscription,
+            _TYPES[handler.type],
+            receiver_queue_size=handler.concurrency,
+            consumer_name=handler.name,
+            unacked_messages_timeout_ms=handler.ack_timeout_ms or None,
+            negative_ack_redelivery_delay_ms=handler.retry_delay_ms,
+            initial_position=InitialPosition.Earliest if handler.from_earliest else InitialPosition.Latest,
+            dead_letter_policy=dead_letter_policy,
+            batch_index_ack_enabled=True,
+            ack_group_time_ms=0,  # a worker that is killed repeats the call under way, and none that had returned
+        )
+
+    async def _consume(self, consumer: Consumer) -> None:
+        """Start a call for each message, at most `concurrency` at once. Raises PulsarException when it is closed."""
+        while True:
+            await self._free.acquire()
+            try:
+                message = await consumer.receive()
+            except BaseException:
+                self._free.release()
+                raise
+            call = asyncio.create_task(self._handle(consumer, message))
+            self._calls.add(call)
+            call.add_done_callback(self._ended)
+
+    def _ended(self, call: asyncio.Task[None]) -> None:
+        self._calls.discard(call)
+        self._free.release()
+
+    async def _handle(self, consumer: Consumer, received: ReceivedMessage) -> None:
         try:
-            message = Message.from_push(handler.topic.full, push)
+            if await self._returns(received):
+                await consumer.acknowledge(received)
+            else:
+                await consumer.negative_acknowledge(received)
+        except PulsarException as error:
+            logger.warning(
+                "%s: message %s comes again, because the broker was not told what became of it: %s",
+                self.handler.name,
+                received.message_id(),
+                error,
+            )
+
+    async def _returns(self, received: ReceivedMessage) -> bool:
+        """Call the function; False when it raised, which is logged."""
+        handler = self.handler
+        try:
+            message = Message.from_received(handler.topic.full, received)
             if handler.is_async:
                 await cast(Awaitable[object], handler.function(message))
             else:
                 await self._threads.run(partial(_call, handler, message))
         except Exception:
-            log.exception("%s: message %s comes again", handler.name, push["messageId"])
-            answer["type"] = "negativeAcknowledge"
-        # The socket of now, not of then: an ack through a later connection counts just the same.
-        if self._socket is not None:
-            self._socket.write(json.dumps(answer).encode())
+            logger.exception("%s: message %s comes again", handler.name, received.message_id())
+            return False
+        return True
 
 
 def _call(handler: Handler, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py runhandlers`: calls the project's handlers with their topics' messages, until SIGTERM."""
+"""`manage.py runhandlers`: call the project's handlers with their topics' messages, until SIGTERM."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from django.utils.module_loading import autodiscover_modules
 
 from broker.conf import SettingInvalid, broker_settings
 from broker.handlers.registry import Handler, registered
-from broker.handlers.worker import run_handlers
+from broker.handlers.worker import client_of, run_handlers
 
 
 class Command(BaseCommand):
-    """Finds handlers in each app's `handlers` module. Exits with 1 when there is none of the names given."""
+    """Imports each app's `handlers` module. Exits with 1 if a handler named on the command line does not exist."""
 
     help = (
         "Runs the functions marked with broker.handlers.handler, from each installed app's handlers module."
@@ -55,4 +55,4 @@ async def _serve(handlers: list[Handler], url: str, stop_timeout_s: float) -> No
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await run_handlers(handlers, url, stopping=stopping, stop_timeout_s=stop_timeout_s)
+    await run_handlers(handlers, client_of(url), stopping=stopping, stop_timeout_s=stop_timeout_s)
