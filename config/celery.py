@@ -1,4 +1,4 @@
-"""Celery: the periodic work. `celery -A config worker -Q tick -P solo`, `… -Q work -P threads`, `… beat`."""
+"""Celery runs the periodic work: `celery -A config worker -Q tick -P solo`, `… -Q work -P threads`, `… beat`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ app = Celery("vela")
 app.conf.update(
     broker_url=broker_url(),
     broker_connection_retry_on_startup=True,
-    broker_connection_max_retries=None,  # a restarting PostgreSQL is waited for, not died of
+    broker_connection_max_retries=None,  # wait for a PostgreSQL that restarts, however long
     task_ignore_result=True,
     task_default_queue="work",
     task_serializer="json",
     accept_content=["json"],
     worker_prefetch_multiplier=1,
-    worker_enable_remote_control=False,  # needs fan-out, which a table does not have
+    worker_enable_remote_control=False,  # needs fan-out, which queues in tables do not have
     worker_send_task_events=False,
-    worker_hijack_root_logger=False,  # Django's LOGGING holds for the worker too
+    worker_hijack_root_logger=False,  # the worker too logs as Django's LOGGING says
     timezone="UTC",
 )
 app.autodiscover_tasks(["broker.upkeep"])
@@ -33,7 +33,7 @@ app.autodiscover_tasks(["broker.upkeep"])
 
 @app.on_after_finalize.connect
 def _schedule(sender: Celery, **_: Any) -> None:
-    """The beat schedule is the broker's own list, which needs Django to be set up."""
+    """Set beat's schedule. Imported here, because it needs Django's settings."""
     from broker.upkeep.tasks.schedule import beat_schedule
 
     sender.conf.beat_schedule = beat_schedule()
@@ -42,6 +42,6 @@ def _schedule(sender: Celery, **_: Any) -> None:
 @worker_ready.connect
 @beat_init.connect
 def _tell_supervisor(**_: Any) -> None:
-    """VELA_READY_FILE: how `make run` learns that this process is up."""
+    """Touch VELA_READY_FILE, by which `make run` learns that this process is ready."""
     if path := os.environ.get("VELA_READY_FILE"):
         Path(path).touch()

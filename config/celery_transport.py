@@ -1,10 +1,11 @@
-"""Celery's messages in Vela's own PostgreSQL: kombu's SQLAlchemy transport, mended where it was found wanting.
+"""Celery's messages in Vela's own PostgreSQL: kombu's SQLAlchemy transport with six fixes.
 
-What is different, each for a reason that was met: the polling interval is a class attribute (as a transport option
-it reaches `create_engine`, which refuses it); a message is deleted when it is taken (kombu marks it and keeps it for
-ever); taking one is a single statement that skips what another worker holds; tables and queues may be made by several
-processes at once; a queue's id is remembered instead of asked for ten times a second; and a server that goes away
-and comes back is survived.
+- The polling interval is a class attribute: as a transport option it reaches `create_engine`, which refuses it.
+- A message is deleted when it is taken. kombu marks it and keeps it for ever.
+- One statement takes a message, and skips those that another worker has locked.
+- Several processes may create the tables and queues at once.
+- A queue's id is remembered instead of asked for ten times a second.
+- The transport reconnects when the server goes away and comes back.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from config.environment import Environment
 __all__ = ["Channel", "Transport", "broker_url"]
 
 SCHEME = "velapg"
-_TABLES_LOCK = 0x76656C61  # advisory lock: who makes the tables
+_TABLES_LOCK = 0x76656C61  # advisory lock, held while the tables are created
 
 
 class Channel(SqlChannel):
@@ -51,7 +52,7 @@ class Channel(SqlChannel):
     def _get_or_create(self, queue: str) -> Any:
         try:
             return super()._get_or_create(queue)
-        except IntegrityError:  # another process made the queue between look and insert
+        except IntegrityError:  # another process created the queue between the look and the insert
             self.session.rollback()
             return super()._get_or_create(queue)
 
@@ -61,7 +62,7 @@ class Channel(SqlChannel):
             self.session.commit()
         message = self.message_cls
         # With `=` the subquery runs once, before the delete. With IN the planner may run it for each row, and SKIP
-        # LOCKED then finds another one each time: the worker got several messages at once and ended, again and again.
+        # LOCKED then finds another message each time: the worker got several at once, failed, and was restarted.
         oldest = (
             select(message.id)
             .where(message.queue_id == self._queue_ids[queue], message.visible)
@@ -87,8 +88,8 @@ class Transport(SqlTransport):
 
     Channel = Channel
     polling_interval = 0.1  # seconds between looks at an empty queue
-    patience_s = 0.5  # a worker looks up from its queue so often to see whether it should stop
-    # kombu's own among them: its "channel disconnected" has to be mended by reconnecting, or beat is mute for ever.
+    patience_s = 0.5  # how often a worker that waits for messages checks whether it should stop
+    # kombu's own errors too: after its "channel disconnected" beat must reconnect, or it never sends again.
     connection_errors: tuple[Any, ...] = (
         OperationalError,
         InterfaceError,
@@ -96,7 +97,7 @@ class Transport(SqlTransport):
     )
 
     def establish_connection(self) -> Any:
-        """As kombu's, which connects to nothing yet; it has to fail here for callers to wait between attempts."""
+        """Connect at once, where kombu waits for the first use: callers pause between attempts only if this fails."""
         connection = super().establish_connection()
         session = self._avail_channels[-1].session
         try:
@@ -106,7 +107,7 @@ class Transport(SqlTransport):
         return connection
 
     def drain_events(self, connection: Any, timeout: float | None = None, **kwargs: Any) -> Any:
-        """As kombu's, but back sooner: Celery waits 2 s here, and a stop waits for that."""
+        """Return sooner than kombu's: Celery waits 2 s here, and a stop waits for that."""
         patience_s = self.patience_s if timeout is None else min(timeout, self.patience_s)
         return super().drain_events(connection, timeout=patience_s, **kwargs)
 
@@ -115,7 +116,7 @@ TRANSPORT_ALIASES[SCHEME] = f"{__name__}:Transport"
 
 
 def broker_url(environment: Environment | None = None) -> str:
-    """VELA_CELERY_BROKER_URL (Redis, for one), else Vela's own database."""
+    """Return VELA_CELERY_BROKER_URL, a Redis for example, or else the URL of Vela's own database."""
     environment = environment or Environment()
     if url := environment.text("VELA_CELERY_BROKER_URL"):
         return url

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL as the broker uses them: asynchronous, autocommit, quick to notice a dead peer."""
+"""How the broker connects to PostgreSQL: asynchronous, autocommit, quick to notice a dead peer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Connection", "connect", "is_outcome_unknown"]
 
 Connection = AsyncConnection[TupleRow]
 
-_KEEPALIVE = {  # a lost host is noticed within 15 s (design 6)
+_KEEPALIVE = {  # a lost host is noticed within 15 s
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 3,
@@ -19,8 +19,8 @@ _KEEPALIVE = {  # a lost host is noticed within 15 s (design 6)
     "tcp_user_timeout": 15_000,
     "connect_timeout": 5,
 }
-# The server's side of the same socket. Its default is the system's two hours, for which a host that vanished would keep
-# the broker lock, and a statement cut off half-way its row locks.
+# The server's side of the same socket. Its default is the system's two hours. For that long a host that vanished would
+# keep the broker lock, and a statement that was cut off would keep its row locks.
 _SERVER_KEEPALIVE = (
     "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=3 -c tcp_keepalives_count=3 "
     "-c tcp_user_timeout=15000"
@@ -28,7 +28,7 @@ _SERVER_KEEPALIVE = (
 
 
 async def connect(conninfo: str, *, name: str) -> Connection:
-    """Open one connection; `name` is what pg_stat_activity shows. Raises psycopg.OperationalError."""
+    """Open one connection, which pg_stat_activity shows as `name`. Raises psycopg.OperationalError."""
     options = conninfo_to_dict(conninfo).get("options") or ""
     connection = await AsyncConnection.connect(
         conninfo,
@@ -43,11 +43,11 @@ async def connect(conninfo: str, *, name: str) -> Connection:
 
 
 def is_outcome_unknown(error: psycopg.Error, connection: Connection) -> bool:
-    """Whether a failed statement may have committed all the same.
+    """Return whether a failed statement may have committed.
 
-    Known: the server answered with an error of its own and goes on living, or the statement never left this process
-    because a value could not be bound. Unknown: the connection died, or the server is going down (class 57P), with the
-    statement under way.
+    It did not if the server answered with an error and keeps running, or if the statement never left this process
+    because a value could not be bound. It may have if the connection died or the server is shutting down (class 57P)
+    while the statement was under way.
     """
     if connection.closed or connection.broken:
         return True

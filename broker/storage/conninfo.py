@@ -1,4 +1,4 @@
-"""Where the database is, as psycopg takes it, from Django's settings: one place says it for ORM and broker alike."""
+"""The database's address for psycopg, from Django's settings, so that the ORM and the broker use the same one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["conninfo"]
 
 
 def conninfo() -> str:
-    """Of the default database, or of VELA_DATABASE_NAME, a test's, beside it. Raises KeyError when there is none."""
+    """Return the address of the default database. Raises KeyError when there is none.
+
+    VELA_DATABASE_NAME names another database on the same server: pytest-django's.
+    """
     database = settings.DATABASES["default"]
     options = {key: value for key, value in database.get("OPTIONS", {}).items() if isinstance(value, str)}
     parts = {

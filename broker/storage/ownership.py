@@ -14,7 +14,7 @@ __all__ = ["Holder", "end_own_holder", "holder", "name_broker", "seen", "try_loc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who runs the broker on this database, by its own word."""
+    """The process that runs the broker on this database, as it described itself."""
 
     host: str
     pid: int
@@ -22,20 +22,20 @@ class Holder:
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Take the session advisory lock if nobody has it; it is freed when the connection's backend ends."""
+    """Take the session advisory lock unless somebody has it. It is freed when the connection's backend ends."""
     cursor = await connection.execute(query("ownership", "try_lock"))
     row = await cursor.fetchone()
     return bool(row and row[0])
 
 
 async def end_own_holder(connection: Connection, pids: Sequence[int]) -> bool:
-    """End the backend among `pids`, this process's own, that still holds the lock; False when none of them does."""
+    """End the backend that still holds the lock, if it is among `pids`, this process's own; else return False."""
     cursor = await connection.execute(query("ownership", "end_own_holder"), {"pids": list(pids)})
     return await cursor.fetchone() is not None
 
 
 async def name_broker(connection: Connection, *, host: str, pid: int, http_url: str, pulsar_url: str) -> None:
-    """Say who holds the lock now."""
+    """Record that this process holds the lock now."""
     await connection.execute(
         query("ownership", "name_broker"),
         {"host": host, "pid": pid, "http_url": http_url, "pulsar_url": pulsar_url},
@@ -43,17 +43,17 @@ async def name_broker(connection: Connection, *, host: str, pid: int, http_url: 
 
 
 async def unname_broker(connection: Connection, *, host: str, pid: int) -> None:
-    """Take the name away at a clean stop."""
+    """Remove that record at a clean stop."""
     await connection.execute(query("ownership", "gone"), (pid, host))
 
 
 async def seen(connection: Connection) -> None:
-    """The broker is alive; the console shows the age."""
+    """Record that the broker is alive; the console shows how long ago that was."""
     await connection.execute(query("ownership", "seen"))
 
 
 async def holder(connection: Connection) -> Holder | None:
-    """Who holds the lock, for the sentence a second broker ends with."""
+    """Return the lock's holder, whom a second broker names when it gives up."""
     cursor = await connection.execute(query("ownership", "holder"))
     row = await cursor.fetchone()
     return None if row is None else Holder(host=row[0], pid=row[1], started_at=row[2])

@@ -1,4 +1,4 @@
-"""A few connections to PostgreSQL, opened when first needed and again after they were lost."""
+"""A few connections to PostgreSQL, opened when they are first needed, and again after they were lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker.storage.connection import Connection, connect
 
 __all__ = ["ConnectionPool", "first_line", "repeat_until_done"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _RETRY_FIRST_S = 0.05
@@ -22,12 +22,12 @@ _RETRY_MOST_S = 1.0
 
 
 def first_line(error: BaseException) -> str:
-    """An error as one line of a log."""
+    """Return the first line of an error's text, for the log."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class ConnectionPool:
-    """At most `size` connections under one name. Whoever asks first is served first."""
+    """At most `size` connections under one name, lent in the order of requests."""
 
     def __init__(self, conninfo: str, *, name: str, size: int) -> None:
         self._conninfo = conninfo
@@ -45,14 +45,14 @@ class ConnectionPool:
             try:
                 yield connection
             except BaseException:
-                # A cancelled or failed statement may leave the session in the middle of something: start afresh.
+                # A cancelled or failed statement may leave the session in the middle of something: open a new one.
                 await connection.close()
                 raise
             if not connection.closed:
                 self._idle.append(connection)
 
     async def close(self) -> None:
-        """Close what is idle; borrowed connections are closed by their borrowers' errors."""
+        """Close idle connections. A borrowed one is closed when its borrower is cancelled or fails."""
         while self._idle:
             await self._idle.pop().close()
 
@@ -60,9 +60,9 @@ class ConnectionPool:
 async def repeat_until_done(
     pool: ConnectionPool, call: Callable[[Connection], Awaitable[T]], *, what: str
 ) -> T:
-    """Run a call that is safe to repeat, again and again while the database is away.
+    """Run a call that is safe to repeat, again and again while the database is away; cancel it to give up.
 
-    Raises what the call raises when the server refused it for a reason of its own; cancel it to give up.
+    Raises what the call raises when the database is there and refuses it.
     """
     delay_s = _RETRY_FIRST_S
     while True:
@@ -70,6 +70,6 @@ async def repeat_until_done(
             async with pool.use() as connection:
                 return await call(connection)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            log.warning("%s: the database is away (%s); trying again", what, first_line(error))
+            logger.warning("%s: the database is away (%s); trying again", what, first_line(error))
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, _RETRY_MOST_S)

@@ -1,6 +1,6 @@
-"""Named queries from the .sql files beside this module, read once.
+"""Named queries from the files in `sql/`, each file read once.
 
-A query begins with a line `-- name: x`; comment lines after it belong to it and are not sent.
+A query begins with a line `-- name: x`. The comment lines after it are not sent.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ def _load(table: str) -> dict[str, str]:
 
 @cache
 def query(table: str, name: str) -> bytes:
-    """The text of one query, comments removed, as psycopg takes it. KeyError when there is none of that name."""
+    """Return one query for psycopg, without comments. Raises KeyError when the file has no query of that name."""
     lines = [line for line in _load(table)[name].splitlines() if not line.lstrip().startswith("--")]
     return "\n".join(lines).strip().encode()
 
 
 def script(table: str, name: str) -> str:
-    """A migration's body: several statements, comments and all."""
+    """Return the body of a migration: several statements, with their comments."""
     return _load(table)[name]
 
 
 def entry_table(segment_id: int) -> sql.Identifier:
-    """The table of one segment."""
+    """Return the name of one segment's table."""
     return sql.Identifier(f"vela_entry_{segment_id}")
 
 
 @cache
 def for_segment(name: str, segment_id: int) -> bytes:
-    """An entries.sql query with `{entries}` replaced by the segment's table."""
+    """Return a query of entries.sql with `{entries}` replaced by the segment's table."""
     return sql.SQL(query("entries", name).decode()).format(entries=entry_table(segment_id)).as_bytes(None)

@@ -1,8 +1,8 @@
 """Background loops that go on after a fault.
 
-A loop that ended would leave its clients waiting for ever and nobody would know. So every loop is a turn that
-`for_ever` repeats: the database being away is a line in the log, anything else an error with its traceback, and the
-next turn comes after a pause that grows while turns keep failing.
+If a loop ended, its clients would wait for ever and nobody would know. So every loop is a turn that `for_ever` repeats.
+It logs one line when the database is away, and the traceback of any other fault. The pause before the next turn grows
+while turns keep failing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker.storage.pool import first_line
 
 __all__ = ["AWAY", "for_ever", "pause_after_faults_s"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 AWAY: Final = (psycopg.OperationalError, psycopg.InterfaceError)
 """What psycopg raises when the database cannot be reached. Its other errors say why the server refused a statement."""
@@ -35,7 +35,7 @@ def pause_after_faults_s(faults: int) -> float:
 async def for_ever(turn: Callable[[], Awaitable[None]], *, what: str) -> None:
     """Run `turn` again and again until the task is cancelled. `what` names the loop in the log.
 
-    `turn` waits for its own work; it must put back what it has taken when it fails.
+    `turn` waits for its own work. When it fails, it must put back what it has taken.
     """
     faults = 0
     while True:
@@ -45,11 +45,11 @@ async def for_ever(turn: Callable[[], Awaitable[None]], *, what: str) -> None:
             faults += 1
             pause_s = pause_after_faults_s(faults)
             if isinstance(error, AWAY):
-                log.info(
+                logger.info(
                     "%s: the database is away (%s); next try in %.1f s", what, first_line(error), pause_s
                 )
             else:
-                log.exception("%s failed; next try in %.1f s", what, pause_s)
+                logger.exception("%s failed; next try in %.1f s", what, pause_s)
             await asyncio.sleep(pause_s)
         else:
             faults = 0

@@ -1,4 +1,4 @@
-"""manage.py createtopic: make a topic before anybody uses it, partitioned or not."""
+"""manage.py createtopic: create a topic before anybody uses it, partitioned or not."""
 
 from __future__ import annotations
 

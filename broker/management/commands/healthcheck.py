@@ -17,7 +17,7 @@ _LEAST_AGE_S = 15.0
 
 
 class Command(BaseCommand):
-    """Broker and console answer /readyz; worker and beat have ticked not long ago."""
+    """Broker and console must answer /readyz; the worker must have run a tick lately, and beat must have sent one."""
 
     help = "Check one role, or all of them: broker, console, worker, beat."
     requires_system_checks = []  # noqa: RUF012 - Django's own type

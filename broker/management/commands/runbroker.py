@@ -22,7 +22,7 @@ class Command(BaseCommand):
     """
 
     help = "Run the broker: Pulsar's binary protocol, the WebSocket API, /metrics, /healthz and /readyz."
-    requires_system_checks = ()  # `make check` has them; here they would cost each start
+    requires_system_checks = ()  # `make check` runs them; here every start would pay for them
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
@@ -36,7 +36,7 @@ class Command(BaseCommand):
 
 
 def _refuse_foreign_database() -> None:
-    """Raises CannotStart on a database of another version; whatever else is wrong with it, the broker's start says."""
+    """Raises CannotStart on a database of another version. The broker's own start reports every other fault."""
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():
             raise CannotStart(refusal, may_pass=False)
