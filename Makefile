@@ -8,7 +8,7 @@ RUN := $(VENV)/bin/python
 .PHONY: help run test demo chaos soak matrix mutate bench check docker-check format lock proto
 .SILENT:
 
-help: ## list the commands
+help: ## show the commands
 	sed -n 's/^\([a-z-]*\):.*## /  make \1 \t/p' Makefile | expand -t 22
 
 run: server ## start Vela: PostgreSQL, broker, console, worker, beat
@@ -18,21 +18,21 @@ test: development ## run all tests, WORKERS=2 files at a time; PYTEST="..." pass
 	$(RUN) -m config.run.test_tools
 	$(RUN) -m pytest --numprocesses=$(or $(WORKERS),2) --dist=loadfile --no-loadscope-reorder $(PYTEST)
 
-demo: python ## give a running Vela's console something to show
+demo: python ## publish and consume demo messages, so that a running Vela's console has something to show
 	$(PYTHON) config/run/bootstrap.py demo
 	exec $(RUN) -m config.run.demo
 
-chaos: development ## kill -9 every process N=10 times under MESSAGES=100000; SEED=… repeats a run
+chaos: development ## kill -9 every process N=10 times while MESSAGES=100000 pass; SEED=… repeats a run
 	$(RUN) -m tests.chaos.run --kills $(or $(N),10) --messages $(or $(MESSAGES),100000) $(if $(SEED),--seed $(SEED))
 
-soak: development ## run the random tests for longer: SEEDS=100 brokers that crash, EXAMPLES=2000 of each model
+soak: development ## run the random tests for longer: SEEDS=100 crashing brokers, EXAMPLES=2000 of each model
 	VELA_SOAK_SEEDS=$(or $(SEEDS),100) $(RUN) -m pytest tests/concurrency/test_random_broker.py $(PYTEST)
 	VELA_SOAK_EXAMPLES=$(or $(EXAMPLES),2000) $(RUN) -m pytest tests/model tests/unit/core $(PYTEST)
 
-matrix: development ## show the rows of behaviour with their tests and results; RESULTS=junit.xml reads earlier results
+matrix: development ## show the rows of behaviour.md with their tests and results; RESULTS=junit.xml reads earlier results
 	$(RUN) -m tests.matrix $(RESULTS)
 
-mutate: development ## break COUNT=4 modules of the cores, drawn by SEED=…, for MINUTES=20, and see whether tests notice
+mutate: development ## break COUNT=4 core modules, chosen by SEED=…, for MINUTES=20, and see whether tests notice
 	$(RUN) -m tests.mutation --count $(or $(COUNT),4) --minutes $(or $(MINUTES),20) $(if $(SEED),--seed $(SEED)) $(MODULES)
 
 check: development ## check format, lint, types, imports, migrations, templates

@@ -1,1 +1,1 @@
-"""What the image adds to Vela: the entrypoint, its health check, and (`docker.check`) the proof that they work."""
+"""What the image adds to Vela: the entrypoint, the health check, and tests of both in `docker.check`."""

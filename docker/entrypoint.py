@@ -14,7 +14,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one role. Returns only where it stays itself (the role `worker`) and where it cannot start: 2."""
+    """Run one role. Returns only for the role `worker`, which supervises processes, and with 2 if it cannot start."""
     role = arguments[0] if len(arguments) == 1 else ""
     try:
         environment = environment_of(role, os.environ)

@@ -11,7 +11,7 @@ from docker.roles import ROLE_FILE, SPARK_UI_PORTS
 
 __all__ = ["main"]
 
-_WITHOUT_A_PROBE = ("migrate", "pipeline-worker")  # alive is all there is to know: the engine sees them end
+_WITHOUT_A_PROBE = ("migrate", "pipeline-worker")  # healthy as long as they run; the engine sees them end
 
 
 def main() -> int:

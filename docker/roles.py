@@ -1,4 +1,4 @@
-"""The roles that a container can have, and the commands each one is."""
+"""The roles that a container can have, and the commands of each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def environment_of(role: str, variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def commands(role: str, environment: Mapping[str, str]) -> list[list[str]]:
-    """What a role runs: one command, which takes the entrypoint's place, or several that live and die together."""
+    """Return a role's commands: one, which replaces the entrypoint, or several that start and stop together."""
     if role == "all":
         return [[sys.executable, "-m", "config.run"]]
     if role == "migrate":
@@ -90,7 +90,7 @@ def _spark(role: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def remember(role: str) -> None:
-    """Leave the role where the health check, which is started beside this process, finds it."""
+    """Write the role to a file, where the health check, a separate process, finds it."""
     fresh = ROLE_FILE.with_name(f"{ROLE_FILE.name}.{os.getpid()}")
     fresh.write_text(role, encoding="ascii")
     fresh.replace(ROLE_FILE)

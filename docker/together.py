@@ -1,4 +1,4 @@
-"""Runs several commands as one: the smallest supervisor there is, for a role that is more than one process.
+"""Run several commands as one: a minimal supervisor for a role with more than one process.
 
 It restarts nothing. When one command ends the others are stopped, and the container's restart policy starts all anew.
 """
@@ -34,19 +34,19 @@ def run_together(commands: Sequence[Sequence[str]], environment: Mapping[str, st
     for command in commands:
         child = subprocess.Popen(command, env=dict(environment))
         running[child.pid] = child
-    if stop_asked:  # it came between two starts
+    if stop_asked:  # the signal came between two starts
         _terminate(running)
     while running:
         pid, status = os.wait()
         if pid in running:
             child = running.pop(pid)
-            child.returncode = os.waitstatus_to_exitcode(status)  # Popen need not look for it any more
+            child.returncode = os.waitstatus_to_exitcode(status)  # so that Popen does not wait for it again
             _terminate(running)
     return 0 if stop_asked else 1
 
 
 def _terminate(running: Mapping[int, subprocess.Popen[bytes]]) -> None:
-    """By number, not through Popen: that would bury a child which os.wait is to report."""
+    """Signal by process id and not through Popen, which might reap a child that os.wait should report."""
     for pid in list(running):
-        with contextlib.suppress(ProcessLookupError):  # ended, and the signal came before it was struck off
+        with contextlib.suppress(ProcessLookupError):  # it has ended and is not removed from the list yet
             os.kill(pid, signal.SIGTERM)

@@ -11,11 +11,11 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("vela")` known to this session. Safe to repeat.
+    """Register `spark.read.format("vela")` with this session. Safe to repeat.
 
-    Executors import `pipeline` and `vela` by name: both must be importable there (docs/how-to/spark.md).
+    Executors import `pipeline` and `vela` by name, so both must be importable there (docs/how-to/spark.md).
     """
-    # Imported here so that `pipeline.java` can say what is missing where PySpark is not installed.
+    # Imported here, so that `pipeline.java` can say what is missing even if PySpark is not installed.
     from pipeline.source import VelaDataSource
 
     spark.dataSource.register(VelaDataSource)

@@ -1,4 +1,4 @@
-"""From the messages of one entry after another to RecordBatches of bounded size."""
+"""Collect the messages of entries into RecordBatches of bounded size."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchBuilder"]
 
-BATCH_BYTES: Final = 8 << 20  # payload bytes after which a RecordBatch is handed over, however few its rows
+BATCH_BYTES: Final = 8 << 20  # payload bytes after which a RecordBatch is complete, however few its rows
 
 
 class BatchBuilder:
-    """Runs waiting to become a RecordBatch; bounded in rows, and in payload bytes but for the last entry's."""
+    """Collects runs for a RecordBatch. It bounds the rows, and the payload bytes except for the last entry's."""
 
     def __init__(self, *, max_rows: int, max_bytes: int = BATCH_BYTES) -> None:
         self._max_rows = max_rows
@@ -26,7 +26,7 @@ class BatchBuilder:
         self._size_bytes = 0
 
     def add(self, run: Run) -> Iterator[pa.RecordBatch]:
-        """Take the messages of an entry; gives the batches that this fills."""
+        """Add the messages of an entry, and yield the batches that this completes."""
         taken = 0
         while taken < len(run.messages):
             until = min(len(run.messages), taken + self._max_rows - self._rows)
@@ -44,7 +44,7 @@ class BatchBuilder:
                 yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """What is gathered, if anything."""
+        """Yield the last, incomplete batch, if there is one."""
         if self._rows:
             yield record_batch(self._runs)
         self._runs, self._rows, self._size_bytes = [], 0, 0

@@ -1,4 +1,4 @@
-"""A checksum over messages that does not depend on their order, for comparing what went in with what came out."""
+"""A checksum over messages that does not depend on their order, to compare a copy with its source."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MODULUS: Final = 1 << 64
 
 
 def message_digest(value: bytes, key: bytes | None, properties: Mapping[str, str], event_time_ms: int) -> int:
-    """64 bits of BLAKE2b over what the application sees of one message; `event_time_ms` 0 = none.
+    """Return 64 bits of BLAKE2b over what the application sees of a message; `event_time_ms` 0 = none.
 
-    Every part is preceded by its size, so that no two different messages read the same.
+    The size of each part comes before it, so that two different messages never give the same input.
     """
     parts = [_HEAD.pack(len(value), -1 if key is None else len(key), event_time_ms, len(properties))]
     parts += (value, key or b"")
@@ -35,7 +35,7 @@ def message_digest(value: bytes, key: bytes | None, properties: Mapping[str, str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checksum:
-    """A number of messages and the sum of their digests. A sum, unlike XOR, sees a message that is there twice."""
+    """A number of messages and the sum of their digests. Unlike XOR, a sum detects a message that occurs twice."""
 
     messages: int = 0
     digest: int = 0  # sum of message digests, modulo 2**64
@@ -50,21 +50,21 @@ class Checksum:
 
     @classmethod
     def of_digests(cls, digests: Iterable[int]) -> Checksum:
-        """Of messages given by their `message_digest`."""
+        """Return the checksum of messages, given their `message_digest`s."""
         listed = list(digests)
         return cls(messages=len(listed), digest=sum(listed) % _MODULUS)
 
 
 def checksum_of_frame(frame: DataFrame) -> Checksum:
-    """Of a DataFrame with the data source's columns, however it was stored since. Runs a Spark job."""
+    """Return the checksum of a DataFrame with the data source's columns. Runs a Spark job."""
     from pyspark.sql import functions as sf
     from pyspark.sql.pandas.functions import arrow_udf
 
-    # An Arrow UDF, not mapInArrow: that one wants pandas, for nothing.
-    # Its kind is told by the type hints: PySpark warns where it is given, its own stubs want it given.
+    # An Arrow UDF, because mapInArrow needs pandas for nothing.
+    # The type hints give the UDF's kind: PySpark warns if it is also an argument, though PySpark's stubs want one.
     of_rows = arrow_udf(_digests, "BIGINT")  # type: ignore[call-overload]
     digest = of_rows("value", "__key", "__messageProperties", "__eventTime")
-    # Spark has no sum modulo 2**64; the sums of the halves stay below 2**63 for two thousand million messages.
+    # Spark has no sum modulo 2**64. The sums of the two halves stay below 2**63 for up to two billion messages.
     row = (
         frame.select(digest.alias("digest"))
         .agg(
@@ -78,7 +78,7 @@ def checksum_of_frame(frame: DataFrame) -> Checksum:
 
 
 def _digests(values: pa.Array, keys: pa.Array, properties: pa.Array, times: pa.Array) -> pa.Array:
-    """The `message_digest` of each row, as a signed number."""
+    """Return the `message_digest` of each row, as a signed number."""
     rows = zip(
         values.to_pylist(),
         keys.to_pylist(),

@@ -1,4 +1,4 @@
-"""Connections of the pipeline: read-only, autocommit, every statement bounded in time."""
+"""The pipeline's connections: read-only, autocommit, with a time limit for every statement."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _CONNECT: Final = {
 
 @contextmanager
 def reading(options: ReadOptions, what: str) -> Iterator[Connection]:
-    """One connection for the block; `what` says in an error what was being done.
+    """Open a connection for the block. Errors begin with `what`, which says what the block does.
 
-    Autocommit, never one transaction over a job: a held snapshot would keep dead rows of the whole database from
-    being vacuumed (performance 1b). Raises DatabaseUnavailable, also for errors of the statements in the block.
+    The connection is in autocommit mode: an open transaction's snapshot would prevent vacuum from removing dead rows in
+    the whole database. Raises DatabaseUnavailable, also for errors of the statements in the block.
     """
     try:
         with psycopg.connect(_conninfo(options), autocommit=True) as connection:
@@ -40,20 +40,18 @@ def reading(options: ReadOptions, what: str) -> Iterator[Connection]:
     except errors.QueryCanceled:
         raise DatabaseUnavailable(
             f"{what}: the database took longer than statementTimeoutMs = {options.statement_timeout_ms}:"
-            " raise the option, or look at what it waits for"
+            " raise the option, or find out what the statement waits for"
         ) from None
     except (errors.UndefinedTable, errors.InvalidSchemaName):
         raise DatabaseUnavailable(
-            f"{what}: there are no views vela_read_v1 in that database: set option url to Vela's own, migrated one"
+            f"{what}: the database has no views vela_read_v1: set option url to Vela's database, and migrate it"
         ) from None
     except errors.InsufficientPrivilege as error:
         raise DatabaseUnavailable(
-            f"{what}: {_line(error)}: let the user of option url read schema vela_read_v1 (VELA_READ_ROLE)"
+            f"{what}: {_line(error)}: let the user in option url read schema vela_read_v1 (VELA_READ_ROLE)"
         ) from None
     except psycopg.OperationalError as error:
-        raise DatabaseUnavailable(
-            f"{what}: the database of option url cannot be used: {_line(error)}"
-        ) from None
+        raise DatabaseUnavailable(f"{what}: cannot use the database in option url: {_line(error)}") from None
 
 
 def _conninfo(options: ReadOptions) -> str:

@@ -1,4 +1,4 @@
-"""What goes wrong in the pipeline, each with one sentence that names what to change."""
+"""The pipeline's errors. The text of each is one sentence that says what to change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 class PipelineError(Exception):
-    """Root of the tree; its text is meant for the person who started the job."""
+    """The base of all errors here. Its text is for the user who started the job."""
 
 
 class InvalidOption(PipelineError):
@@ -25,7 +25,7 @@ class InvalidOption(PipelineError):
 
 
 class TopicNotFound(PipelineError):
-    """The broker's database knows no topic of that name."""
+    """The broker's database has no topic of that name."""
 
 
 class DatabaseUnavailable(PipelineError):
@@ -33,22 +33,22 @@ class DatabaseUnavailable(PipelineError):
 
 
 class EntriesMissing(PipelineError):
-    """An entry that was there at planning cannot be read: never passed over in silence (design 6)."""
+    """An entry that existed when the read was planned cannot be read. It is never skipped silently."""
 
 
 class EntryUnreadable(PipelineError):
-    """One entry cannot be decoded: damaged, encrypted or a chunk."""
+    """An entry cannot be decoded: it is damaged, encrypted or a chunk."""
 
 
 class JavaMissing(PipelineError):
-    """No Java that Spark can run on."""
+    """There is no Java that Spark can use."""
 
 
 _SAID = re.compile(r"^pipeline\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """The sentence of a PipelineError, also where Spark brought it from a worker as the text of a traceback."""
+    """Return the sentence of a PipelineError, also if Spark passes it on as the text of a worker's traceback."""
     if isinstance(error, PipelineError):
         return str(error)
     found = _SAID.search(str(error))

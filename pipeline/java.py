@@ -1,4 +1,4 @@
-"""Whether there is a Java that Spark can run on."""
+"""Check that there is a Java that Spark can use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ADVICE: Final = (
 
 
 def require_java() -> Path:
-    """The `java` that Spark will start: JAVA_HOME's, else the first in PATH. Raises JavaMissing. Safe to repeat."""
+    """Return the `java` that Spark will start: JAVA_HOME's, or the first in PATH. Raises JavaMissing."""
     java = _find()
     try:
         said = subprocess.run(  # noqa: S603 - the user's own java, as Spark would start it
@@ -35,16 +35,16 @@ def require_java() -> Path:
         )
     except (OSError, subprocess.TimeoutExpired):
         raise JavaMissing(
-            f"Spark needs Java {LEAST_VERSION} or newer and {java} does not run: {_ADVICE}"
+            f"Spark needs Java {LEAST_VERSION} or newer, and {java} does not run: {_ADVICE}"
         ) from None
     found = _VERSION.search(said.stderr + said.stdout)
     if said.returncode != 0 or found is None:
         raise JavaMissing(
-            f"Spark needs Java {LEAST_VERSION} or newer and {java} does not tell its version: {_ADVICE}"
+            f"Spark needs Java {LEAST_VERSION} or newer, and {java} does not print its version: {_ADVICE}"
         )
     if int(found["major"]) < LEAST_VERSION:
         raise JavaMissing(
-            f"Spark needs Java {LEAST_VERSION} or newer and {java} is version {found['major']}: {_ADVICE}"
+            f"Spark needs Java {LEAST_VERSION} or newer, and {java} is version {found['major']}: {_ADVICE}"
         )
     return java
 
@@ -55,12 +55,12 @@ def _find() -> Path:
         java = Path(home, "bin", "java")
         if not java.is_file():
             raise JavaMissing(
-                f"Spark needs Java {LEAST_VERSION} or newer and JAVA_HOME = {home} holds no bin/java: {_ADVICE}"
+                f"Spark needs Java {LEAST_VERSION} or newer, and JAVA_HOME = {home} has no bin/java: {_ADVICE}"
             )
         return java
     in_path = shutil.which("java")
     if in_path is None:
         raise JavaMissing(
-            f"Spark needs Java {LEAST_VERSION} or newer and there is no java in PATH: {_ADVICE}"
+            f"Spark needs Java {LEAST_VERSION} or newer, and there is no java in PATH: {_ADVICE}"
         )
     return Path(in_path)

@@ -1,4 +1,4 @@
-"""Reading ranges of a topic's log, in bounded windows."""
+"""Read ranges of a topic's log in windows of bounded size."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def read_entries(
     window_entries: int = WINDOW_ENTRIES,
     window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[tuple[int, bytes]]:
-    """(entry id, stored bytes) of every entry of the range, in order.
+    """Yield entry id and stored bytes of every entry in the range, in order.
 
-    Each window is a statement and a snapshot of its own; that is enough, since what is committed never changes.
-    Holds one window at a time. Raises EntriesMissing at the first entry that is not there; psycopg.Error.
+    Each window is a separate statement with its own snapshot, which is enough because committed entries never change.
+    One window is in memory at a time. Raises EntriesMissing at the first missing entry, and psycopg.Error.
     """
     wanted = part.first
     cursor = connection.cursor(binary=True)
@@ -49,6 +49,6 @@ def read_entries(
 
 def _missing(part: EntryRange, entry_id: int) -> EntriesMissing:
     return EntriesMissing(
-        f"entry {part.ledger_id}:{entry_id} of {part.topic} was there when the read was planned and is not now:"
-        " retention trimmed it, or the log is damaged; run the job again, with longer retention if it persists"
+        f"entry {part.ledger_id}:{entry_id} of {part.topic} existed when the read was planned and is missing now:"
+        " retention trimmed it, or the log is damaged; run the job again, with longer retention if this repeats"
     )

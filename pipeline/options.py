@@ -32,22 +32,22 @@ _NAMES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a read was asked for. Pickled to the executors, the connection URL with it."""
+    """The options of a read. They are pickled to the executors, including the connection URL."""
 
     topic: str  # full name: persistent://tenant/namespace/name
     url: str  # of the broker's PostgreSQL, as libpq takes it
-    partitions: int  # Spark partitions = connections at a time
-    skip_corrupt: bool  # entries that cannot be decoded: logged and left out, instead of failing the job
+    partitions: int  # Spark partitions, and so connections at the same time
+    skip_corrupt: bool  # log entries that cannot be decoded and leave them out, instead of failing the job
     ending: tuple[
         tuple[str, MessageId], ...
-    ]  # (topic, last entry to read); the others end where planning finds them
-    batch_rows: int  # rows of one RecordBatch at most
-    max_message_bytes: int  # an entry's payload, uncompressed, at most
+    ]  # (topic, last entry to read); other topics end at their last entry when the read is planned
+    batch_rows: int  # the most rows of a RecordBatch
+    max_message_bytes: int  # the largest payload of an entry, uncompressed
     statement_timeout_ms: int  # of one query
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
-        """From Spark's options, whose names ignore case. Raises InvalidOption, naming the option."""
+        """Read Spark's options, whose names ignore case. Raises InvalidOption with the option's name."""
         given = {name.lower(): value for name, value in options.items()}
         unknown = sorted(given.keys() - {name.lower() for name in _NAMES})
         if unknown:
@@ -65,12 +65,12 @@ class ReadOptions:
 
 
 def full_topic_name(text: str) -> str:
-    """`orders` and `tenant/namespace/orders` spelled out. Raises InvalidOption for what names no stored topic."""
+    """Return the full name of `orders` or `tenant/namespace/orders`. Raises InvalidOption if it cannot be stored."""
     domain, separator, rest = text.strip().partition("://")
     if not separator:
         domain, rest = "persistent", domain if "/" in domain else f"public/default/{domain}"
     if domain == "non-persistent":
-        raise InvalidOption(f"option topic: {text!r} is non-persistent, nothing of it is stored to be read")
+        raise InvalidOption(f"option topic: {text!r} is non-persistent, so none of its messages are stored")
     if domain != "persistent" or len(rest.split("/")) != 3 or not all(rest.split("/")):
         raise InvalidOption(f"option topic: {text!r} is not of the form persistent://tenant/namespace/name")
     return f"persistent://{rest}"

@@ -1,4 +1,4 @@
-"""Which entries a read covers, and how they are dealt out to Spark's partitions."""
+"""Plan a read: which entries it covers, and how they are divided among Spark's partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["EntryRange", "count_messages", "ends_of", "plan", "split"]
 class EntryRange:
     """Adjoining entries of one ledger, both ends included. Entry ids have no gaps."""
 
-    topic: str  # full name; of the partition, where the topic is partitioned
+    topic: str  # full name; the partition's name if the topic is partitioned
     partition: int  # -1 when the topic is not partitioned
     ledger_id: int
     first: int
@@ -33,19 +33,21 @@ class EntryRange:
 
 
 def plan(connection: Connection, options: ReadOptions) -> list[EntryRange]:
-    """Everything committed now, or up to the `endingOffsets`: the end is fixed here, not while reading.
+    """Return the ranges up to the last committed entry, or up to `endingOffsets`. This fixes the end of the read.
 
-    An owner appends a topic's entries in order and one commit at a time, so what is seen up to the last entry has no
-    hole. Raises TopicNotFound; InvalidOption where an ending offset names no topic of the read or lies beyond its end.
-    Safe to repeat.
+    A topic's owner appends entries in order, one commit at a time, so there are no gaps before the last entry. Raises
+    TopicNotFound, and InvalidOption if an ending offset names a topic outside the read or is beyond its end. Safe to
+    repeat.
     """
     topics = connection.execute(query("topics"), (options.topic,)).fetchall()
     if not topics:
-        raise TopicNotFound(f"topic {options.topic} does not exist in that database: check option topic")
+        raise TopicNotFound(f"topic {options.topic} does not exist in this database: check option topic")
     ending = dict(options.ending)
     strangers = sorted(ending.keys() - {name for _, name, _ in topics})
     if strangers:
-        raise InvalidOption(f"option endingOffsets names {strangers[0]}, which is no part of {options.topic}")
+        raise InvalidOption(
+            f"option endingOffsets names {strangers[0]}, which does not belong to {options.topic}"
+        )
     ranges: list[EntryRange] = []
     for topic_id, name, partition in topics:
         ledgers = connection.execute(query("ledgers"), (topic_id,)).fetchall()
@@ -62,7 +64,7 @@ def _cut(stored: Sequence[EntryRange], end: MessageId) -> list[EntryRange]:
     last = (stored[-1].ledger_id, stored[-1].last) if stored else (-1, -1)
     if (end.ledger_id, end.entry_id) > last:
         raise InvalidOption(
-            f"option endingOffsets asks for {end.ledger_id}:{end.entry_id}, the last entry is {last[0]}:{last[1]}"
+            f"option endingOffsets is {end.ledger_id}:{end.entry_id}, beyond the last entry {last[0]}:{last[1]}"
         )
     kept = [part for part in stored if part.ledger_id <= end.ledger_id]
     if kept and kept[-1].ledger_id == end.ledger_id:
@@ -71,7 +73,7 @@ def _cut(stored: Sequence[EntryRange], end: MessageId) -> list[EntryRange]:
 
 
 def ends_of(connection: Connection, options: ReadOptions) -> dict[str, str]:
-    """Topic → "ledger:entry" of its last entry now ("-1:-1" for an empty one), as `endingOffsets` takes it."""
+    """Return the last entry of each topic now, as `endingOffsets` takes it: "ledger:entry", "-1:-1" if it is empty."""
     topics = connection.execute(query("topics"), (options.topic,)).fetchall()
     ends = {name: "-1:-1" for _, name, _ in topics}
     ends.update({part.topic: f"{part.ledger_id}:{part.last}" for part in plan(connection, options)})
@@ -79,22 +81,22 @@ def ends_of(connection: Connection, options: ReadOptions) -> dict[str, str]:
 
 
 def count_messages(connection: Connection, ranges: Sequence[EntryRange]) -> int:
-    """Messages in the ranges, from the log's own counts. Raises EntriesMissing."""
+    """Count the messages in the ranges from the log's cumulative counts. Raises EntriesMissing."""
     total = 0
     for part in ranges:
         row = connection.execute(
             query("messages"), {"ledger_id": part.ledger_id, "first": part.first, "last": part.last}
         ).fetchone()
         if row is None:
-            raise EntriesMissing(f"entries {part} cannot be seen: they were trimmed, run the job again")
+            raise EntriesMissing(f"entries {part} are missing: they were trimmed; run the job again")
         total += int(row[0])
     return total
 
 
 def split(ranges: Sequence[EntryRange], parts: int) -> list[list[EntryRange]]:
-    """The ranges in order, cut into at most `parts` lists of as nearly equal numbers of entries as can be.
+    """Divide the ranges, in order, into at most `parts` lists with about the same number of entries.
 
-    Always at least one list (empty when there is nothing to read): Spark wants a partition.
+    Returns at least one list, empty if there is nothing to read, because Spark needs a partition.
     """
     total = sum(part.entries for part in ranges)
     parts = max(1, min(parts, total))

@@ -13,7 +13,7 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 @cache
 def query(name: str) -> bytes:
-    """The text of one query of read.sql, comments removed. KeyError when there is none of that name."""
+    """Return a query of read.sql without comments. Raises KeyError if there is no such query."""
     parts = _NAME.split(files("pipeline").joinpath("sql", "read.sql").read_text("utf-8"))
     body = dict(zip(parts[1::2], parts[2::2], strict=True))[name]
     lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]

@@ -1,4 +1,4 @@
-"""A Spark inside this process's machine, for jobs that need no cluster."""
+"""A Spark session on this machine, for jobs that need no cluster."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["import_path", "local_session"]
 
 
 def local_session(app_name: str, *, cores: int = 2, memory: str = "1g") -> SparkSession:
-    """A session on `local[cores]` with `vela` registered, its Python workers on this interpreter and these packages.
+    """Start a session on `local[cores]` with `vela` registered. Its workers use this interpreter and these packages.
 
-    `memory` is the heap of the one Java process. Sets PYSPARK_PYTHON in this process's environment, the only place
-    where Spark looks. Raises JavaMissing before anything is started. Stop it with `.stop()`.
+    `memory` is the heap of the Java process. Sets PYSPARK_PYTHON in this process's environment, because Spark looks
+    nowhere else. Raises JavaMissing before it starts anything. Stop the session with `.stop()`.
     """
     require_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -32,7 +32,7 @@ def local_session(app_name: str, *, cores: int = 2, memory: str = "1g") -> Spark
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
-        # Spark's default is INT96, which other readers of Parquet have deprecated.
+        # Spark's default is INT96, which is deprecated in Parquet.
         .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         .config("spark.executorEnv.PYTHONPATH", import_path())
         .getOrCreate()
@@ -42,7 +42,7 @@ def local_session(app_name: str, *, cores: int = 2, memory: str = "1g") -> Spark
 
 
 def import_path() -> str:
-    """A PYTHONPATH under which workers find `pipeline` and `vela` where these two were imported from."""
+    """Return a PYTHONPATH with which workers import the same `pipeline` and `vela` as this process."""
     folders = [
         str(Path(package.__file__).resolve().parents[1]) for package in (pipeline, vela) if package.__file__
     ]

@@ -37,20 +37,20 @@ class VelaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format()` takes."""
+        """Return the name that `format()` takes."""
         return "vela"
 
     def schema(self) -> str:
-        """The same for every topic: schemas of payloads are the reader's business."""
+        """Return the schema, which is the same for every topic. Payloads are bytes; the job decodes them."""
         return SPARK_SCHEMA
 
     def reader(self, schema: StructType) -> VelaReader:
-        """The batch reader."""
+        """Return the batch reader."""
         return VelaReader(self._read_options)
 
 
 class EntryPartition(InputPartition):
-    """What one task reads: ranges, in log order. Pickled to an executor."""
+    """The ranges that one task reads, in log order. Pickled to an executor."""
 
     def __init__(self, ranges: Sequence[EntryRange]) -> None:
         super().__init__(tuple(ranges))
@@ -58,19 +58,19 @@ class EntryPartition(InputPartition):
 
 
 class VelaReader(DataSourceReader):
-    """Plans on the driver, reads on executors; stateless, so that a task may be run again."""
+    """Plans on the driver and reads on executors. It has no state, so that a task can be repeated."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Bounded ranges up to the last committed entry. Raises TopicNotFound, DatabaseUnavailable, InvalidOption."""
+        """Return ranges up to the last committed entry. Raises TopicNotFound, DatabaseUnavailable, InvalidOption."""
         with reading(self._options, f"planning the read of {self._options.topic}") as connection:
             ranges = plan(connection, self._options)
         return [EntryPartition(part) for part in split(ranges, self._options.partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
+        """Yield the partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
         assert isinstance(partition, EntryPartition)
         options = self._options
         unreadable = 0
@@ -87,7 +87,7 @@ class VelaReader(DataSourceReader):
                     yield from batches.add(run)
         yield from batches.rest()
         if unreadable:
-            logger.warning("left out %s unreadable entries of %s", unreadable, options.topic)
+            logger.warning("%s: left out %s entries that cannot be read", options.topic, unreadable)
 
 
 def _decode(part: EntryRange, entry_id: int, data: bytes, max_message_bytes: int) -> Run:
@@ -105,5 +105,5 @@ def _refuse_or_log(options: ReadOptions, part: EntryRange, entry_id: int, error:
         f"entry {part.ledger_id}:{entry_id} of {part.topic} cannot be read ({type(error).__name__}: {error})"
     )
     if not options.skip_corrupt:
-        raise EntryUnreadable(f"{what}; set option onCorrupt to skip to leave such entries out") from None
-    logger.warning("%s: left out", what)
+        raise EntryUnreadable(f"{what}; to leave such entries out, set option onCorrupt to skip") from None
+    logger.warning("%s; the entry is left out", what)

@@ -1,4 +1,4 @@
-"""`make docker-check`: the image and the compose file, proved on a machine that has no container engine.
+"""`make docker-check`: test the image and the compose file on a machine without a container engine.
 
 What an engine would do is done with the kernel's own means: buildah builds the image inside a chroot on a base made
 by debootstrap, and every role runs as process 1 of fresh namespaces, on a read-only root, as the image's user,

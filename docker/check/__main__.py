@@ -1,4 +1,4 @@
-"""`python -m docker.check [lint] [compose] [server] [pipeline]`: all of them where none is named."""
+"""`python -m docker.check [lint] [compose] [server] [pipeline]`: all of them if none is named."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ STEPS = ("lint", "compose", "server", "pipeline")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 when everything named was shown to work, 1 with one complaint, 2 for a wrong argument."""
+    """Run the named checks. Return 0 if all pass, 1 after the first failure, 2 for a wrong argument."""
     steps = set(arguments or STEPS)
     if not steps <= set(STEPS):
         sys.stderr.write(f"docker-check takes any of: {' '.join(STEPS)}\n")
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an interrupted build leaves gigabytes otherwise
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # otherwise an interrupted build leaves gigabytes
     try:
         with tempfile.TemporaryDirectory(prefix="vela-docker-check-") as folder:
             _check(steps, Path(folder))
@@ -58,7 +58,7 @@ def _check(steps: set[str], folder: Path) -> None:
                 "nsenter": "util-linux",
             }
         )
-        folder.chmod(0o755)  # the roles' user passes through it to its data
+        folder.chmod(0o755)  # the roles' user must reach its data below it
         _check_image(steps, folder)
 
 

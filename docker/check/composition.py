@@ -1,4 +1,4 @@
-"""docker-compose's own opinion of compose.yaml: valid with and without the profile, refused without a secret."""
+"""Check compose.yaml with docker-compose: it is valid with and without the profile, and refused without a secret."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PIPELINE_SERVICES = {"pipeline-worker", "spark-master", "spark-worker"}
 
 
 def check_composition(folder: Path) -> str:
-    """Raises CheckFailed naming what docker-compose did not see as it should."""
-    empty = folder / "no.env"  # instead of a docker/.env that may lie in the checkout
+    """Raise CheckFailed if docker-compose does not read compose.yaml as expected."""
+    empty = folder / "no.env"  # instead of a docker/.env that may be in the checkout
     empty.touch()
     compose = ["docker-compose", "--env-file", str(empty), "-f", "docker/compose.yaml"]
     for profile in ([], ["--profile", "pipeline"]):
@@ -35,7 +35,7 @@ def check_composition(folder: Path) -> str:
 
 
 def _environment(**changed: str | None) -> dict[str, str]:
-    """The machine's environment without settings of Vela's, the three secrets, and what is changed (None = unset)."""
+    """Return the machine's environment without Vela's settings, plus three secrets and changes (None = unset)."""
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("VELA_", "COMPOSE_"))
     }

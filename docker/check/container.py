@@ -1,4 +1,4 @@
-"""A container without an engine: the kernel's namespaces, entered with util-linux's programs."""
+"""A container without an engine: namespaces of the kernel, entered with programs of util-linux."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from docker.check.programs import CheckFailed, capture, until
 
 __all__ = ["Container", "Network", "network"]
 
-OUTSIDE = "192.0.2.1"  # reserved for documentation, so it is nobody's
+OUTSIDE = "192.0.2.1"  # reserved for documentation, so no machine has it
 
-# Runs as root inside the new namespaces; what it executes at the end is process 1. The root is read-only, as
-# compose.yaml has it; /tmp, /dev and the volume are the container's own.
+# Runs as root inside the new namespaces and at the end becomes process 1. The root file system is read-only, as in
+# compose.yaml; /tmp, /dev and the volume are separate for each container.
 _PREPARE = r"""
 set -eu
 root=$1 data=$2 hosts=$3 name=$4
@@ -49,24 +49,24 @@ exec chroot "$root" "$@"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """A network of its own: every port is free, every name leads to 127.0.0.1, OUTSIDE is a second address."""
+    """A separate network: every port is free, every name resolves to 127.0.0.1, OUTSIDE is a second address."""
 
-    holder: int  # process id that keeps it
-    hosts: Path  # /etc/hosts for those inside
+    holder: int  # id of the process that keeps the network alive
+    hosts: Path  # /etc/hosts of the containers inside
 
     def command(self) -> list[str]:
-        """What to put before a command that is to run inside."""
+        """Return the words to put before a command so that it runs inside."""
         return ["nsenter", f"--net=/proc/{self.holder}/ns/net"]
 
     def reaches(self, port: int) -> bool:
-        """Whether something listens for others than its own machine, as a published port needs it."""
+        """Return whether a process listens for connections from other machines, as a published port needs."""
         knock = f"import socket; socket.create_connection(('{OUTSIDE}', {port}), 3)"
         return capture([*self.command(), sys.executable, "-c", knock]).returncode == 0
 
 
 @contextlib.contextmanager
 def network(folder: Path, names: tuple[str, ...]) -> Iterator[Network]:
-    """A network for containers, gone at the end."""
+    """Create a network for containers, and delete it at the end."""
     hosts = folder / "hosts"
     hosts.write_text(f"127.0.0.1 localhost {' '.join(names)}\n", encoding="ascii")
     holder = subprocess.Popen(
@@ -90,7 +90,7 @@ def network(folder: Path, names: tuple[str, ...]) -> Iterator[Network]:
 
 
 class Container:
-    """One started container. Use as a context: what still runs at the end is killed."""
+    """A started container. Use it as a context manager: at the end, processes that still run are killed."""
 
     def __init__(
         self,
@@ -143,11 +143,11 @@ class Container:
         return self.execute(self._image.health).returncode == 0
 
     def execute(self, command: list[str], *, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
-        """Run something inside, as the image's user."""
+        """Run a command inside, as the image's user."""
         return capture([*self._enter(), *self._as_user(), *command], timeout_s=timeout_s)
 
     def wait_healthy(self, timeout_s: float = 90) -> float:
-        """Seconds until the health check passes. Raises CheckFailed if it does not, or process 1 ends."""
+        """Return the seconds until the health check passes. Raises CheckFailed if it does not, or process 1 ends."""
         started_s = time.monotonic()
         if until(lambda: self._ended() or (self._is_inside() and self.healthy()), timeout_s=timeout_s):
             if not self._ended():
@@ -157,11 +157,11 @@ class Container:
         raise CheckFailed(f"{self.name} is not healthy after {timeout_s:.0f} s ({said}):\n{self.tail()}")
 
     def wait(self, timeout_s: float = 90) -> int:
-        """The exit code of process 1, which ends by itself."""
+        """Wait until process 1 ends by itself and return its exit code."""
         return self._process.wait(timeout_s)
 
     def stop(self, grace_s: float = 30, *, expected: int = 0) -> float:
-        """SIGTERM to process 1; seconds until it ended with the expected exit code. Raises CheckFailed otherwise."""
+        """Send SIGTERM to process 1. Return the seconds until it ends. Raises CheckFailed for another exit code."""
         started_s = time.monotonic()
         os.kill(self._first(), signal.SIGTERM)
         try:
@@ -173,17 +173,17 @@ class Container:
         return time.monotonic() - started_s
 
     def processes(self) -> dict[int, str]:
-        """The command lines of all processes inside, by the number each has outside."""
+        """Return the command lines of all processes inside, by their process ids outside."""
         inside = Path(f"/proc/{self._first()}/ns/pid").readlink()
         found: dict[int, str] = {}
         for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it ended meanwhile
+            with contextlib.suppress(OSError):  # it has ended in the meantime
                 if (folder / "ns/pid").readlink() == inside:
                     found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         return found
 
     def tail(self) -> str:
-        """The end of what it said."""
+        """Return the end of the container's output."""
         return self.log.read_text(encoding="utf-8", errors="replace").strip()[-3000:]
 
     def _as_user(self) -> list[str]:
@@ -198,7 +198,7 @@ class Container:
         return ["nsenter", f"--target={self._first()}", "--all", "--root", "--wdns=/"]
 
     def _first(self) -> int:
-        """Process 1, by the number it has outside."""
+        """Return the process id outside of process 1."""
         unshare = self._process.pid
         children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text(encoding="ascii").split()
         if not children:
@@ -209,7 +209,7 @@ class Container:
         return self._process.poll() is not None
 
     def _is_inside(self) -> bool:
-        """Whether process 1 has left the preparation and is the image's own."""
+        """Return whether process 1 has finished the preparation and runs the image's entrypoint."""
         try:
             return Path(f"/proc/{self._first()}/root").readlink() == self._image.root
         except (OSError, CheckFailed):

@@ -1,4 +1,4 @@
-"""The image, built without an engine: buildah inside a chroot, on a Debian made by debootstrap."""
+"""Build the image without an engine: buildah inside a chroot, on a Debian from debootstrap."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from docker.check.programs import PROJECT_DIR, CheckFailed, capture, own_python,
 __all__ = ["Builder", "Image"]
 
 SUITE = "bookworm"
-_PACKAGES = (
-    "python3,python3-venv,ca-certificates"  # what python:3.11-slim has, as far as Vela's image builds on it
-)
+_PACKAGES = "python3,python3-venv,ca-certificates"  # the parts of python:3.11-slim that Vela's image needs
 _BASE = "localhost/vela-check-base"
 _CACHE = Path("~/.cache/vela-docker-check").expanduser()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """What an engine reads from a built image."""
+    """The parts of a built image that an engine uses."""
 
     name: str
     root: Path  # its files, mounted
@@ -40,7 +38,7 @@ class Image:
 
 
 class Builder:
-    """A buildah with a store of its own below `folder`; `close` frees it."""
+    """buildah with a separate store below `folder`, which `close` deletes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,7 +63,7 @@ class Builder:
         }
 
     def make_base(self) -> None:
-        """An image of a minimal Debian with its own Python, from the cached archive if there is one."""
+        """Make an image of a minimal Debian with its own Python, from the cached archive if there is one."""
         archive = _CACHE / f"{SUITE}+{_PACKAGES.replace(',', '+')}.tar"
         if not archive.exists():
             self._debootstrap(archive)
@@ -86,7 +84,7 @@ class Builder:
         return _image(name, root, described["Docker"]["config"])
 
     def close(self) -> None:
-        """Delete the store and all that is in it."""
+        """Delete the store with everything in it."""
         capture([*self._buildah, "umount", "--all"], env=self._environment)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -118,7 +116,7 @@ class Builder:
         shutil.rmtree(root)
 
     def _pip_secrets(self) -> list[str]:
-        """This machine's pip configuration and certificates, lent to the build and to nothing that stays."""
+        """Return the build secrets: this machine's pip configuration and certificates. The image keeps neither."""
         settings = _pip_settings(own_python(self._folder))
         arguments: list[str] = []
         if certificates := settings.pop("cert", ""):
@@ -134,7 +132,7 @@ class Builder:
 
 
 def _pip_settings(python: Path) -> dict[str, str]:
-    """Where pip finds packages on this machine, as `pip config list` says; a later line wins, as in pip."""
+    """Return where pip finds packages on this machine, by `pip config list`. A later line wins, as in pip."""
     wanted = ("index-url", "extra-index-url", "trusted-host", "cert", "proxy", "timeout")
     settings: dict[str, str] = {}
     for line in run([python, "-m", "pip", "config", "list"]).splitlines():
@@ -146,7 +144,7 @@ def _pip_settings(python: Path) -> dict[str, str]:
 
 
 def _debian_mirror() -> str:
-    """The mirror that apt uses on this machine for the suite. Raises CheckFailed when it knows none."""
+    """Return the mirror that apt uses on this machine for the suite. Raises CheckFailed if there is none."""
     form = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME) $(LABEL)", "Created-By: Packages"]
     done = capture(form)
     for line in done.stdout.splitlines():

@@ -1,4 +1,4 @@
-"""hadolint over the Dockerfile."""
+"""Check the Dockerfile with hadolint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roles that only the target `pipeline` has, and a job on the cluster they make."""
+"""Check the roles that only the target `pipeline` has, and run a job on their cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from docker.check.server_roles import database, migrate
 
 __all__ = ["check_pipeline_roles"]
 
-_JVM_TERMINATED = 143  # how a JVM ends on SIGTERM
+_JVM_TERMINATED = 143  # a JVM's exit code after SIGTERM
 
 _JOB = """
 from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ session.stop()
 
 
 def check_pipeline_roles(image: Image, net: Network, folder: Path) -> None:
-    """Master, worker and pipeline worker, healthy and stopped; a Python function run by the Spark worker's executor."""
+    """Start and stop master, worker and pipeline worker, and run a Python function on the Spark worker's executor."""
     with database(image, net, folder) as (_, environment), ExitStack() as stack:
         environment["VELA_SPARK_MASTER"] = "spark://spark-master:7077"
 

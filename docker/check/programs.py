@@ -1,4 +1,4 @@
-"""The programs that the check needs: found, or installed where that is possible."""
+"""Find the programs that the check needs, or install them if possible."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ PROJECT_DIR = Path(__file__).resolve().parents[2]
 
 
 class CheckFailed(Exception):
-    """Something is not as it should be. The text is one sentence, with the output of what failed below it."""
+    """A check has failed. The text is one sentence, followed by the output of the command that failed."""
 
 
 def say(text: str) -> None:
-    """One line for whoever watches."""
+    """Print a line of progress."""
     sys.stdout.write(f"docker-check: {text}\n")
     sys.stdout.flush()
 
 
 def until(condition: Callable[[], bool], *, timeout_s: float) -> bool:
-    """Ask again and again until the condition holds; False when the time is over."""
+    """Poll until the condition is true. Return False if the time runs out."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline_s:
@@ -42,7 +42,7 @@ def capture(
     cwd: Path | None = None,
     timeout_s: float = 1800,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, whatever its exit code; standard error goes where standard output goes."""
+    """Run a command to its end, whatever its exit code. Its output includes standard error."""
     return subprocess.run(
         command,
         env=env,
@@ -59,7 +59,7 @@ def capture(
 def run(
     command: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> str:
-    """Run a command that has to succeed and return what it said. Raises CheckFailed."""
+    """Run a command that must succeed, and return its output. Raises CheckFailed."""
     done = capture(command, env=env, cwd=cwd)
     if done.returncode != 0:
         shown = " ".join(str(part) for part in command[:6])
@@ -70,7 +70,7 @@ def run(
 
 
 def own_python(folder: Path) -> Path:
-    """The Python of an environment in `folder` that has pip, made at the first call."""
+    """Return the Python of an environment with pip in `folder`, which the first call creates."""
     environment = folder / "python"
     if not environment.exists():
         run([sys.executable, "-m", "venv", environment])
@@ -78,7 +78,7 @@ def own_python(folder: Path) -> Path:
 
 
 def need(programs: Mapping[str, str]) -> None:
-    """Make sure of programs, named with the Debian package that has each. Raises CheckFailed where one stays away."""
+    """Install missing programs from the Debian packages that have them. Raises CheckFailed if one is still missing."""
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     missing = {package for program, package in programs.items() if shutil.which(program, path=path) is None}
     if not missing:

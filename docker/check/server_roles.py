@@ -1,4 +1,4 @@
-"""Every role of the target `server`, started from the image."""
+"""Check every role of the target `server` in a container of the image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOORS = (8000, 8080, 6650)
 EMBEDDED_POSTGRES = 54329
 _COMPILERS = ("cc", "gcc", "g++", "c++", "clang", "make", "ld", "as")
 
-# The embedded server by itself, in a container of its own: compose's `postgres` in the check.
+# The embedded server alone in a container. In the check it takes the place of compose's `postgres`.
 _DATABASE = """
 import signal
 from pathlib import Path
@@ -34,7 +34,7 @@ raise SystemExit(server.process.wait())
 
 
 def check_shape(image: Image) -> None:
-    """What can be read off the image without starting it. Raises CheckFailed."""
+    """Check what the image says without starting it. Raises CheckFailed."""
     facts = {
         "runs as root": image.user.partition(":")[0] in ("", "0", "root"),
         "has no volume /data": image.volumes != ["/data"],
@@ -57,7 +57,7 @@ def check_shape(image: Image) -> None:
 
 
 def check_role_all(image: Image, net: Network, folder: Path) -> None:
-    """Everything in one container with its own PostgreSQL, twice on the same data."""
+    """Run everything in one container with its own PostgreSQL, twice on the same data."""
     data: Path | None = None
     for name in ("all-first", "all-again"):
         with Container(
@@ -79,7 +79,7 @@ def _check_doors(net: Network, name: str) -> None:
 
 
 def check_refusals(image: Image, net: Network, folder: Path) -> None:
-    """A container that cannot start says why in one sentence and ends."""
+    """Check that a container which cannot start says why in one sentence and ends."""
     cases = {
         "no-database": (["broker"], {}, "DATABASE_URL is not set"),
         "no-role": (["brokr"], {}, "There is no role 'brokr'"),
@@ -104,7 +104,7 @@ def check_refusals(image: Image, net: Network, folder: Path) -> None:
 
 @contextmanager
 def database(image: Image, net: Network, folder: Path) -> Iterator[tuple[Container, dict[str, str]]]:
-    """A PostgreSQL from the image's own package, and the environment that leads to it."""
+    """Start PostgreSQL from the image's own package, and return the environment of its clients."""
     start = ["python", "-c", _DATABASE]
     with Container(image, net, name="postgres", folder=folder, entrypoint=start, arguments=[]) as container:
         url = container.data / "database-url"
@@ -121,7 +121,7 @@ def database(image: Image, net: Network, folder: Path) -> Iterator[tuple[Contain
 
 
 def check_separate_roles(image: Image, net: Network, folder: Path) -> None:
-    """compose.yaml's way: a database, migrate, then broker, console, worker and beat, each healthy and stopped."""
+    """Start and stop everything as compose.yaml does: a database, migrate, then broker, console, worker and beat."""
     with database(image, net, folder) as (postgres, environment), ExitStack() as stack:
 
         def start(role: str, name: str) -> Container:
@@ -143,7 +143,7 @@ def check_separate_roles(image: Image, net: Network, folder: Path) -> None:
 
 
 def migrate(image: Image, net: Network, folder: Path, environment: Mapping[str, str]) -> None:
-    """Run the one-shot role twice: the second time it finds nothing to do."""
+    """Run the one-shot role twice; the second time there is nothing to do."""
     for name in ("migrate", "migrate-again"):
         with Container(
             image, net, name=name, folder=folder, arguments=["migrate"], environment=environment
@@ -155,7 +155,7 @@ def migrate(image: Image, net: Network, folder: Path, environment: Mapping[str, 
 
 
 def _check_worker_is_one(worker: Container) -> None:
-    """The role is two Celery processes; when one is killed the container ends, so that its restart policy acts."""
+    """Check that the container ends if one of the role's two Celery processes is killed, so that it is restarted."""
     worker.wait_healthy()
 
     def halves() -> list[int]:

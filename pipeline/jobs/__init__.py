@@ -1,1 +1,1 @@
-"""Jobs: each a function over a Spark session and a command line around it."""
+"""Jobs. Each is a function that takes a Spark session, with a command line around it."""

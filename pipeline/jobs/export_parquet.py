@@ -1,4 +1,4 @@
-"""A topic's messages as Parquet: `python -m pipeline.jobs.export_parquet --topic … --url … --out …`."""
+"""Export a topic's messages to Parquet: `python -m pipeline.jobs.export_parquet --topic … --url … --out …`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["Export", "export", "main"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What was written."""
+    """The result of an export."""
 
     written: Checksum  # read back from the Parquet files
     skipped_messages: int  # in entries that could not be decoded, with onCorrupt = skip
 
 
 def export(spark: SparkSession, source: dict[str, str], out: str) -> Export:
-    """Write the topic of the data source's options `source` up to its end now, and read back what was written.
+    """Write the topic in the data source's options `source`, up to its current end, and read the files back.
 
-    Raises PipelineError; InvalidOption where `out` exists. Not safe to repeat into the same `out`.
+    Raises PipelineError, and InvalidOption if `out` exists. Not safe to repeat into the same `out`.
     """
     pinned, stored_messages = _pin(source)
     try:
@@ -40,7 +40,7 @@ def export(spark: SparkSession, source: dict[str, str], out: str) -> Export:
         written = checksum_of_frame(spark.read.parquet(out))
     except PySparkException as error:
         if isinstance(error, AnalysisException) and error.getCondition() == "PATH_ALREADY_EXISTS":
-            raise InvalidOption(f"{out} exists already: choose another folder or remove it") from None
+            raise InvalidOption(f"{out} already exists: choose another folder or remove it") from None
         sentence = sentence_of(error)
         if sentence is None:
             raise
@@ -48,30 +48,37 @@ def export(spark: SparkSession, source: dict[str, str], out: str) -> Export:
     skipped = stored_messages - written.messages
     if skipped and source.get("onCorrupt") != "skip":
         raise EntriesMissing(
-            f"the topic held {stored_messages} messages, {out} holds {written.messages}: do not use it"
+            f"the topic had {stored_messages} messages, but {out} has {written.messages}: do not use it"
         )
     return Export(written=written, skipped_messages=skipped)
 
 
 def _pin(source: dict[str, str]) -> tuple[dict[str, str], int]:
-    """The options with the topic's end fixed, and how many messages lie before it."""
+    """Return the options with the topic's end fixed, and the number of messages before that end."""
     options = ReadOptions.parse(source)
-    with reading(options, f"looking at {options.topic}") as connection:
+    with reading(options, f"planning the export of {options.topic}") as connection:
         pinned = {**source, "endingOffsets": json.dumps(ends_of(connection, options))}
         ranges = plan(connection, ReadOptions.parse(pinned))
         return pinned, count_messages(connection, ranges)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; its exit code: 0 done, 1 failed with one sentence on stderr."""
+    """Run the command line. Return 0 if it is done, 1 after one sentence about an error on standard error."""
     parser = argparse.ArgumentParser(
         prog="python -m pipeline.jobs.export_parquet", description="Write a topic's messages as Parquet."
     )
     parser.add_argument("--topic", required=True, help="persistent://tenant/namespace/name, or short")
     parser.add_argument("--url", required=True, help="postgresql://user@host:5432/database of Vela")
-    parser.add_argument("--out", required=True, help="folder to write, must not exist")
-    parser.add_argument("--partitions", default="2", help="tasks, connections at a time (2)")
-    parser.add_argument("--on-corrupt", default="fail", choices=["fail", "skip"], help="undecodable entries")
+    parser.add_argument("--out", required=True, help="folder to write; it must not exist")
+    parser.add_argument(
+        "--partitions", default="2", help="number of tasks, each with a database connection (2)"
+    )
+    parser.add_argument(
+        "--on-corrupt",
+        default="fail",
+        choices=["fail", "skip"],
+        help="what to do about entries that cannot be decoded (fail)",
+    )
     given = parser.parse_args(arguments)
     source = {
         "topic": given.topic,
@@ -80,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "onCorrupt": given.on_corrupt,
     }
     try:
-        _pin(source)  # what is wrong with the request shows before Spark is started
+        _pin(source)  # a wrong request fails here, before Spark starts
         spark = local_session("vela export")
         try:
             done = export(spark, source, given.out)

@@ -90,7 +90,7 @@ def test_a_user_who_may_not_read_is_told_what_to_grant(log_url: str) -> None:
         url = log_url.replace(log_url.split("//")[1].split("@")[0], "pipeline_stranger:stranger")
         options = options_for(url, "any")
         with (
-            pytest.raises(DatabaseUnavailable, match="let the user of option url read schema vela_read_v1"),
+            pytest.raises(DatabaseUnavailable, match="let the user in option url read schema vela_read_v1"),
             reading(options, "planning") as connection,
         ):
             plan(connection, options)

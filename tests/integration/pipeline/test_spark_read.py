@@ -166,7 +166,7 @@ def test_the_end_can_be_given(read: Read, log_url: str) -> None:
     assert until(f"{middle}:-1").count() == 4
     assert until(f"{middle}:99").count() == 8
     assert until("-1:-1").count() == 0
-    assert f"the last entry is {topic.ledger_id}:3" in refused(until(f"{topic.ledger_id}:4").count)
+    assert f"beyond the last entry {topic.ledger_id}:3" in refused(until(f"{topic.ledger_id}:4").count)
 
 
 def test_entries_that_cannot_be_decoded(
@@ -220,7 +220,7 @@ def test_wrong_requests_are_answered_with_one_sentence(spark: SparkSession, read
     assert "unknown option 'partition'" in refused(lambda: read("orders", partition="2"))
     assert "topic persistent://public/default/nowhere does not exist" in refused(read("nowhere").count)
     unreachable = refused(read("orders", url=nowhere).count)
-    assert "the database of option url cannot be used" in unreachable
+    assert "cannot use the database in option url" in unreachable
     denied = refused(read("orders", url=wrong_password).count)
     assert "password authentication failed" in denied
     assert "secret" not in unreachable

@@ -27,7 +27,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_no_java_at_all() -> None:
     with pytest.raises(
-        JavaMissing, match="Spark needs Java 17 or newer and there is no java in PATH: install"
+        JavaMissing, match="Spark needs Java 17 or newer, and there is no java in PATH: install"
     ):
         require_java()
 
@@ -50,7 +50,7 @@ def test_a_java_that_will_do(tmp_path: Path, said: str) -> None:
 @pytest.mark.parametrize("script", ["exit 1", "echo hello >&2", "echo 'java version \"17\"' >&2; exit 3"])
 def test_a_java_that_is_broken(tmp_path: Path, script: str) -> None:
     fake_java(tmp_path / "bin", script)
-    with pytest.raises(JavaMissing, match="does not tell its version"):
+    with pytest.raises(JavaMissing, match="does not print its version"):
         require_java()
 
 
@@ -64,7 +64,7 @@ def test_a_java_that_cannot_be_run(tmp_path: Path) -> None:
 def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java(tmp_path / "bin", "echo 'openjdk version \"17\"' >&2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    with pytest.raises(JavaMissing, match="holds no bin/java"):
+    with pytest.raises(JavaMissing, match="has no bin/java"):
         require_java()
     java = fake_java(tmp_path / "jdk" / "bin", "echo 'openjdk version \"21\"' >&2")
     assert require_java() == java
