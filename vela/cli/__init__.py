@@ -1,5 +1,5 @@
-"""The command line `vela`: messages through the SDK, acts and reads through the console's `/api/v1`.
+"""The command line `vela`: messages go through the client library, acts and reads through the console's `/api/v1`.
 
-Every start pays for what it imports, so a command's module is imported when the command is run, and httpx, rich and
-`vela.aio` inside the functions that use them.
+Imports make every start slower. So a command's module is imported when the command runs, and httpx, rich and `vela.aio`
+are imported inside the functions that use them.
 """

@@ -1,4 +1,4 @@
-"""`python -m vela.cli`, and what the installed `vela` runs."""
+"""The entry point of `python -m vela.cli` and of the installed command `vela`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def main() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
     if sys.stdin is None:
-        os.open(os.devnull, os.O_RDONLY)  # takes descriptor 0, which a connection would get else
+        os.open(os.devnull, os.O_RDONLY)  # takes descriptor 0, which a connection would get otherwise
     if sys.stdout is None:
         _fail("standard output is closed")
     try:
@@ -32,14 +32,14 @@ def main() -> None:
 
 
 def _fail(text: str) -> NoReturn:
-    """One line on standard error, JSON with `--json`, and exit code 1."""
+    """Write one line to standard error, as JSON with `--json`, and exit with code 1."""
     sentence = " ".join(text.split())
     if "--json" in sys.argv[1:]:
         sentence = json.dumps({"error": sentence, "code": "Failed", "exit_code": 1})
     else:
         sentence = f"vela: {sentence}"
     sys.stderr.write(f"{sentence}\n")
-    if sys.stdout is not None:  # Python flushes once more at its end, and would complain
+    if sys.stdout is not None:  # Python flushes it once more when it exits, and would fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
 

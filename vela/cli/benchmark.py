@@ -1,4 +1,4 @@
-"""What `vela bench` measures: how fast messages go through, and how long one takes when there is room."""
+"""The measurements of `vela bench`: the highest throughput, and the latency at a lower rate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Latency", "Load", "Throughput", "measure_latency", "measure_throughp
 
 _STAMP: Final = struct.Struct(
     "<q"
-)  # when it was sent, ns of the process's own clock: one process sends and receives
+)  # time of the send, in ns of this process's clock; the same process receives it
 _WINDOW: Final = 5000  # messages without a receipt
 LEAST_BYTES: Final = _STAMP.size
 
@@ -41,7 +41,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """As fast as it goes, a producer and a consumer at once."""
+    """The result of a producer and a consumer running at the same time, as fast as possible."""
 
     published_per_s: float  # from the first send to the last receipt
     consumed_per_s: float  # from the first message to the last
@@ -49,15 +49,15 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
-    """Each message stored alone, at a rate that leaves room."""
+    """The result of sending each message alone, at a rate below the limit."""
 
     messages: int
     publish_ms: Sequence[float]  # from send to receipt, sorted
-    end_to_end_ms: Sequence[float]  # from send to the consumer's hand, sorted
+    end_to_end_ms: Sequence[float]  # from send until the consumer has it, sorted
 
 
 async def measure_throughput(client: Client, load: Load) -> Throughput:
-    """Publishes and consumes all of it. Raises VelaError."""
+    """Publish and consume all messages. Raises VelaError."""
     payload = bytes(load.size_bytes)
     async with (
         await _consumer(client, load, "throughput") as consumer,
@@ -83,7 +83,7 @@ async def measure_throughput(client: Client, load: Load) -> Throughput:
 
 
 async def measure_latency(client: Client, load: Load) -> Latency:
-    """Publishes at the load's rate and times each message. Raises VelaError."""
+    """Publish at the load's rate and time each message. Raises VelaError."""
     count = max(1, int(load.rate * load.latency_s))
     padding = bytes(load.size_bytes - LEAST_BYTES)
     published: list[float] = []
@@ -114,7 +114,7 @@ def _took(times_ms: list[float], sent_ns: int, _receipt: asyncio.Future[MessageI
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Of sorted values, the nearest rank."""
+    """Return a percentile of sorted values, by nearest rank."""
     rank = max(1, -(-len(values) * percent // 100))
     return values[min(int(rank), len(values)) - 1]
 
@@ -136,7 +136,7 @@ async def _producer(client: Client, load: Load, *, is_batched: bool) -> Producer
 
 
 async def _consume(consumer: Consumer, count: int) -> float:
-    """Seconds from the first message to the last."""
+    """Return the seconds from the first message to the last."""
     first = 0.0
     async for message in consumer:
         first = first or time.perf_counter()

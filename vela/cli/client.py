@@ -1,4 +1,4 @@
-"""The SDK's client as the message commands use it: one event loop, and errors that name what to change."""
+"""The client library as the message commands use it: one event loop, and errors that say what to change."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _WEBSOCKETS: Final = {"http": "ws", "https": "wss"}  # VELA_URL may be the one t
 
 
 def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
-    """Run it to its end with a client that reaches the broker. Raises CliError.
+    """Run `work` with a client that reaches the broker. Raises CliError.
 
-    The broker is asked for the topic before, once: an address that is wrong is said at once, not after all attempts.
+    Look up the topic once before that, so that a wrong address fails at once and not after all retries.
     """
     asked = settings()
 
@@ -57,7 +57,7 @@ def run_with_client(topic: str, work: Callable[[Client], Awaitable[R]]) -> R:
 
 
 def as_cli_error(error: VelaError, asked: Settings) -> CliError:
-    """With the exit code of its kind."""
+    """Turn a client error into a CliError with the exit code for its kind."""
     from vela import errors
 
     code = type(error).__name__
@@ -78,10 +78,10 @@ def as_cli_error(error: VelaError, asked: Settings) -> CliError:
 
 
 def _is_away(cause: BaseException | None) -> bool:
-    """Whether no connection was made at all, because nobody listens there or nothing is reachable."""
+    """Return whether the connection failed because nothing listens there or the host is unreachable."""
     if not isinstance(cause, OSError):
         return False
-    # asyncio joins what a name's several addresses said into a text without a number.
+    # If a name has several addresses, asyncio joins their errors into one text without an errno.
     return cause.errno in _AWAY or (cause.errno is None and "Connect call failed" in str(cause))
 
 
@@ -91,13 +91,13 @@ def _service_url(url: str) -> str:
 
 
 def _shown(url: str) -> str:
-    """Without a password that somebody wrote into it."""
+    """Return the address without a user name and password."""
     address = urlsplit(url)
     return url.replace(f"{address.netloc.rpartition('@')[0]}@", "") if "@" in address.netloc else url
 
 
 def _quiet() -> None:
-    """What the client warns of goes to standard error as sentences, without a level or a time."""
+    """Write the client's warnings to standard error as sentences, without level and time."""
     import logging
 
     from vela.cli.text.output import one_line

@@ -1,4 +1,4 @@
-"""Names for the shell to complete, asked from the console. Whatever goes wrong completes nothing, quickly."""
+"""Names for the shell to complete, read from the console. After any error it completes nothing, quickly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST: Final = 200
 
 
 def topics_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Topics whose short name begins so."""
+    """Return the topics whose short name begins with `incomplete`."""
     namespace = "public/default" if "/" not in incomplete else ""
     local = incomplete.rpartition("/")[2]
     rows = _rows(context, "topics", "topics", q=local, namespace=namespace)
@@ -28,7 +28,7 @@ def topics_like(context: click.Context, incomplete: str) -> list[CompletionItem]
 
 
 def subscriptions_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Subscriptions, that begin so, of the topic before it on the line."""
+    """Return the subscriptions that begin with `incomplete`, of the topic before it on the line."""
     try:
         topic = full_name(str(context.params.get("topic") or ""))
     except ValueError:
@@ -40,7 +40,7 @@ def subscriptions_like(context: click.Context, incomplete: str) -> list[Completi
 def _rows(context: click.Context, path: str, member: str, **query: str) -> list[dict[str, Any]]:
     from vela.cli.console import ConsoleApi
 
-    # Below a root that is only being completed nothing was put there: the command line's words are on its parameters.
+    # While a shell completes, the root command does not run and stores no settings; its parameters have the options.
     root = context.find_root().params
     asked = Settings(
         url="",

@@ -1,4 +1,4 @@
-"""The console's `/api/v1` as commands use it: dictionaries in and out, and errors that name what to change."""
+"""The console's `/api/v1` as commands use it: dictionaries in and out, and errors that say what to change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Answer", "ConsoleApi", "console_api"]
 
 JsonObject = dict[str, Any]
 _CONNECT_S: Final = 5.0
-_ANSWER_S: Final = 30.0  # an analysis of a backlog takes its time
+_ANSWER_S: Final = 30.0  # the analysis of a backlog is slow
 _PAGE: Final = 500
 _POLL_S = 0.3
 _NOT_THERE: Final = frozenset(("NothingToActOn", "SubscriptionNotFound", "TopicNotFound"))
@@ -34,7 +34,7 @@ _EXITS: Final = {
 
 
 class Answer:
-    """What came back when it is not an error."""
+    """An answer that is not an error."""
 
     __slots__ = ("body", "etag", "status")
 
@@ -45,7 +45,7 @@ class Answer:
 
 
 class ConsoleApi:
-    """One connection, used by one thread. Every method raises CliError for whatever goes wrong."""
+    """A client for one thread. Every method raises CliError for any error."""
 
     def __init__(self, asked: Settings, *, timeout_s: float | None = None) -> None:
         import httpx
@@ -57,7 +57,7 @@ class ConsoleApi:
             auth=(asked.user, asked.password) if asked.user else None,
             headers={"Accept": "application/json", "User-Agent": "vela command line"},
             timeout=httpx.Timeout(timeout_s or _ANSWER_S, connect=min(timeout_s or _CONNECT_S, _CONNECT_S)),
-            # A proxy of the environment cannot reach what listens on this computer only.
+            # A proxy named in the environment cannot reach a server that listens only on this computer.
             trust_env=address.hostname not in ("127.0.0.1", "localhost", "::1"),
         )
 
@@ -70,23 +70,23 @@ class ConsoleApi:
         self._client.close()
 
     def get(self, path: str, **query: str | int | bool | None) -> JsonObject:
-        """Read."""
+        """Read a JSON object."""
         return self.fetch(path, etag="", **query).body
 
     def fetch(self, path: str, *, etag: str, **query: str | int | bool | None) -> Answer:
-        """Read, unless it still is what `etag` names: status 304 then."""
+        """Read a JSON object; status 304 and no body if it still has this `etag`."""
         asked = {name: value for name, value in query.items() if value not in (None, "")}
         headers = {"If-None-Match": etag} if etag else {}
         return self._send("GET", path, params=asked, headers=headers)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Answer:
-        """Ask for a change."""
+        """Request a change."""
         return self._send("POST", path, json=dict(body))
 
     def rows(
         self, path: str, member: str, *, most: int, **query: str | int | bool | None
     ) -> Iterator[JsonObject]:
-        """Everything that a list has, page by page, at most `most`; 0 is all."""
+        """Yield the rows of a list, page by page, at most `most` of them; 0 means all."""
         after, left = "", most or sys.maxsize
         while left > 0:
             page = self.get(path, limit=min(left, _PAGE), after=after, **query)
@@ -97,11 +97,14 @@ class ConsoleApi:
                 return
 
     def settled(self, answer: Answer, *, wait_s: float) -> JsonObject:
-        """An act once the broker answered and long work is over. Raises CliError when nobody did in `wait_s`."""
+        """Return an act after the broker has answered it and long work is done.
+
+        Raises CliError if no broker answers within `wait_s`, or if the act was refused or failed.
+        """
         act, until = answer.body, time.monotonic() + wait_s
         while act["is_waiting"] or act["state"] == "applying":
             if act["is_waiting"] and time.monotonic() > until:
-                then = "still applies it" if act["state"] == "apply_requested" else "makes its plan"
+                then = "still applies it" if act["state"] == "apply_requested" else "still plans it"
                 raise CliError(
                     f"act {act['id']} waits: no broker answered within {wait_s:g} s. A broker that starts in time"
                     f" (VELA_ACT_EXPIRY_S, 600 s) {then}; look with `vela acts show {act['id']}`",
@@ -149,16 +152,16 @@ class ConsoleApi:
             ) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise CliError(
-                f"the console at {self._shown_url} could not be asked: {_reason(error)}{self._about_tls()}",
+                f"the request to the console at {self._shown_url} failed: {_reason(error)}{self._about_tls()}",
                 code="ConsoleAway",
             ) from error
         return self._read(response)
 
     def _about_tls(self) -> str:
-        """The end of an error that a wrong scheme may be the cause of."""
+        """Return the end of an error that a wrong scheme may have caused."""
         if self._shown_url.startswith("https:"):
-            return "; if it does not use TLS, the address begins with http://"
-        return "; if it uses TLS, the address begins with https://"
+            return "; if it does not use TLS, its address begins with http://"
+        return "; if it uses TLS, its address begins with https://"
 
     def _read(self, response: httpx.Response) -> Answer:
         etag = response.headers.get("ETag", "")
@@ -192,7 +195,7 @@ class ConsoleApi:
 
 
 def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
-    """For the command that runs; asks for the password on a terminal when only the user is known."""
+    """Return the API for the current command. Asks for the password on a terminal if only the user is set."""
     asked = settings()
     if asked.user and not asked.password:
         if sys.stdin is None or not sys.stdin.isatty():
@@ -208,36 +211,36 @@ def console_api(*, timeout_s: float | None = None) -> ConsoleApi:
 
 
 def _typed_password(asked: Settings) -> str:
-    """Of a terminal. Raises CliError when there is none: Ctrl-D."""
+    """Read the password from the terminal. Raises CliError if the user presses Ctrl-D."""
     import getpass
 
     try:
         return getpass.getpass(f"password of {asked.user} at {asked.console_url}: ")
     except (EOFError, KeyboardInterrupt) as error:
         if sys.stderr.isatty():
-            sys.stderr.write("\n")  # what comes next is not beside the question
+            sys.stderr.write("\n")  # so that the next output does not follow the question on its line
         if isinstance(error, KeyboardInterrupt):
             raise
         raise CliError(
-            f"no password was given for user {asked.user!r}: type it, or set VELA_PASSWORD",
+            f"there is no password for user {asked.user!r}: type it, or set VELA_PASSWORD",
             Exit.NOT_ALLOWED,
             code="NoPassword",
         ) from error
 
 
 def _with_what_is_not_kept(text: str, is_missing: bool) -> str:
-    """An error about a topic that is not there; of a non-persistent one that says little."""
+    """Explain an error about a missing topic, if the topic is non-persistent."""
     if not is_missing or "non-persistent://" not in text:
         return text
     return f"{text}; non-persistent topics are not stored, so you cannot show them or act on them"
 
 
 def _address(url: str) -> tuple[SplitResult, str]:
-    """Of the console, and as it is shown: without a password in it. Raises CliError for what is none."""
+    """Return the console's address, and how to show it without a password. Raises CliError if it is not an address."""
     try:
         address = urlsplit(url)
         port = address.port
-    except ValueError:  # a port that is none, a bracket that is not closed
+    except ValueError:  # an invalid port or an unclosed bracket
         address, port = SplitResult("", "", "", "", ""), None
     if address.scheme not in ("http", "https") or not address.hostname:
         raise CliError(
@@ -248,7 +251,7 @@ def _address(url: str) -> tuple[SplitResult, str]:
 
 
 def _exit_of(act: JsonObject) -> Exit:
-    """Of an act with an error, as the API's answer would have been had the broker been quicker."""
+    """Return the exit code of an act with an error: the same as if the API had answered with that error."""
     if act["state"] in ("failed", "expired"):
         return Exit.FAILED
     return Exit.NOTHING if act["error_code"] in _NOT_THERE else Exit.REFUSED
@@ -267,7 +270,7 @@ def _reason(error: Exception) -> str:
 
 
 def _new_plan(refused: JsonObject) -> JsonObject:
-    """The act that holds the new preview, where more would have been done than was planned."""
+    """Return the act with the new preview, if an act was refused because it would do more than planned."""
     return {"new_plan": refused["new_plan"]} if refused.get("new_plan") else {}
 
 
@@ -277,7 +280,7 @@ def _how_to_apply(refused: JsonObject) -> str:
 
 
 def _show_progress(act: JsonObject) -> None:
-    """How far long work is, on a terminal only."""
+    """Show the progress of long work, on a terminal only."""
     if act["progress"] and sys.stderr.isatty():
         done = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in act["progress"].items())
         sys.stderr.write(f"\ract {act['id']}: {done}   ")

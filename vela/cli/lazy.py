@@ -1,4 +1,4 @@
-"""A group whose commands are imported when they are run: `vela --help` costs no more than click."""
+"""A group whose commands are imported when they run, so that `vela --help` imports nothing but click."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class Lazy:
     name: str
     where: str  # module:attribute
     summary: str  # the first sentence of its help
-    section: str  # heading it stands under
+    section: str  # the heading that lists it
 
 
 class OrderedGroup(click.Group):
-    """Its commands are listed in the order in which they are written."""
+    """A group that lists its commands in the order of their definition."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
 
 class LazyGroup(click.Group):
-    """The root. It also ends cleanly when nobody reads its output any more, and when it is interrupted.
+    """The root command. It also ends cleanly if its output is closed, and if it is interrupted.
 
-    A command line that makes no sense is told as JSON when `--json` is anywhere on it: that it is an option of the
-    command may be just what was not understood.
+    An error about the command line is printed as JSON if `--json` is anywhere on it, because click may have failed
+    before it read that option.
     """
 
     def __init__(self, *args: Any, lazy: Iterable[Lazy], **kwargs: Any) -> None:
@@ -85,13 +85,13 @@ class LazyGroup(click.Group):
                 result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Python flushes once more at its end, and would complain.
+            # Python flushes standard output once more when it exits, and would fail.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(Exit.BROKEN_PIPE)
         except KeyboardInterrupt:
             sys.exit(Exit.INTERRUPTED)
         except UnicodeEncodeError as error:
-            if error.encoding != "utf-8":  # of the output, which is said as it is
+            if error.encoding != "utf-8":  # the output's encoding; that error says enough
                 raise
             near = error.object[max(0, error.start - 20) : error.end + 20]
             raise CliError(

@@ -16,7 +16,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class FiniteRange(click.FloatRange):
-    """Numbers with a fraction; click's own range lets nan and inf pass."""
+    """A range of floating-point numbers. click's own accepts nan and inf."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -26,7 +26,7 @@ class FiniteRange(click.FloatRange):
 
 
 def json_option(command: C) -> C:
-    """`--json`: JSON on standard output, and errors as JSON on standard error."""
+    """Give a command `--json`: JSON on standard output, and errors as JSON on standard error."""
     return click.option(
         "--json",
         is_flag=True,

@@ -16,12 +16,12 @@ from vela.cli.pipes import TooMuch, lines_of, read_whole
 
 __all__ = ["Outgoing", "Source", "messages_of"]
 
-# What a JSON line may hold; the others are what `vela consume --json` prints beside them.
+# Members that a JSON line may have. `_PASSED_OVER` are others that `vela consume --json` prints.
 _TAKEN: Final = frozenset(
     ("payload", "payload_base64", "key", "ordering_key", "properties", "event_ms", "deliver_at_ms")
 )
-MOST_BYTES: Final = 512 * 1024 * 1024  # of one; so much a consumer joins of a message in chunks
-_MOST_MS: Final = 2**63 - 1  # of an event or a delivery, on the wire
+MOST_BYTES: Final = 512 * 1024 * 1024  # of a message: the largest that a consumer joins from chunks
+_MOST_MS: Final = 2**63 - 1  # the largest time on the wire
 _PASSED_OVER: Final = frozenset(
     ("id", "topic", "publish_ms", "producer", "sequence_id", "redelivery_count", "size_bytes")
 )
@@ -29,10 +29,10 @@ _PASSED_OVER: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One message; what is None is decided by the options."""
+    """One message. The command's options replace a value that is None."""
 
     payload: bytes
-    read_bytes: int  # of the source that it took, for the progress bar
+    read_bytes: int  # size in the source, for the progress bar
     key: str | None = None
     ordering_key: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
@@ -42,15 +42,15 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What to read, and how to cut it."""
+    """What to read, and how to cut it into messages."""
 
-    arguments: tuple[str, ...]  # messages of the command line
+    arguments: tuple[str, ...]  # messages on the command line
     files: tuple[str, ...]  # "-" = standard input
     how: str  # lines, json or whole
 
     @property
     def size_bytes(self) -> int | None:
-        """Of all files together, None where one has no size."""
+        """Return the size of all files together, None if one has no size."""
         if not self.files:
             return None
         try:
@@ -62,7 +62,7 @@ class Source:
 
 
 async def messages_of(source: Source) -> AsyncIterator[Outgoing]:
-    """One by one, in order. Raises CliError for a file that cannot be read and a line that is no message."""
+    """Yield the messages in order. Raises CliError if a file cannot be read or a line is not a message."""
     for number, text in enumerate(source.arguments, 1):
         data = text.encode(errors="surrogateescape")
         yield (
@@ -80,7 +80,7 @@ async def _of_file(name: str, how: str) -> AsyncIterator[Outgoing]:
     try:
         descriptor = 0 if name == "-" else os.open(Path(name), os.O_RDONLY)
     except OSError as error:
-        raise CliError(f"{shown} cannot be read: {error.strerror}", Exit.USAGE) from error
+        raise CliError(f"cannot read {shown}: {error.strerror}", Exit.USAGE) from error
     number = 0
     try:
         if how == "whole":
@@ -96,7 +96,7 @@ async def _of_file(name: str, how: str) -> AsyncIterator[Outgoing]:
     except TooMuch as error:
         what = shown if how == "whole" else f"{shown}, line {number + 1},"
         raise CliError(
-            f"{what} is larger than {MOST_BYTES >> 20} MiB, the limit for a message: cut it",
+            f"{what} is larger than {MOST_BYTES >> 20} MiB, the limit for a message: split it",
             Exit.USAGE,
             code="MessageTooBig",
         ) from error
@@ -108,7 +108,7 @@ async def _of_file(name: str, how: str) -> AsyncIterator[Outgoing]:
 
 
 def _from_json(line: bytes, where: str) -> Outgoing:
-    """An object with `payload` (text, or any JSON, which is sent as JSON) or `payload_base64`. Raises CliError."""
+    """Read an object with `payload` (text, or JSON that is sent as JSON) or `payload_base64`. Raises CliError."""
     try:
         given = json.loads(line, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -146,11 +146,11 @@ def _payload(given: dict[str, Any], where: str) -> bytes:
             )
             return text.encode(errors="surrogatepass")
     except (ValueError, RecursionError) as error:
-        raise _bad(where, "payload", "what JSON cannot hold") from error
+        raise _bad(where, "payload", "values that JSON can express") from error
     try:
         return base64.b64decode(encoded if isinstance(encoded, str) else "?", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise _bad(where, "payload_base64", "no text in base64") from error
+        raise _bad(where, "payload_base64", "base64 text") from error
 
 
 def _properties(given: dict[str, Any], where: str) -> dict[str, str]:
@@ -158,10 +158,10 @@ def _properties(given: dict[str, Any], where: str) -> dict[str, str]:
     if properties is None:
         return {}
     if not isinstance(properties, dict):
-        raise _bad(where, "properties", "no object of texts")
+        raise _bad(where, "properties", "an object whose values are text")
     for name, value in properties.items():
         if not (_is_text(name) and _is_text(value)):
-            raise _bad(where, "properties", f"no object of texts in UTF-8: look at {name!r}")
+            raise _bad(where, "properties", f"text in UTF-8 as values; look at {name!r}")
     return properties
 
 
@@ -169,23 +169,23 @@ def _text(given: dict[str, Any], name: str, where: str) -> str | None:
     value = given.get(name)
     if value is None or _is_text(value):
         return value
-    raise _bad(where, name, "no text in UTF-8")
+    raise _bad(where, name, "text in UTF-8")
 
 
 def _time_ms(given: dict[str, Any], name: str, where: str) -> int | None:
     value = given.get(name)
     if value is None or (type(value) is int and 0 <= value <= _MOST_MS):
         return value
-    raise _bad(where, name, f"no whole number of milliseconds since 1970, from 0 to {_MOST_MS}")
+    raise _bad(where, name, f"milliseconds since 1970, a whole number from 0 to {_MOST_MS}")
 
 
 def _is_text(value: object) -> bool:
-    """JSON can name halves of characters, which no UTF-8 has."""
+    """Return whether a value is text without lone surrogates, which JSON can express and UTF-8 cannot."""
     return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _bad(where: str, name: str, what: str) -> CliError:
-    return CliError(f"{where} has under {name} {what}", Exit.USAGE, code="BadMember")
+    return CliError(f"{where} has a wrong {name}: it takes {what}", Exit.USAGE, code="BadMember")
 
 
 def _names() -> str:
@@ -193,5 +193,5 @@ def _names() -> str:
 
 
 def files_of(files: Sequence[str], arguments: Sequence[str]) -> tuple[str, ...]:
-    """Standard input where nothing else is named."""
+    """Return the files to read: standard input if there are neither files nor arguments."""
     return tuple(files) if files or arguments else ("-",)

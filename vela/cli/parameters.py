@@ -32,7 +32,7 @@ class _Topic(click.ParamType[str]):
 
 
 class _Name(click.ParamType[str]):
-    """What the broker takes for a name; other rules of it are the broker's to say."""
+    """A name. The broker checks further rules itself."""
 
     def __init__(self, what: str) -> None:
         self.name = what
@@ -41,7 +41,7 @@ class _Name(click.ParamType[str]):
         name = str(value)
         if not name or name != name.strip():
             self.fail(
-                f"{name!r} is not a valid {self.name} name: give one without blanks around it", param, ctx
+                f"{name!r} is not a valid {self.name} name: use one without spaces around it", param, ctx
             )
         if any(unicodedata.category(character) == "Cc" for character in name):
             self.fail(f"the {self.name} name {name!r} contains a control character: remove it", param, ctx)
@@ -49,7 +49,7 @@ class _Name(click.ParamType[str]):
 
 
 class _Subscription(_Name):
-    """With completion: of those that are there."""
+    """The name of an existing subscription, which the shell completes."""
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str

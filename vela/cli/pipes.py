@@ -1,7 +1,7 @@
-"""Standard input and output on an event loop: reading and writing never hold up the connection beside them.
+"""Standard input and output on an event loop, so that reading and writing never block the connection to the broker.
 
-A file is always ready. A pipe, a terminal and a socket are waited for, and then read or written in one piece that does
-not block; so a slow reader of the output slows the command down and nothing else, and Ctrl-C is always heard.
+A file is always ready. For a pipe, a terminal or a socket the loop waits until it is ready, and then reads or writes
+one piece that does not block. So a slow reader of the output slows down only the command, and Ctrl-C always works.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Final
 __all__ = ["TooMuch", "lines_of", "read_pieces", "read_whole", "write_all"]
 
 _READ_BYTES: Final = 256 * 1024
-_WRITE_BYTES: Final = 4096  # a pipe that is ready takes so much without blocking (PIPE_BUF)
+_WRITE_BYTES: Final = 4096  # PIPE_BUF: a pipe that is ready takes this much without blocking
 
 
 async def read_pieces(descriptor: int) -> AsyncIterator[bytes]:
-    """What comes, as it comes, to the end. May be cancelled while it waits."""
+    """Yield data as it arrives, until the end of the input. Safe to cancel while it waits."""
     loop = asyncio.get_running_loop()
     while True:
         await _until(loop.add_reader, loop.remove_reader, descriptor)
@@ -29,11 +29,11 @@ async def read_pieces(descriptor: int) -> AsyncIterator[bytes]:
 
 
 class TooMuch(Exception):
-    """What is read does not end where it must."""
+    """The input is larger than the limit."""
 
 
 async def read_whole(descriptor: int, *, most_bytes: int) -> bytes:
-    """All that comes. Raises TooMuch above `most_bytes`."""
+    """Read the whole input. Raises TooMuch above `most_bytes`."""
     pieces: list[bytes] = []
     left = most_bytes
     async for piece in read_pieces(descriptor):
@@ -45,7 +45,7 @@ async def read_whole(descriptor: int, *, most_bytes: int) -> bytes:
 
 
 async def lines_of(descriptor: int, *, most_bytes: int) -> AsyncIterator[bytes]:
-    """Lines without their ends, the last one also where nothing ends it. Raises TooMuch for one above `most_bytes`."""
+    """Yield lines without their line ends; the last line may lack one. Raises TooMuch for a line above `most_bytes`."""
     rest: list[bytes] = []
     left = most_bytes
     async for piece in read_pieces(descriptor):
@@ -66,7 +66,7 @@ async def lines_of(descriptor: int, *, most_bytes: int) -> AsyncIterator[bytes]:
 
 
 async def write_all(descriptor: int, data: bytes) -> None:
-    """All of it, in order. Raises BrokenPipeError when nobody reads any more."""
+    """Write all data in order. Raises BrokenPipeError if the reader has closed the pipe."""
     loop = asyncio.get_running_loop()
     view = memoryview(data)
     while view:
@@ -76,7 +76,7 @@ async def write_all(descriptor: int, data: bytes) -> None:
 
 
 async def _until(add: Callable[..., Any], remove: Callable[[int], Any], descriptor: int) -> bool:
-    """Until it is ready; True for a file, which always is and which no loop can watch."""
+    """Wait until the descriptor is ready. Return True for a file, which is always ready and which no loop can watch."""
     ready = asyncio.Event()
     try:
         add(descriptor, ready.set)

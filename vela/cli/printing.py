@@ -1,4 +1,4 @@
-"""What `vela consume` and `vela read` write."""
+"""The output of `vela consume` and `vela read`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PIECE: Final = 500  # messages written at once
 
 @dataclass(slots=True, kw_only=True)
 class Printing:
-    """Gathers what is received, writes it, and knows when there was enough."""
+    """Collects received messages, writes them, and knows when there are enough."""
 
     form: str
     most: int | None
@@ -31,24 +31,24 @@ class Printing:
     _print: Callable[[Message], bytes] | None = None
 
     def add(self, message: Message) -> None:
-        """To be written."""
+        """Add a message to write."""
         if self._print is None:
             self._print = printer(self.form, is_terminal=sys.stdout.isatty())
         self._pending.append(self._print(message))
 
     @property
     def is_enough(self) -> bool:
-        """Whether all that was asked for is there."""
+        """Return whether there are as many messages as requested."""
         return self.most is not None and self.written + len(self._pending) >= self.most
 
     async def write(self) -> None:
-        """What was gathered. Raises BrokenPipeError when nobody reads any more."""
+        """Write the collected messages. Raises BrokenPipeError if the reader has closed the pipe."""
         pieces, self._pending = self._pending, []
         await write_all(sys.stdout.fileno(), b"".join(pieces))
         self.written += len(pieces)
 
     def require_enough(self) -> None:
-        """Raises CliError with code 3 when nothing, or less than was asked for, came."""
+        """Raise CliError with exit code 3 if no messages, or fewer than requested, were written."""
         if self.written < (self.most or 1):
             wanted = f" of {self.most:,}" if self.most else ""
-            raise CliError(f"{messages_word(self.written)}{wanted} came", Exit.NOTHING, code="Timeout")
+            raise CliError(f"{messages_word(self.written)}{wanted} arrived", Exit.NOTHING, code="Timeout")

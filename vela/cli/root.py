@@ -1,4 +1,4 @@
-"""The root of the command line: options that hold for every command, and the commands by name."""
+"""The root of the command line: options for every command, and the commands by name."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ COMMANDS = (
     Lazy(
         name="clear",
         where=f"{_COMMANDS}.cursor_acts:clear",
-        summary="Skip everything that waits.",
+        summary="Skip the whole backlog.",
         section=_ACT,
     ),
     Lazy(
@@ -106,13 +106,13 @@ COMMANDS = (
     Lazy(
         name="disconnect",
         where=f"{_COMMANDS}.delivery_acts:disconnect",
-        summary="Close a consumer. The messages that it held go to the other consumers.",
+        summary="Close a consumer. Its unacknowledged messages go to the other consumers.",
         section=_ACT,
     ),
     Lazy(
         name="redeliver",
         where=f"{_COMMANDS}.delivery_acts:redeliver",
-        summary="Take back the messages that a consumer holds and deliver them again, now.",
+        summary="Take back the messages that a consumer has not acknowledged and deliver them again now.",
         section=_ACT,
     ),
     Lazy(
@@ -168,7 +168,7 @@ def _version(context: click.Context, _parameter: click.Parameter, is_asked: bool
     try:
         click.echo(f"vela {version('vela')}")
     except PackageNotFoundError:
-        click.echo("vela, a checkout that is not installed")
+        click.echo("vela, from a checkout that is not installed")
     context.exit()
 
 

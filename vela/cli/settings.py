@@ -1,4 +1,4 @@
-"""Where the broker and the console are, and who asks."""
+"""The addresses of the broker and the console, and the user."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["Settings", "settings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the root's options and the environment say."""
+    """The options of the root command, or their values in the environment."""
 
     url: str  # of the broker: ws://, wss://, pulsar:// or pulsar+ssl://
     console_url: str  # of the console: http:// or https://
-    user: str  # of the console; "" = nobody
+    user: str  # of the console; "" = none
     password: str
 
 
 def settings() -> Settings:
-    """Of the command that runs."""
+    """Return the settings of the current command."""
     found = click.get_current_context().find_object(Settings)
     if found is None:
-        raise RuntimeError("a command of vela runs below its root")
+        raise RuntimeError("a vela command must run below the root command")
     return found

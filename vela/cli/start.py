@@ -1,4 +1,4 @@
-"""Where to begin in a topic: earliest, latest, a time or a message id; and ids of messages by themselves."""
+"""Where to begin in a topic: earliest, latest, a time or a message id; and message ids alone."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ID: Final = re.compile(r"([0-9]+):([0-9]+)(?::(-?[0-9]+))?(?::([0-9]+))?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """One of them."""
+    """A place: exactly one field is set."""
 
     word: str = ""  # earliest or latest
     time_ms: int | None = None
     id: tuple[int, int, int, int] | None = None  # partition, ledger, entry, index in the batch; -1 = none
 
     def target(self) -> MessageId | int:
-        """As the SDK seeks to it."""
+        """Return what the client library takes for a seek."""
         from vela.message import MessageId
 
         if self.time_ms is not None:
@@ -38,7 +38,7 @@ class Start:
 
 
 def _id_of(text: str) -> tuple[int, int, int, int] | None:
-    """Partition, ledger, entry, index in the batch; None = it is no id."""
+    """Return partition, ledger, entry and index in the batch; None if the text is not an id."""
     found = _ID.fullmatch(text)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Plan, show, ask, apply, receipt: the same for every act."""
+"""Plan an act, show the plan, ask, apply it and show the receipt: the same for every act."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vela.cli.text.times import moment_of
 
 __all__ = ["Asked", "Consent", "act_options", "carry_out", "settle"]
 
-TYPED_ABOVE: Final = 10_000  # messages that may come again; the console asks for a typed name from there too
+TYPED_ABOVE: Final = 10_000  # messages delivered again; above it the user types a name, as in the console
 MOST_DRIFT: Final = 10**15
 
 Act = dict[str, Any]
@@ -29,23 +29,23 @@ Act = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One act to be planned."""
+    """One act to plan."""
 
     kind: str
-    topic: str  # full name; of an act on a namespace tenant/namespace
+    topic: str  # full name, or tenant/namespace for an act on a namespace
     subscription: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """How far to go, and who said why."""
+    """How far to go, and why."""
 
     yes: bool
     plan_only: bool
     reason: str
     wait_s: float
-    allowed_drift: int | None = None  # None: what each plan allows
+    allowed_drift: int | None = None  # None: as much as each plan allows
 
 
 def act_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -53,12 +53,12 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.option("-y", "--yes", is_flag=True, help="Apply without asking.")
     @click.option("--plan-only", is_flag=True, help="Show the plan and stop.")
-    @click.option("--reason", default="", help="Kept in the log of acts.")
+    @click.option("--reason", default="", help="A reason, stored in the log of acts.")
     @click.option(
         "--allow-drift",
         type=click.IntRange(min=0, max=MOST_DRIFT),
         metavar="N",
-        help="Apply even if up to N more messages than planned come again; 0 means exactly the plan.",
+        help="Apply even if up to N more messages than planned are delivered again or lost; 0 allows none.",
     )
     @click.option(
         "--wait",
@@ -78,7 +78,7 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
         if plan_only and allow_drift is not None:
             raise click.UsageError("--allow-drift applies the act: leave out --plan-only.")
         if as_json_is_asked() and not (yes or plan_only):
-            raise click.UsageError("With --json vela does not ask: add --yes or --plan-only.")
+            raise click.UsageError("vela does not ask with --json: add --yes or --plan-only.")
         consent = Consent(yes=yes, plan_only=plan_only, reason=reason, wait_s=wait, allowed_drift=allow_drift)
         command(consent=consent, **given)
 
@@ -86,7 +86,7 @@ def act_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def carry_out(asked: Sequence[Asked], consent: Consent) -> None:
-    """Plan them all, show that, and apply them one after the other unless the answer is no. Raises CliError."""
+    """Plan all acts, show the plans, and apply them one by one if the user agrees. Raises CliError."""
     with console_api() as api:
         plans = [partial(_plan, api, each, consent) for each in asked]
         settle(api, plans, consent, topics=[each.topic for each in asked])
@@ -95,7 +95,7 @@ def carry_out(asked: Sequence[Asked], consent: Consent) -> None:
 def settle(
     api: ConsoleApi, plans: Sequence[Callable[[], Answer]], consent: Consent, *, topics: Sequence[str] = ("",)
 ) -> None:
-    """The same with plans that are made in some other way: an undo, or one that was made before."""
+    """Do the same with plans that `plans` makes: the plan of an undo, or an existing one. Raises CliError."""
     planned: list[Act] = []
     for plan, topic in zip(plans, topics, strict=True):
         with named_partition(topic if len(plans) > 1 else ""):
@@ -140,7 +140,7 @@ def _plan(api: ConsoleApi, asked: Asked, consent: Consent) -> Answer:
 
 
 def _say_if_partitioned(api: ConsoleApi, asked: Asked) -> None:
-    """A partitioned topic has no cursor of its own: say what has. Raises CliError then."""
+    """Raise CliError if the topic is partitioned. Such a topic has no cursors; its partitions have."""
     try:
         partitions = api.get(topic_path(asked.topic))["partitions"]
     except CliError:
@@ -148,7 +148,7 @@ def _say_if_partitioned(api: ConsoleApi, asked: Asked) -> None:
     if partitions:
         name = short_name(asked.topic)
         raise CliError(
-            f"{name} is partitioned, and each partition has its own cursors: name {name}-partition-0 to"
+            f"{name} is partitioned, and each partition has its own cursors: name one of {name}-partition-0 to"
             f" {name}-partition-{partitions - 1}, or add --all-partitions",
             Exit.NOTHING,
             code="NothingToActOn",
@@ -156,7 +156,7 @@ def _say_if_partitioned(api: ConsoleApi, asked: Asked) -> None:
 
 
 def show_plans(planned: Sequence[Act]) -> None:
-    """What they would do, in words and as a table."""
+    """Print what the acts would do, in words and as a table."""
     for act in planned:
         plan = act["plan"] or {}
         click.echo(one_line(f"plan of {headline(act)}"))
@@ -171,7 +171,7 @@ def show_plans(planned: Sequence[Act]) -> None:
 
 
 def show_receipt(act: Act) -> None:
-    """What it did, and how to take it back, or what took it back."""
+    """Print what the act did, and how to undo it or which act has undone it."""
     click.echo(one_line(f"applied {headline(act)}"))
     for sentence in receipt_words(act):
         click.echo(one_line(f"  {sentence}"))
@@ -199,7 +199,7 @@ def _require_agreement(planned: Sequence[Act], allowed_drift: int | None) -> Non
 
 
 def _answer(question: str) -> str:
-    """A line of standard input. The question is no output: it goes to standard error."""
+    """Read a line of standard input. The question goes to standard error, since it is not output."""
     sys.stdout.flush()
     sys.stderr.write(one_line(question))
     sys.stderr.flush()
@@ -207,7 +207,7 @@ def _answer(question: str) -> str:
     if not line:
         sys.stderr.write("\n")
         raise CliError(
-            "there is no terminal to ask on: add --yes to apply it, or --plan-only to look",
+            "there is no terminal to ask on: add --yes to apply the act, or --plan-only to see its plan",
             Exit.USAGE,
             code="NoAnswer",
         )

@@ -17,7 +17,7 @@ _PAUSED_AFTER: Final = {"pause": True, "resume": False}
 
 
 def on_partitions_with_it(api: ConsoleApi, asked: Asked) -> list[Asked]:
-    """The act on the subscription of that name of each partition. Raises CliError when there is none."""
+    """Return the act for each partition that has the subscription. Raises CliError if none has it."""
     found = _of_name(api, asked, asked.subscription)
     if not found:
         raise CliError(
@@ -41,11 +41,14 @@ def on_partitions_with_it(api: ConsoleApi, asked: Asked) -> list[Asked]:
 
 
 def on_partitions_without_it(api: ConsoleApi, asked: Asked) -> list[Asked]:
-    """Making a subscription on each partition that lacks it. Raises CliError for a topic that has none."""
+    """Return the act that creates a subscription, for each partition that lacks it.
+
+    Raises CliError if the topic is not partitioned.
+    """
     partitions = api.get(topic_path(asked.topic))["partitions"]
     if not partitions:
         raise CliError(
-            f"{short_name(asked.topic)} is not partitioned: leave --all-partitions out", Exit.USAGE
+            f"{short_name(asked.topic)} is not partitioned: leave out --all-partitions", Exit.USAGE
         )
     name = str(asked.parameters["name"])
     everywhere = [partition_name(asked.topic, index) for index in range(partitions)]
@@ -54,13 +57,13 @@ def on_partitions_without_it(api: ConsoleApi, asked: Asked) -> list[Asked]:
 
 
 def _of_name(api: ConsoleApi, asked: Asked, subscription: str) -> dict[str, dict[str, Any]]:
-    """The rows of the subscription by partition."""
+    """Return the subscription's rows by partition."""
     rows = api.rows(f"{topic_path(asked.topic)}/subscriptions", "subscriptions", most=0)
     return {row["topic"]: row for row in rows if row["name"] == subscription}
 
 
 def _without(topics: list[str], already: Collection[str], how: str) -> list[str]:
-    """Without those that are so already, which is said; all of them, to be refused, when nothing would be left."""
+    """Leave out the topics that are so already, and say so. If none were left, return all: the broker refuses them."""
     left = [topic for topic in topics if topic not in already]
     if not left:
         return topics

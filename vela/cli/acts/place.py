@@ -1,4 +1,4 @@
-"""Where in a topic: the options of everything that puts a cursor or a bookmark at a place."""
+"""The options that say where in a topic to put a cursor or a bookmark."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _WAYS = ("earliest", "latest", "time", "back", "id", "after_id", "like", "bookma
 def place_options(
     *, default: str = "", bookmark: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command one option for each way to say where; it receives them as `place`, an act's parameters.
+    """Give a command one option for each kind of place. The command receives an act's parameters as `place`.
 
-    Exactly one must be given, unless there is a default.
+    Exactly one option must be given, unless there is a default.
     """
     ways = [way for way in _WAYS if bookmark or way != "bookmark"]
 

@@ -1,4 +1,4 @@
-"""Acts on several partitions that end before the last: which were applied, which was refused, which were not tried."""
+"""Acts on several partitions that end early: which were applied, which one was refused, which were not tried."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["named_partition", "said_how_far"]
 
 @contextmanager
 def named_partition(topic: str) -> Iterator[None]:
-    """Around the plan of one of several: an error names the partition; "" = there is only one."""
+    """Name the partition in an error while one of several acts is planned; "" = there is only one act."""
     try:
         yield
     except CliError as error:
@@ -26,10 +26,10 @@ def named_partition(topic: str) -> Iterator[None]:
 
 @contextmanager
 def said_how_far(planned: Sequence[Mapping[str, Any]], at: int) -> Iterator[None]:
-    """Around the apply of one of `planned`, those before it being applied: an error tells what became of each.
+    """Say in an error what happened to each of `planned`, while the one at `at` is applied.
 
-    The exit code says that it failed once something is applied; else it stays what it is. Ctrl-C tells of that one and
-    of those after it: an act that was asked for cannot be called back.
+    If an earlier act was applied, the exit code becomes FAILED; otherwise it stays. After Ctrl-C, name this act and
+    those after it: a requested act cannot be called back.
     """
     try:
         yield
@@ -45,8 +45,8 @@ def said_how_far(planned: Sequence[Mapping[str, Any]], at: int) -> Iterator[None
             raise
         applied, left = planned[:at], planned[at + 1 :]
         sentences = [
-            f"ended at {_name(planned[at])}: {error.message}",
-            f"applied before: {_names(applied)}",
+            f"stopped at {_name(planned[at])}: {error.message}",
+            f"already applied: {_names(applied)}",
             f"not tried: {_names(left)}",
         ]
         raise error.worded(

@@ -1,6 +1,7 @@
-"""A seek to a message is refused where that message is not there: the broker would go to what follows, or to the end.
+"""Refuse a seek to a message that does not exist.
 
-So Apache's clients want it of the broker; of a person at a command line it is a mistyped id, and cannot be undone.
+The broker would seek to the next message, or to the end, as Apache's clients expect. On a command line a missing
+message is most likely a mistyped id, and a seek cannot be undone.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _WAIT_MS = 15_000
 
 
 async def require_message(client: Client, topic: str, place: Start) -> None:
-    """Raises CliError for the id of a message that the topic does not keep, and VelaError as a reader does.
+    """Raise CliError if the place is the id of a message that the topic does not store, and VelaError as a reader does.
 
-    Other places are always there. Makes no topic and no subscription, and moves nothing.
+    Other places always exist. Creates no topic and no subscription, and moves nothing.
     """
     from vela.message import MessageId
 
@@ -36,14 +37,14 @@ async def require_message(client: Client, topic: str, place: Start) -> None:
     holder = _holder(topic, await client.partitions(topic, create=False), target)
     found = await _first_from(client, holder, target)
     if found is None:
-        raise _not_there(target, holder, "nothing is stored from there on, and --seek latest goes to the end")
+        raise _not_there(target, holder, "nothing is stored from there on; --seek latest goes to the end")
     following = found.message_id()
     if not _is(target, following):
         raise _not_there(target, holder, f"the next one stored is {id_text(following)}")
 
 
 def _holder(topic: str, partitions: int, target: MessageId) -> str:
-    """The topic or partition that the message is of. Raises CliError where the id does not say, or none is."""
+    """Return the topic or partition that has the message. Raises CliError if the id does not name an existing one."""
     if not partitions:
         return topic
     name = short_name(topic)
@@ -59,7 +60,7 @@ def _holder(topic: str, partitions: int, target: MessageId) -> str:
 
 
 async def _first_from(client: Client, topic: str, target: MessageId) -> Message | None:
-    """The message, or the next one; None at the topic's end."""
+    """Return the message, or the next one; None at the topic's end."""
     from vela.options import ConsumerCryptoFailureAction
 
     async with await client.create_reader(
@@ -79,7 +80,7 @@ def _is(target: MessageId, found: MessageId) -> bool:
     if (target.ledger_id(), target.entry_id()) != (begins.ledger_id(), begins.entry_id()):
         return False
     is_partition = target.partition() in (-1, found.partition())
-    # Whoever cannot decrypt a batch sees one message without an index.
+    # A client that cannot decrypt a batch sees one message without an index.
     is_member = (
         -1 in (target.batch_index(), found.batch_index()) or target.batch_index() == found.batch_index()
     )

@@ -1,4 +1,4 @@
-"""What the acts on a subscription share: whose, on which partitions, and how far to go."""
+"""What all acts on a subscription share: topic, subscription, partitions and consent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Act(Protocol):
 
 
 def subscription_act(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command TOPIC, SUBSCRIPTION, `--all-partitions` and what every act takes; it receives `act`."""
+    """Give a command TOPIC, SUBSCRIPTION, `--all-partitions` and the options of every act. It receives `act`."""
 
     @click.argument("topic", type=TOPIC)
     @click.argument("subscription", type=SUBSCRIPTION)

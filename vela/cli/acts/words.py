@@ -1,4 +1,4 @@
-"""An act in words: what was asked, what it would do, what it did."""
+"""An act in words: what was requested, what it would do, what it did."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from vela.core.topic_name import partition_index
 __all__ = ["asked_words", "effect_words", "headline", "plan_facts", "receipt_words"]
 
 _PLAIN: Final = {
-    "clear": "skip everything that waits",
+    "clear": "skip the whole backlog",
     "pause": "stop delivery until it is resumed",
     "resume": "deliver again",
     "terminate": "end the topic",
     "truncate": "empty the topic",
-    "unload": "let the topic go from memory",
+    "unload": "remove the topic from memory",
     "delete_topic": "delete the topic",
     "delete_subscription": "delete the subscription",
     "redrive": "redrive dead letters",
@@ -27,14 +27,14 @@ _MOVES: Final = ("back_time", "shift")
 
 
 def headline(act: Mapping[str, Any]) -> str:
-    """`act 7: reset to the beginning, billing on orders`."""
+    """Return `act 7: reset to the beginning, billing on orders`."""
     topic = short_name(act["topic"]) if "://" in act["topic"] else act["topic"]
     about = f"{act['subscription']} on {topic}" if act["subscription"] else topic
     return f"act {act['id']}: {asked_words(act)}, {about}"
 
 
 def asked_words(act: Mapping[str, Any]) -> str:
-    """What was asked for, as half a sentence."""
+    """Return what was requested as a phrase."""
     kind, given = str(act["kind"]), act["parameters"]
     if kind == "undo":
         return f"undo act {act['undo_of']}"
@@ -66,24 +66,24 @@ def asked_words(act: Mapping[str, Any]) -> str:
 
 
 def effect_words(effect: Mapping[str, Any], *, is_done: bool = False) -> Iterator[str]:
-    """A plan or a result as sentences."""
+    """Yield a plan or a result as sentences."""
     if effect.get("words"):
         yield from effect["words"]
         return
     replayed, skipped = effect["replayed_messages"], effect["skipped_messages"]
-    come = "comes again" if replayed == 1 else "come again"
+    again = "is delivered again" if replayed == 1 else "are delivered again"
     passed = "was skipped" if is_done else "is skipped and never delivered"
     if skipped != 1:
         passed = passed.replace("was ", "were ").replace("is ", "are ")
-    yield f"{messages(replayed)} {come}, {count(skipped)} {passed}"
+    yield f"{messages(replayed)} {again}, {count(skipped)} {passed}"
     closed, kept = effect["consumers_closed"], effect.get("consumers_kept", 0)
     if closed:
         closing = "was closed" if is_done else "is closed"
-        back = "and comes back by itself"
+        back = "and reconnects by itself"
         if closed != 1:
             closing, back = (
                 closing.replace("was ", "were ").replace("is ", "are "),
-                "and come back by themselves",
+                "and reconnect by themselves",
             )
         yield f"{plural(closed, 'consumer')} {closing} {back}"
     elif kept:
@@ -91,7 +91,7 @@ def effect_words(effect: Mapping[str, Any], *, is_done: bool = False) -> Iterato
 
 
 def plan_facts(act: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """What a move changes: name, now, after it. Empty for acts that move no cursor."""
+    """Return what a move changes: name, now, after it. Empty for acts that move no cursor."""
     plan = act["plan"] or {}
     if "current" not in plan:
         return []
@@ -109,12 +109,12 @@ def plan_facts(act: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def receipt_words(act: Mapping[str, Any]) -> Iterator[str]:
-    """What an applied act did."""
+    """Yield what an applied act did."""
     result = act["result"] or {}
     if "replayed_messages" in result:
         yield from effect_words(result, is_done=True)
     if result.get("before"):
-        yield f"mark-delete went from {result['before']} to {result['after']}"
+        yield f"mark-delete moved from {result['before']} to {result['after']}"
     if act["kind"] != "skip_one" and (first := _first_left(act, result.get("inside"))):
         yield f"that is inside a batch, of which {first} comes next"
     if "backlog_messages" in result:
@@ -129,23 +129,23 @@ def receipt_words(act: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _became(plan: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """What the act did to messages that were acknowledged after its plan, where it did anything."""
+    """Say what the act did to messages that were acknowledged after its plan. Empty if it did nothing to them."""
     more = result.get("replayed_messages", 0) - plan.get("replayed_messages", 0)
     spared = plan.get("skipped_messages", 0) - result.get("skipped_messages", 0)
     if "standing" in plan:  # a delete: what was published since is lost too
         spared += result.get("published_meanwhile_messages", 0)
     words = []
     if more > 0:
-        words.append(f"{count(more)} of them {'comes' if more == 1 else 'come'} again too")
+        words.append(f"{count(more)} of them {'is' if more == 1 else 'are'} delivered again too")
     elif more < 0:
-        words.append(f"{count(-more)} of them {'does' if more == -1 else 'do'} not come again")
+        words.append(f"{count(-more)} of them {'is' if more == -1 else 'are'} not delivered again")
     if spared > 0:
         words.append(f"{count(spared)} of them {'was' if spared == 1 else 'were'} not skipped")
     return "".join(f"; {each}" for each in words)
 
 
 def _first_left(act: Mapping[str, Any], inside: Mapping[str, str] | None) -> str | None:
-    """The id of the first message that is left of a batch; None where no batch was cut, or nothing is left of it."""
+    """Return the id of the first unacknowledged message of a batch that was cut. None if no batch was cut."""
     left = int(inside["remaining"], 16) if inside else 0  # bit 0 is the first of the batch
     if inside is None or not left:
         return None

@@ -1,1 +1,1 @@
-"""The commands, a module for those that belong together. `vela.cli.root` names them all."""
+"""The commands. Each module has commands that belong together; `vela.cli.root` names them all."""

@@ -31,7 +31,9 @@ def acts() -> None:
 
 
 @acts.command("list")
-@click.option("--search", metavar="TEXT", default="", help="Part of a topic, a subscription or a person.")
+@click.option(
+    "--search", metavar="TEXT", default="", help="Part of the name of a topic, a subscription or a user."
+)
 @click.option("--kind", default="", help="Only acts of this kind, for example reset or skip.")
 @click.option("--state", type=click.Choice(_STATES), help="Only acts in this state.")
 @click.option(
@@ -68,7 +70,7 @@ def list_acts(search: str, kind: str, state: str | None, limit: int) -> None:
             )
         )
     else:
-        say("no act matches" if search or kind or state else "there is no act yet")
+        say("no act matches" if search or kind or state else "there are no acts yet")
 
 
 def _log(api: ConsoleApi, limit: int, **query: str) -> Iterator[dict[str, Any]]:
@@ -99,7 +101,7 @@ def _where(row: dict[str, Any]) -> str:
 @click.argument("act_id", metavar="ACT", type=click.IntRange(min=1))
 @json_option
 def show(act_id: int) -> None:
-    """Show one act: what was asked, planned and done."""
+    """Show one act: what was requested, planned and done."""
     with console_api() as api:
         act = api.get(f"acts/{act_id}")
     if as_json_is_asked():
@@ -163,7 +165,7 @@ def _value(text: str) -> Any:
 @click.argument("act_id", metavar="ACT", type=click.IntRange(min=1))
 @act_options
 def apply(act_id: int, consent: Consent) -> None:
-    """Apply an act that was planned before."""
+    """Apply an act that is planned."""
     with console_api() as api:
         act = api.get(f"acts/{act_id}")
         if act["state"] not in ("planned", "plan_requested"):
@@ -179,6 +181,6 @@ def apply(act_id: int, consent: Consent) -> None:
 @click.argument("act_id", metavar="ACT", type=click.IntRange(min=1))
 @act_options
 def undo(act_id: int, consent: Consent) -> None:
-    """Undo an applied act, the latest of its cursor. Messages that were acknowledged since stay acknowledged."""
+    """Undo the latest act on a cursor. Messages that were acknowledged since then stay acknowledged."""
     with console_api() as api:
         settle(api, [lambda: api.post(f"acts/{act_id}/undo", {})], consent)

@@ -77,7 +77,7 @@ class _Figures:
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to measure latency; 0 does not measure it.",
+    help="How long to measure latency; 0: not at all.",
 )
 @click.option(
     "-t",
@@ -101,7 +101,7 @@ class _Figures:
     metavar="TENANT/NAMESPACE",
     default="public/default",
     show_default=True,
-    help="Make the topic in this namespace.",
+    help="Create the topic in this namespace.",
 )
 @click.option("--keep", is_flag=True, help="Do not delete the topic afterwards.")
 @json_option
@@ -174,14 +174,14 @@ def _show(load: Load, figures: _Figures) -> None:
             ("consumed", throughput.consumed_per_s),
         )
     ]
-    shown = [table(("as fast as it goes", "messages", "payload"), rows, right=("messages", "payload"))]
+    shown = [table(("as fast as possible", "messages", "payload"), rows, right=("messages", "payload"))]
     if latency is not None:
         names = ("p50", "p95", "p99", "max")
         times = [
             (word, *(f"{value:.2f} ms" for value in _percentiles(values).values()))
             for word, values in (
                 ("send to receipt", latency.publish_ms),
-                ("send to hand", latency.end_to_end_ms),
+                ("send to receive", latency.end_to_end_ms),
             )
         ]
         shown.append(table((f"at {load.rate:,}/s", *names), times, right=names))
@@ -194,11 +194,11 @@ def _percentiles(values: Sequence[float]) -> dict[str, float]:
 
 
 def _delete(topic: str) -> None:
-    """Through the console, without asking: it was made here."""
+    """Delete the topic through the console, without asking: this command has created it."""
     asked = settings()
     try:
         if not asked.user or not asked.password:
-            raise CliError("set VELA_USER and VELA_PASSWORD to have it deleted")
+            raise CliError("to have it deleted, set VELA_USER and VELA_PASSWORD")
         with ConsoleApi(asked, timeout_s=10) as api:
             body = {
                 "kind": "delete_topic",

@@ -39,7 +39,7 @@ def list_bookmarks(topic: str) -> None:
     elif rows:
         print_rich(bookmark_table(rows))
     else:
-        say("no bookmark")
+        say("there are no bookmarks")
 
 
 @bookmarks.command()
@@ -50,19 +50,19 @@ def list_bookmarks(topic: str) -> None:
     "--keep",
     type=LENGTH,
     metavar="LENGTH",
-    help="How long to keep the messages after it, more than 0. Default: 7d.",
+    help="How long to pin the messages after it, more than 0. Default: 7d.",
 )
-@click.option("--keep-until-deleted", is_flag=True, help="Keep the messages until the bookmark is deleted.")
+@click.option("--keep-until-deleted", is_flag=True, help="Pin the messages until the bookmark is deleted.")
 @act_options
 def create(
     topic: str, name: str, place: dict[str, Any], keep: int | None, keep_until_deleted: bool, consent: Consent
 ) -> None:
-    """Name a place of a topic, so that you can reset cursors to it later. The messages after it are kept."""
+    """Name a place of a topic, so that you can reset cursors to it later. The bookmark pins the messages after it."""
     if keep is not None and keep_until_deleted:
         raise click.UsageError("Use either --keep or --keep-until-deleted, not both.")
     if keep == 0:
         raise click.UsageError(
-            "--keep 0 keeps nothing. To keep it until it is deleted, use --keep-until-deleted."
+            "--keep 0 pins nothing. To pin the messages until the bookmark is deleted, use --keep-until-deleted."
         )
     parameters = {"name": name, **place}
     if keep is not None or keep_until_deleted:
@@ -75,5 +75,5 @@ def create(
 @click.argument("name")
 @act_options
 def delete(topic: str, name: str, consent: Consent) -> None:
-    """Delete a bookmark. The topic's retention applies again to the messages that it kept."""
+    """Delete a bookmark. The topic's retention applies again to the messages that it pinned."""
     carry_out([Asked(kind="delete_bookmark", topic=topic, parameters={"name": name})], consent)

@@ -22,5 +22,5 @@ def completion(context: click.Context, shell: str) -> None:
 
     made = get_completion_class(shell)
     if made is None:
-        raise click.UsageError(f"{shell} is not known")
+        raise click.UsageError(f"{shell} is not supported: use bash, zsh or fish.")
     click.echo(made(context.find_root().command, {}, "vela", "_VELA_COMPLETE").source())

@@ -44,7 +44,7 @@ _QUEUE: Final = 1000
     type=click.Choice(["earliest", "latest"]),
     default="latest",
     show_default=True,
-    help="Where the subscription begins if this command makes it.",
+    help="Where the subscription begins if this command creates it.",
 )
 @click.option(
     "--seek",
@@ -57,7 +57,7 @@ _QUEUE: Final = 1000
     "--count",
     type=click.IntRange(min=1),
     metavar="N",
-    help="End after this many messages. Default: go on until Ctrl-C.",
+    help="End after this many messages. Default: run until Ctrl-C.",
 )
 @click.option("--timeout", type=LENGTH, metavar="LENGTH", help="End if no message arrives for this long.")
 @click.option(
@@ -68,7 +68,9 @@ _QUEUE: Final = 1000
     show_default=True,
     help="What to print of each message.",
 )
-@click.option("--no-ack", is_flag=True, help="Do not acknowledge messages, so that all of them come again.")
+@click.option(
+    "--no-ack", is_flag=True, help="Do not acknowledge messages, so that all of them are delivered again."
+)
 @click.option(
     "--consumer-name", type=CONSUMER, metavar="NAME", help="The consumer's name, which the console shows."
 )
@@ -76,7 +78,7 @@ _QUEUE: Final = 1000
 def consume(topic: str, subscription: str, kind: str, start: str, seek: Start | None, **given: Any) -> None:
     """Consume a subscription's messages and print them.
 
-    It makes the subscription and the topic if they do not exist. It acknowledges each message once it is written. It
+    It creates the subscription and the topic if they do not exist. It acknowledges each message after writing it. It
     ends with exit code 3 if --timeout passes before --count messages, or any message, arrived; and if --seek names a
     message that is not stored, in which case it moves nothing.
     """
@@ -110,7 +112,7 @@ def consume(topic: str, subscription: str, kind: str, start: str, seek: Start | 
 
 
 async def _receive(consumer: Consumer, printing: Printing, *, timeout_ms: int | None, acks: bool) -> None:
-    """Until there is enough, or the time is up. What is not written is not acknowledged."""
+    """Receive until there are enough messages or the time is up. Acknowledge messages only after writing them."""
     from vela.errors import Timeout
 
     received: list[Message] = []

@@ -20,7 +20,7 @@ __all__ = ["clear", "expire", "reset", "shift", "skip"]
 def reset(act: Act, place: dict[str, Any]) -> None:
     """Put a cursor at an exact place, forward or back.
 
-    The subscription's consumers are closed. They reconnect and go on at the new place.
+    The subscription's consumers are closed. They reconnect and continue at the new place.
     """
     act("reset", place)
 
@@ -64,7 +64,7 @@ def skip(act: Act, messages: int | None, id: str | None) -> None:  # noqa: A002 
 @click.command()
 @subscription_act
 def clear(act: Act) -> None:
-    """Skip everything that waits.
+    """Skip the whole backlog.
 
     Skipped messages count as acknowledged and are not delivered. Consumers stay connected.
     """

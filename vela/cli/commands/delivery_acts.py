@@ -16,7 +16,7 @@ __all__ = ["disconnect", "pause", "redeliver", "resume"]
 def pause(act: Act) -> None:
     """Stop delivery until you resume it.
 
-    Consumers stay connected and may acknowledge.
+    Consumers stay connected and can acknowledge.
     """
     act("pause", {})
 
@@ -36,7 +36,7 @@ def resume(act: Act) -> None:
 @subscription_act
 @click.argument("consumer", required=False)
 def disconnect(act: Act, consumer: str | None, key: int | None, tell: str | None) -> None:
-    """Close a consumer. The messages that it held go to the other consumers.
+    """Close a consumer. Its unacknowledged messages go to the other consumers.
 
     This closes all consumers of that name. Most clients reconnect.
     """
@@ -50,7 +50,7 @@ def disconnect(act: Act, consumer: str | None, key: int | None, tell: str | None
 @subscription_act
 @click.argument("consumer", required=False)
 def redeliver(act: Act, consumer: str | None, key: int | None) -> None:
-    """Take back the messages that a consumer holds and deliver them again, now."""
+    """Take back the messages that a consumer has not acknowledged and deliver them again now."""
     act("redeliver", _whom(consumer, key))
 
 

@@ -1,4 +1,4 @@
-"""`vela peek`, `examine` and `backlog`: what is in a log, read without consuming anything."""
+"""`vela peek`, `examine` and `backlog`: look into a log without consuming anything."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def peek(topic: str, subscription: str, limit: int) -> None:
             )
         )
     else:
-        say("nothing waits")
+        say("no message waits")
 
 
 @click.command()
@@ -108,7 +108,7 @@ def examine(topic: str, position: int, origin: str) -> None:
 
 
 def _delivery(message: dict[str, Any]) -> list[tuple[str, str]]:
-    return [("delivered from", moment(message["deliver_at_ms"]))] if message["deliver_at_ms"] else []
+    return [("not delivered before", moment(message["deliver_at_ms"]))] if message["deliver_at_ms"] else []
 
 
 @click.command()
@@ -119,7 +119,7 @@ def _delivery(message: dict[str, Any]) -> list[tuple[str, str]]:
     type=click.IntRange(1, 10_000),
     default=10_000,
     show_default=True,
-    help="Look at no more than this many entries.",
+    help="Read at most this many entries.",
 )
 @json_option
 def backlog(topic: str, subscription: str, entries: int) -> None:
@@ -135,8 +135,8 @@ def backlog(topic: str, subscription: str, entries: int) -> None:
     print_rich(
         facts(
             [
-                ("looked at", f"{plural(found['entries'], 'entry').replace('entrys', 'entries')}"
-                 + ("" if found["is_whole"] else f", stopped by {found['stopped_by']}: there is more")),
+                ("read", f"{plural(found['entries'], 'entry').replace('entrys', 'entries')}"
+                 + ("" if found["is_whole"] else f", stopped by the limit of {found['stopped_by']}: there is more")),
                 ("messages", count(found["messages"])),
                 ("stored", size(found["bytes"])),
                 ("payloads", size(found["payload_bytes"])),

@@ -1,4 +1,4 @@
-"""`vela policies`: what holds for a namespace or a topic."""
+"""`vela policies`: the policies of a namespace or a topic."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def show(where: str, only_set: bool) -> None:
     if as_json_is_asked():
         emit({**found, "policies": rows})
     elif not rows:
-        say("none is set")
+        say("no policies are set")
     else:
         print_rich(
             table(
@@ -51,7 +51,7 @@ def show(where: str, only_set: bool) -> None:
 
 
 def _shown(value: object) -> str:
-    """As `vela policies set` takes it."""
+    """Write a value as `vela policies set` takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -73,7 +73,7 @@ def _topic(where: str) -> str:
 )
 @act_options
 def set_policies(where: str, given: tuple[str, ...], unset: tuple[str, ...], consent: Consent) -> None:
-    """Set or unset policies of WHERE (tenant/namespace or a topic). They are in force at once."""
+    """Set or unset policies of WHERE (tenant/namespace or a topic). They take effect at once."""
     to_set: dict[str, str] = {}
     for each in given:
         name, separator, value = each.partition("=")

@@ -31,7 +31,7 @@ __all__ = ["COMPRESSIONS", "compression_of", "produce"]
 
 COMPRESSIONS: Final = ("none", "lz4", "zlib", "zstd", "snappy")
 _WINDOW: Final = 1000  # messages without a receipt
-_FLUSH_S: Final = 10.0  # for what is under way when it is interrupted
+_FLUSH_S: Final = 10.0  # after an interrupt, how long to wait for receipts of messages that were sent
 
 
 @click.command()
@@ -111,10 +111,10 @@ _FLUSH_S: Final = 10.0  # for what is under way when it is interrupted
 def produce(topic: str, messages: tuple[str, ...], files: tuple[str, ...], how: str, **given: Any) -> None:
     """Publish messages: arguments, lines, JSON or whole files.
 
-    Without MESSAGE and --file it reads standard input. It ends when everything is stored. After an error it sends
-    nothing more, and says how much was stored. A JSON object needs `payload` or `payload_base64`, and may have `key`,
-    `ordering_key`, `properties`, `event_ms` and `deliver_at_ms`, so you can pipe `vela consume --json` into it. If a
-    line is not a message, it ends with exit code 2 and names the line and the wrong member.
+    Without MESSAGE and --file it reads standard input. It ends when all messages are stored. After an error it sends
+    no more, and says how many messages were stored. A JSON object needs `payload` or `payload_base64`, and may have
+    `key`, `ordering_key`, `properties`, `event_ms` and `deliver_at_ms`, so you can pipe `vela consume --json` into it.
+    If a line is not a message, it ends with exit code 2 and names the line and the wrong member.
     """
     if given["chunking"] and not given["no_batching"]:
         raise click.UsageError("--chunking needs --no-batching.")
@@ -124,10 +124,12 @@ def produce(topic: str, messages: tuple[str, ...], files: tuple[str, ...], how: 
         raise click.UsageError("Use either --ids or --json, not both.")
     source = Source(arguments=messages, files=files_of(files, messages), how=how)
     if "-" in source.files and sys.stdin is None:
-        raise CliError("standard input is closed: name messages, or a file with --file", Exit.USAGE)
+        raise CliError(
+            "standard input is closed: give messages as arguments, or a file with --file", Exit.USAGE
+        )
     is_typed = "-" in source.files and sys.stdin.isatty()
     if is_typed:
-        say("type messages, one a line; Ctrl-D ends")
+        say("type messages, one on each line; press Ctrl-D to end")
     work = _Work(source=source, defaults=_Defaults.of(given), rate=given["rate"], prints_ids=given["ids"])
 
     async def publish(client: Client) -> None:
@@ -151,7 +153,7 @@ def produce(topic: str, messages: tuple[str, ...], files: tuple[str, ...], how: 
 
 
 def compression_of(name: str) -> CompressionType:
-    """By its name on the command line."""
+    """Return a compression by its name on the command line."""
     from vela.options import CompressionType
 
     return {each.name.lower(): each for each in CompressionType}[name]
@@ -171,7 +173,7 @@ async def _producer(client: Client, topic: str, given: dict[str, Any]) -> Produc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Defaults:
-    """What holds for every message that does not say otherwise."""
+    """The values of every message that does not set its own."""
 
     key: str | None
     ordering_key: str | None
@@ -199,7 +201,7 @@ class _Defaults:
         )
 
     def send(self, producer: Producer, message: Outgoing) -> asyncio.Future[MessageId]:
-        """On its way; the future is done when it is stored."""
+        """Send a message. The future is done when the message is stored."""
         return producer.send_async(
             message.payload,
             properties={**self.properties, **message.properties} or None,
@@ -212,7 +214,7 @@ class _Defaults:
 
 @dataclass(slots=True, kw_only=True)
 class _Work:
-    """Reads, sends and counts; no more is under way than a producer takes."""
+    """Reads, sends and counts messages, with a bounded number of messages without a receipt."""
 
     source: Source
     defaults: _Defaults
@@ -226,9 +228,10 @@ class _Work:
     _waiting: deque[tuple[asyncio.Future[MessageId], int]] = field(default_factory=deque)
 
     async def run(self, producer: Producer, *, shows_progress: bool) -> None:
-        """To the end of the source. Raises CliError of what cannot be sent, VelaError of what was not stored.
+        """Send all messages of the source.
 
-        Then nothing more is sent, and what became of the messages before is counted.
+        Raises CliError if a message cannot be sent, and VelaError if one was not stored. After an error no more are
+        sent, but the receipts of the earlier messages are counted.
         """
         from vela.errors import VelaError
 
@@ -270,7 +273,7 @@ class _Work:
             click.echo(last_id)
 
     async def _settle_what_was_sent(self) -> None:
-        """Stopped before the end: what is under way is stored or not; say the truth about it."""
+        """Wait for the receipts of the messages that were sent before an error, and say how many got none."""
         from vela.errors import VelaError
 
         without = 0
@@ -284,10 +287,10 @@ class _Work:
         except TimeoutError:
             without += 1 + len(self._waiting)
         if without:
-            say(f"{messages_word(without)} more were sent and got no receipt")
+            say(f"{messages_word(without)} more were sent, but got no receipt")
 
     def say_how_much(self) -> None:
-        """The receipt; also of what was stored before something went wrong."""
+        """Print how many messages were stored, also after an error."""
         seconds = max(time.monotonic() - self._began, 1e-6)
         if as_json_is_asked():
             emit(

@@ -51,8 +51,8 @@ __all__ = ["read"]
 def read(topic: str, place: Start, count: int | None, follow: bool, timeout: int | None, form: str) -> None:
     """Print a topic's messages without a subscription.
 
-    It moves no cursor, acknowledges nothing, and makes no persistent topic. It ends at the end of the topic, with exit
-    code 3 if the topic does not exist, or if it has no messages or fewer than --count.
+    It moves no cursor, acknowledges nothing, and creates no persistent topic. It ends at the end of the topic, with
+    exit code 3 if the topic does not exist, or if it has no messages or fewer than --count.
     """
     if timeout is not None and not follow:
         raise click.UsageError("--timeout needs --follow.")
@@ -73,9 +73,7 @@ def read(topic: str, place: Start, count: int | None, follow: bool, timeout: int
 async def _reader(client: Client, topic: str, place: Start) -> Reader:
     from vela.message import MessageId
 
-    if topic.startswith(
-        "persistent:"
-    ):  # another one is there while somebody is connected: it is made by that
+    if topic.startswith("persistent:"):  # a non-persistent topic exists only while a client is connected
         await client.partitions(topic, create=False)
     target = place.target()
     if isinstance(target, MessageId):
@@ -88,7 +86,7 @@ async def _reader(client: Client, topic: str, place: Start) -> Reader:
 
 
 async def _read(reader: Reader, printing: Printing, *, follows: bool, timeout_ms: int | None) -> None:
-    """Until there is enough, the topic ends, or the time is up. What was read is written before it waits."""
+    """Read until there are enough messages, the topic ends or the time is up. Write messages before each wait."""
     from vela.errors import Timeout
 
     gathered = 0

@@ -44,7 +44,7 @@ def redrive(act: Act, to: str | None, wanted: str | None, **given: Any) -> None:
 
     TOPIC and SUBSCRIPTION name the dead-letter topic and a subscription of it. The broker publishes each message and
     then acknowledges it there, so none is lost, and at worst one is published twice. If you interrupt this command, the
-    redrive goes on; `vela acts show` shows its progress.
+    redrive continues; `vela acts show` shows its progress.
     """
     parameters = {"to_topic": to, **_property(wanted)}
     parameters |= {

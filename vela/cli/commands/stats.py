@@ -1,4 +1,4 @@
-"""`vela stats`: numbers that keep up, or once."""
+"""`vela stats`: show numbers once, or keep them up to date."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ __all__ = ["stats"]
 _MOST_SUBSCRIPTIONS = 500
 _TOPICS = ("topic", "parts", "backlog", "worst", "in", "acked", "subs", "consumers", "stored", "last publish")
 _SUBSCRIPTIONS = (
-    "subscription", "how it goes", "backlog", "oldest", "consumers", "unacked", "permits", "out", "acked",
-    "redelivered", "to go", "changed",
+    "subscription", "state", "backlog", "oldest", "consumers", "unacked", "permits", "out", "acked",
+    "redelivered", "time left", "changed",
 )  # fmt: skip
 
 _SPARE = (
@@ -38,7 +38,7 @@ _SPARE = (
     "permits",
     "last publish",
     "stored",
-    "to go",
+    "time left",
     "worst",
     "subs",
     "out",
@@ -57,7 +57,7 @@ _SPARE = (
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often to show new numbers. With this option, --json goes on in a pipe too.",
+    help="How often to show new numbers. With this option, --json also continues in a pipe.",
 )
 @click.option(
     "--sort",
@@ -114,14 +114,14 @@ def _is_given(name: str) -> bool:
 
 @dataclass(slots=True)
 class _Look:
-    """What is read each time; what did not change is not sent again."""
+    """Reads the same addresses each time. The console does not send unchanged answers again."""
 
     api: ConsoleApi
     asked: dict[str, tuple[str, dict[str, Any]]]
     _known: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
     def read(self) -> dict[str, Any]:
-        """The answers by name; one alone by itself."""
+        """Return the answers by name, or the answer itself if there is only one."""
         for name, (path, query) in self.asked.items():
             etag, body = self._known.get(name, ("", {}))
             answer = self.api.fetch(path, etag=etag, **query)
@@ -158,7 +158,7 @@ def _everything(read: dict[str, Any]) -> RenderableType:
     right = ("parts", "backlog", "in", "acked", "subs", "consumers", "stored")
     shown = table(_TOPICS, [topic_cells(row) for row in rows], right=right, spare=_SPARE)
     more = "there are more topics: --limit shows up to 500" if page["next_after"] else ""
-    return Group(*_head(totals), "", shown if rows else "no topic", more)
+    return Group(*_head(totals), "", shown if rows else "no topics", more)
 
 
 def _head(totals: dict[str, Any]) -> list[RenderableType]:
@@ -166,7 +166,7 @@ def _head(totals: dict[str, Any]) -> list[RenderableType]:
     if broker["is_running"]:
         lines: list[RenderableType] = [f"broker on {broker['host']}, pid {broker['pid']}"]
     else:
-        lines = [toned("no broker runs: the numbers date from when it stopped", "bad")]
+        lines = [toned("no broker is running: the numbers are from before it stopped", "bad")]
     lines.append(
         f"{plural(totals['topics'], 'topic')}: in {rate(totals['message_rate_in'])} ({size(totals['byte_rate_in'])}/s),"
         f" out {rate(totals['message_rate_out'])}, acked {rate(totals['message_rate_acked'])},"
@@ -192,11 +192,11 @@ def _subscriptions(read: dict[str, Any]) -> RenderableType:
         "out",
         "acked",
         "redelivered",
-        "to go",
+        "time left",
         "changed",
     )
     shown = table(_SUBSCRIPTIONS, [_cells(row) for row in rows], right=right, spare=_SPARE)
-    return Group(topic_words(read["topic"]), "", shown if rows else "no subscription")
+    return Group(topic_words(read["topic"]), "", shown if rows else "no subscriptions")
 
 
 def _cells(row: dict[str, Any]) -> tuple[Any, ...]:

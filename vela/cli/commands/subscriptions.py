@@ -36,7 +36,7 @@ def subscriptions() -> None:
 @click.argument("topic", type=TOPIC)
 @json_option
 def list_subscriptions(topic: str) -> None:
-    """List the subscriptions of a topic; a partitioned one has a cursor on each partition."""
+    """List the subscriptions of a topic. On a partitioned topic they have a cursor on each partition."""
     with console_api() as api:
         rows = list(api.rows(f"{topic_path(topic)}/subscriptions", "subscriptions", most=0))
     if as_json_is_asked():
@@ -44,7 +44,7 @@ def list_subscriptions(topic: str) -> None:
             emit(row)
         return
     if not rows:
-        say("no subscription")
+        say("there are no subscriptions")
         return
     is_partitioned = any(row["topic"] != topic for row in rows)
     columns = ["subscription", *(["partition"] if is_partitioned else []), "type", *_NUMBERS, "mark-delete"]
@@ -94,7 +94,7 @@ def show(topic: str, subscription: str) -> None:
             [
                 ("subscription", f"{found['name']}, {found['type'] or UNKNOWN}"),
                 ("topic", found["topic_name"]),
-                ("how it goes", toned(goes, standing["tone"])),
+                ("state", toned(goes, standing["tone"])),
                 ("backlog", f"{count(found['backlog_messages'])}, {size(found['backlog_bytes'])}"),
                 (
                     "oldest",
@@ -157,7 +157,7 @@ def _trouble(row: dict[str, Any]) -> str:
         for words, is_so in (
             ("blocked", row["blocked"]),
             ("asks for none", row["permits"] <= 0),
-            ("does not read", not row["writable"]),
+            ("is not reading", not row["writable"]),
         )
         if is_so
     ]
@@ -205,7 +205,7 @@ def _range(row: dict[str, Any]) -> str:
     metavar="NAME=VALUE",
     help="A property to store with the subscription. May be repeated.",
 )
-@click.option("--all-partitions", is_flag=True, help="Make it on each partition of a partitioned topic.")
+@click.option("--all-partitions", is_flag=True, help="Create it on each partition of a partitioned topic.")
 @act_options
 def create(
     topic: str,
@@ -216,7 +216,7 @@ def create(
     all_partitions: bool,
     consent: Consent,
 ) -> None:
-    """Make a subscription that begins at a place you choose."""
+    """Create a subscription that begins at a place you choose."""
     kept = {}
     for each in properties:
         key, separator, value = each.partition("=")
@@ -232,7 +232,7 @@ def create(
 
 
 @subscriptions.command()
-@click.option("--force", is_flag=True, help="Delete it even if consumers are connected; they are closed.")
+@click.option("--force", is_flag=True, help="Delete it even if consumers are connected, and close them.")
 @subscription_act
 def delete(act: Act, force: bool) -> None:
     """Delete a subscription with its cursor. You cannot undo this."""

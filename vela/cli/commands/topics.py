@@ -1,4 +1,4 @@
-"""`vela topics`: what there is, and acts on whole topics."""
+"""`vela topics`: list and show topics, and act on whole topics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vela.cli.text.times import moment_of
 
 __all__ = ["ORDERS", "topics"]
 
-_MOST_PARTITIONS = 10_000  # as acts.md has it
+_MOST_PARTITIONS = 10_000  # the broker's limit, in docs/reference/acts.md
 ORDERS = ("name", "backlog", "rate", "last")
 _COLUMNS = (
     "topic",
@@ -79,13 +79,13 @@ def list_topics(search: str, namespace: str, with_backlog: bool, sort: str, limi
     elif shown:
         print_rich(table(_COLUMNS, [topic_cells(row) for row in shown], right=_NUMBERS, spare=_SPARE))
     else:
-        say("no topic matches" if search or namespace or with_backlog else "there is no topic yet")
+        say("no topic matches" if search or namespace or with_backlog else "there are no topics yet")
     if len(rows) > len(shown):
         say(f"there are more than {limit}: --limit 0 lists all")
 
 
 def topic_cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """One row of a table of topics."""
+    """Return one row of a table of topics."""
     return (
         short_name(row["name"]),
         count(row["partitions"]) if row["partitions"] else "",
@@ -136,7 +136,7 @@ def show(topic: str) -> None:
 
 
 def _backlog(found: dict[str, Any]) -> str:
-    worst = f", the most on {found['worst_subscription']}" if found["worst_subscription"] else ""
+    worst = f", the largest on {found['worst_subscription']}" if found["worst_subscription"] else ""
     return f"{count(found['backlog_messages'])}{worst}"
 
 
@@ -146,7 +146,7 @@ def _policies(document: dict[str, Any]) -> str:
 
 def _partitions(rows: list[dict[str, Any]]) -> Any:
     return table(
-        ("partition", "backlog", "in", "messages ever", "stored", "last publish"),
+        ("partition", "backlog", "in", "published", "stored", "last publish"),
         [
             (
                 short_name(row["name"]),
@@ -158,7 +158,7 @@ def _partitions(rows: list[dict[str, Any]]) -> Any:
             )
             for row in rows
         ],
-        right=("backlog", "in", "messages ever", "stored"),
+        right=("backlog", "in", "published", "stored"),
     )
 
 
@@ -181,9 +181,9 @@ def _producers(rows: list[dict[str, Any]]) -> Any:
 
 
 def bookmark_table(rows: list[dict[str, Any]]) -> Any:
-    """Bookmarks of a topic."""
+    """Return a table of bookmarks."""
     return table(
-        ("bookmark", "id", "kept until", "made by"),
+        ("bookmark", "id", "kept until", "created by"),
         [
             (
                 row["name"],
@@ -210,7 +210,7 @@ _TABLES = {"partition_topics": _partitions, "producing": _producers, "bookmarks"
 )
 @act_options
 def create(topic: str, partitions: int, consent: Consent) -> None:
-    """Make a topic, partitioned or not, in a namespace that exists."""
+    """Create a topic, partitioned or not, in a namespace that exists."""
     domain, _, rest = topic.partition("://")
     if domain != "persistent":
         raise click.UsageError("You need not create a non-persistent topic: connect to it.")
@@ -234,7 +234,7 @@ def grow(topic: str, partitions: int, consent: Consent) -> None:
 def terminate(topic: str, consent: Consent) -> None:
     """End a topic: it takes no more messages. You cannot undo this.
 
-    Consumers learn of it once they have acknowledged everything.
+    Consumers are told once they have acknowledged everything.
     """
     carry_out([Asked(kind="terminate", topic=topic)], consent)
 
@@ -273,7 +273,7 @@ def delete(topic: str, force: bool, subscriptions: bool, consent: Consent) -> No
 
 
 def topic_words(row: dict[str, Any]) -> str:
-    """A topic's line above a table of its subscriptions."""
+    """Return a topic's line above a table of its subscriptions."""
     parts = plural(row["partitions"], "partition") + ", " if row["partitions"] else ""
     return (
         f"{short_name(row['name'])}: {parts}in {rate(row['message_rate_in'])}, acked {rate(row['message_rate_acked'])},"

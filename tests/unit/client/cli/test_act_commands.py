@@ -146,7 +146,10 @@ def test_every_kind_has_a_command() -> None:
         ("redeliver orders billing clerk --key 3", "with CONSUMER or with --key"),
         ("bookmarks create orders b --bookmark c", "No such option"),
         ("bookmarks create orders b --keep 1d --keep-until-deleted", "not both"),
-        ("bookmarks create orders b --keep 0s", "To keep it until it is deleted, use --keep-until-deleted"),
+        (
+            "bookmarks create orders b --keep 0s",
+            "To pin the messages until the bookmark is deleted, use --keep-until-deleted",
+        ),
         ("topics create orders --partitions 10001", "10001 is not in the range 0<=x<=10000"),
         ("topics grow orders 10001", "10001 is not in the range 1<=x<=10000"),
         ("subscriptions create orders s --property x", "write it as NAME=VALUE"),
@@ -176,7 +179,7 @@ def test_a_command_line_that_makes_no_sense_asks_nobody(
     ("words", "says"),
     [
         (["consume", "orders", "s\x01"], "the subscription name 's\\x01' contains a control character"),
-        (["peek", "orders", "s\n"], "'s\\n' is not a valid subscription name: give one without blanks"),
+        (["peek", "orders", "s\n"], "'s\\n' is not a valid subscription name: use one without spaces"),
         (["subscriptions", "create", "orders", "a\x01b"], "contains a control character: remove it"),
         (["subscriptions", "create", "orders", ""], "'' is not a valid subscription name"),
         (

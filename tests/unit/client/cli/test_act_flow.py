@@ -23,19 +23,19 @@ def test_the_plan_is_shown_in_words_and_as_a_table_before_the_question(
     assert done.exit_code == 0
     assert done.stdout.splitlines()[:6] == [
         "plan of act 7: reset to the beginning, billing on orders",
-        "  4 messages come again, 0 are skipped and never delivered",
-        "  1 consumer is closed and comes back by itself",
+        "  4 messages are delivered again, 0 are skipped and never delivered",
+        "  1 consumer is closed and reconnects by itself",
         "  2 messages a second are being acked",
-        "  note: the oldest message kept is 3 s younger than the time asked for",
+        "  note: the oldest message kept is 3 s younger than the requested time",
         "              now          after it",
     ]
     assert "mark-delete   1:4          1:0" in done.stdout
     assert "backlog       12 messages  16 messages" in done.stdout
     assert done.stdout.splitlines()[-6:-1] == [
         "applied act 7: reset to the beginning, billing on orders",
-        "  4 messages come again, 0 were skipped",
-        "  1 consumer was closed and comes back by itself",
-        "  mark-delete went from 1:4 to 1:0",
+        "  4 messages are delivered again, 0 were skipped",
+        "  1 consumer was closed and reconnects by itself",
+        "  mark-delete moved from 1:4 to 1:0",
         "  16 messages wait now",
     ]
     assert "apply it? [y/N]" in done.stderr
@@ -106,7 +106,8 @@ def test_a_receipt_says_what_became_of_messages_acknowledged_since_the_plan(
     console.answers["POST acts/7/apply"] = an_act(state="applied", plan=plan, result=result)
     shown = vela(f"{RESET} --yes").stdout
     assert (
-        "4 messages were acknowledged between plan and act; 1 of them comes again too; 2 of them were not skipped"
+        "4 messages were acknowledged between plan and act; 1 of them is delivered again too;"
+        " 2 of them were not skipped"
     ) in shown
     assert "2 messages were published between plan and act" in shown
 
@@ -135,7 +136,7 @@ def test_what_may_come_again_beyond_the_plan_counts_for_the_typed_name(
 def test_an_apply_that_would_do_more_than_planned_names_the_new_plan(
     is_late: bool, vela: Vela, console: FakeConsole
 ) -> None:
-    grown = "889 messages would come again, the plan showed 5; look at the new preview"
+    grown = "889 messages would be delivered again, the plan showed 5; look at the new preview"
     if is_late:
         console.answers["POST acts/7/apply"] = httpx.Response(
             202, json=an_act(state="apply_requested", is_waiting=True)
@@ -245,7 +246,7 @@ def test_an_act_that_waits_is_followed_to_its_end(vela: Vela, console: FakeConso
 
 @pytest.mark.parametrize(
     ("asked", "state", "then"),
-    [("acts", "plan_requested", "makes its plan"), ("acts/7/apply", "apply_requested", "still applies it")],
+    [("acts", "plan_requested", "still plans it"), ("acts/7/apply", "apply_requested", "still applies it")],
 )
 def test_an_act_that_nobody_answers_is_left_and_named(
     asked: str, state: str, then: str, vela: Vela, console: FakeConsole
@@ -297,7 +298,7 @@ def test_a_partitioned_topic_says_what_to_name_instead(vela: Vela, console: Fake
     console.answers["GET topics/persistent/public/default/orders"] = {"partitions": 3}
     done = vela(f"{RESET} --yes")
     assert done.exit_code == 3
-    assert "name orders-partition-0 to orders-partition-2, or add --all-partitions" in done.stderr
+    assert "name one of orders-partition-0 to orders-partition-2, or add --all-partitions" in done.stderr
 
 
 def test_undo_plans_an_act_of_its_own(vela: Vela, console: FakeConsole) -> None:

@@ -92,7 +92,7 @@ def test_what_was_applied_before_a_refusal_is_said(vela: Vela, console: FakeCons
     done = vela(f"{RESET} --all-partitions --yes")
     assert done.exit_code == 1
     assert done.stderr == (
-        "vela: ended at act 8 on orders-partition-1: refused: the cursor moved; plan again; applied before:"
+        "vela: stopped at act 8 on orders-partition-1: refused: the cursor moved; plan again; already applied:"
         " act 7 on orders-partition-0; not tried: act 9 on orders-partition-2\n"
     )
     console.answers["POST acts"] = list(acts)
@@ -102,7 +102,7 @@ def test_what_was_applied_before_a_refusal_is_said(vela: Vela, console: FakeCons
     )  # fmt: skip
     console.answers["POST acts"] = list(reversed(acts[:2]))
     first = vela(f"{RESET} --all-partitions --yes")
-    assert (first.exit_code, "applied before: none; not tried: act 7 on" in first.stderr) == (4, True)
+    assert (first.exit_code, "already applied: none; not tried: act 7 on" in first.stderr) == (4, True)
 
 
 def test_a_plan_that_is_refused_names_its_partition(vela: Vela, console: FakeConsole) -> None:

@@ -47,7 +47,7 @@ def raising(error: type[httpx.TransportError]) -> Callable[[httpx.Request], None
             1,
             "no console answered at http://127.0.0.1:8000 within 5 s: set VELA_CONSOLE_URL",
         ),
-        (httpx.RemoteProtocolError, 1, "could not be asked"),
+        (httpx.RemoteProtocolError, 1, "the request to the console"),
     ],
 )
 def test_a_console_that_is_away(
@@ -138,7 +138,7 @@ def test_with_json_an_error_is_json_too(vela: Vela, console: FakeConsole) -> Non
         ("--frobnicate topics list --json", "No such option '--frobnicate'"),
         ("produce a/b m --json", "'a/b' is not a topic's name"),
         ("produce t m --ids --json", "Use either --ids or --json, not both"),
-        ("clear orders billing --json", "With --json vela does not ask"),
+        ("clear orders billing --json", "vela does not ask with --json"),
     ],
 )
 def test_with_json_what_makes_no_sense_is_json_too(
@@ -162,7 +162,7 @@ def test_bytes_that_are_no_text_are_a_usage_error(line: str, vela: Vela, console
 
 @pytest.mark.parametrize(
     ("key", "exit_code", "says"),
-    [(b"\x04", 5, "vela: no password was given for user 'ada'"), (b"\x03", 130, "")],
+    [(b"\x04", 5, "vela: there is no password for user 'ada'"), (b"\x03", 130, "")],
 )
 def test_a_password_that_nobody_types(key: bytes, exit_code: int, says: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "VELA_PASSWORD"}
@@ -208,8 +208,8 @@ def test_only_a_broker_that_is_away_is_to_be_started(cause: OSError | None, is_a
 
 def test_a_scheme_that_may_be_wrong_is_named(vela: Vela, console: FakeConsole) -> None:
     console.fails = raising(httpx.ConnectTimeout)
-    for scheme, other in (("http", "if it uses TLS, the address begins with https://"),
-                          ("https", "if it does not use TLS, the address begins with http://")):  # fmt: skip
+    for scheme, other in (("http", "if it uses TLS, its address begins with https://"),
+                          ("https", "if it does not use TLS, its address begins with http://")):  # fmt: skip
         done = vela(f"--console-url {scheme}://127.0.0.1:8000 {LIST}")
         assert (done.exit_code, done.stderr.endswith(f"; {other}\n")) == (1, True), done.stderr
 

@@ -148,21 +148,33 @@ def test_a_json_line_says_everything(tmp_path: Path) -> None:
         ("{}", "needs payload or payload_base64"),
         ('{"payload": "a", "payload_base64": "YQ=="}', "and not both"),
         ('{"payload": NaN}', "line 2, is not JSON: NaN is not a number"),
-        ('{"payload": [1e999]}', "line 2, has under payload what JSON cannot hold"),
-        ('{"payload_base64": "%"}', "line 2, has under payload_base64 no text in base64"),
-        ('{"payload_base64": 1234}', "line 2, has under payload_base64 no text in base64"),
-        ('{"payload": "a", "key": 5}', "line 2, has under key no text"),
-        ('{"payload": "a", "ordering_key": ["b"]}', "line 2, has under ordering_key no text"),
-        (r'{"payload": "a", "key": "\ud800"}', "line 2, has under key no text in UTF-8"),
-        ('{"payload": "a", "event_ms": "5"}', "line 2, has under event_ms no whole number of milliseconds"),
-        ('{"payload": "a", "event_ms": true}', "line 2, has under event_ms no whole number of milliseconds"),
-        ('{"payload": "a", "event_ms": -1}', "line 2, has under event_ms no whole number of milliseconds"),
-        (f'{{"payload": "a", "deliver_at_ms": {2**63}}}', "line 2, has under deliver_at_ms no whole number"),
-        ('{"payload": "a", "properties": {"a": 1}}', "line 2, has under properties no object of texts"),
-        ('{"payload": "a", "properties": []}', "line 2, has under properties no object of texts"),
+        ('{"payload": [1e999]}', "line 2, has a wrong payload: it takes values that JSON can express"),
+        ('{"payload_base64": "%"}', "line 2, has a wrong payload_base64: it takes base64 text"),
+        ('{"payload_base64": 1234}', "line 2, has a wrong payload_base64: it takes base64 text"),
+        ('{"payload": "a", "key": 5}', "line 2, has a wrong key: it takes text"),
+        ('{"payload": "a", "ordering_key": ["b"]}', "line 2, has a wrong ordering_key: it takes text"),
+        (r'{"payload": "a", "key": "\ud800"}', "line 2, has a wrong key: it takes text in UTF-8"),
+        (
+            '{"payload": "a", "event_ms": "5"}',
+            "line 2, has a wrong event_ms: it takes milliseconds since 1970",
+        ),
+        (
+            '{"payload": "a", "event_ms": true}',
+            "line 2, has a wrong event_ms: it takes milliseconds since 1970",
+        ),
+        (
+            '{"payload": "a", "event_ms": -1}',
+            "line 2, has a wrong event_ms: it takes milliseconds since 1970",
+        ),
+        (
+            f'{{"payload": "a", "deliver_at_ms": {2**63}}}',
+            "line 2, has a wrong deliver_at_ms: it takes milliseconds since 1970",
+        ),
+        ('{"payload": "a", "properties": {"a": 1}}', "line 2, has a wrong properties: it takes"),
+        ('{"payload": "a", "properties": []}', "line 2, has a wrong properties: it takes"),
         (
             r'{"payload": "a", "properties": {"\udfff": "b"}}',
-            "line 2, has under properties no object of texts",
+            "line 2, has a wrong properties: it takes",
         ),
     ],
 )
@@ -176,16 +188,16 @@ def test_a_line_that_is_no_message_is_named(line: str, says: str, tmp_path: Path
 
 
 def test_an_argument_that_is_no_message_is_named() -> None:
-    with pytest.raises(CliError, match="argument 2 has under event_ms no whole number"):
+    with pytest.raises(CliError, match="argument 2 has a wrong event_ms: it takes milliseconds"):
         of('{"payload": "a", "event_ms": 0}', '{"payload": "a", "event_ms": 0.5}', how="json")
 
 
 @pytest.mark.parametrize(
-    ("make", "says"), [(None, "cannot be read: No such file"), (Path.mkdir, "is a folder")]
+    ("make", "says"), [(None, "cannot read {}: No such file"), (Path.mkdir, "{} is a folder")]
 )
 def test_a_file_that_cannot_be_read_is_named(make: Any, says: str, tmp_path: Path) -> None:
     path = tmp_path / "there"
     if make:
         make(path)
-    with pytest.raises(CliError, match=f"{path} {says}"):
+    with pytest.raises(CliError, match=says.format(path)):
         of(files=(str(path),))

@@ -64,7 +64,7 @@ def test_a_list_goes_through_pages_and_says_when_there_is_more(vela: Vela, conso
 @pytest.mark.parametrize(
     ("line", "path", "body", "says"),
     [
-        ("topics list", "topics", {"topics": [], "next_after": None}, "there is no topic yet"),
+        ("topics list", "topics", {"topics": [], "next_after": None}, "there are no topics yet"),
         ("topics list --search x", "topics", {"topics": [], "next_after": None}, "no topic matches"),
         (
             "subscriptions list orders",
@@ -73,8 +73,8 @@ def test_a_list_goes_through_pages_and_says_when_there_is_more(vela: Vela, conso
             "no sub",
         ),
         ("bookmarks list orders", TOPIC, {"bookmarks": []}, "no bookmark"),
-        ("acts list", "acts", {"acts": [], "next_before": None}, "there is no act yet"),
-        ("peek orders billing", f"{TOPIC}/subscriptions/billing/peek", {"messages": []}, "nothing waits"),
+        ("acts list", "acts", {"acts": [], "next_before": None}, "there are no acts yet"),
+        ("peek orders billing", f"{TOPIC}/subscriptions/billing/peek", {"messages": []}, "no message waits"),
     ],
 )
 def test_an_empty_list_says_so_beside_the_output(
@@ -105,7 +105,7 @@ def test_policies_in_force(where: str, path: str, vela: Vela, console: FakeConso
     assert json.loads(vela(f"policies show {where} --set --json").stdout)["policies"] == rows[:2]
     console.answers[f"GET {path}"] = {"name": where, "policies": rows[2:]}
     none = vela(f"policies show {where} --set")
-    assert (none.stdout, none.stderr) == ("", "none is set\n")
+    assert (none.stdout, none.stderr) == ("", "no policies are set\n")
 
 
 def test_policies_of_what_is_no_name(vela: Vela, console: FakeConsole) -> None:
@@ -121,7 +121,7 @@ def test_stats_once(vela: Vela, console: FakeConsole) -> None:
     }  # fmt: skip
     console.answers["GET topics"] = {"topics": [a_topic()], "next_after": "x"}
     shown = vela("stats --once").stdout
-    assert "no broker runs" in shown
+    assert "no broker is running" in shown
     assert "1 topic: in 2.5/s" in shown
     assert "2 acts wait for a broker" in shown
     assert "there are more topics" in shown

@@ -84,8 +84,12 @@ def test_a_time_out_of_range_is_a_usage_error(vela: Vela, console: FakeConsole) 
 @pytest.mark.parametrize(
     ("line", "exit_code", "says"),
     [
-        ("produce t", 2, "standard input is closed: name messages, or a file with --file"),
-        ("produce t --file -", 2, "standard input is closed: name messages, or a file with --file"),
+        ("produce t", 2, "standard input is closed: give messages as arguments, or a file with --file"),
+        (
+            "produce t --file -",
+            2,
+            "standard input is closed: give messages as arguments, or a file with --file",
+        ),
         ("produce t m", 1, "set VELA_URL or --url"),
         ("clear orders billing", 1, "no console answers at"),
         ("--user ada topics list", 5, "the password of user 'ada' is missing"),
