@@ -1,25 +1,29 @@
 """Acts over HTTP: plan, apply, undo, look.
 
-A plan and an apply are answered within 2 s, or with 202 and the act's address, where its state can be followed.
+A plan and an apply are answered within 2 s, or with 202 and the act's address, where the caller can follow its state.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
-from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from ninja import Body, Query, Router
+from ninja.responses import Status
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
 from broker.acts import requests as acts
-from broker.acts.kinds.parameters import STORABLE_TEXT, is_storable_text
-from console.access import Rights
-from console.api.access import api, body_of
+from console.api.access import ACTS, AuthorizedRequest
+from console.api.answers import Act, Acts
+from console.api.app import read
+from console.api.parameters import Between, SearchText, StorableText
 from console.api.problems import Problem
 from console.origin import origin_of
 from console.queries.acts import ActsAsked, act_log
 
-__all__ = ["act", "act_apply", "act_undo", "acts_view"]
+__all__ = ["router"]
 
 _STATUS = {
     "ActNotFound": 404,
@@ -30,100 +34,160 @@ _STATUS = {
     "WrongState": 409,
     "CannotUndo": 409,
 }
-_TAKES = {"kind", "topic", "subscription", "parameters", "reason"}
-_APPLY_TAKES = {"allowed_drift_messages", "reason"}
+_MOST_ACTS = 10**18 - 1
+router = Router()
 
 
-@api("GET", "HEAD", "POST")
-def acts_view(request: HttpRequest, rights: Rights) -> HttpResponseBase:
-    """GET: the log, newest first. POST: plan an act."""
-    if request.method == "POST":
-        _require_acting(rights)
-        return _plan(request, rights)
-    asked, before = request.GET, request.GET.get("before", "")
-    if before and not (before.isdecimal() and len(before) < 19):
-        raise Problem(400, "BadQuery", f"before is {before!r}: it takes an act's number")
+class LoggedActs(BaseModel):
+    """Which acts to list."""
+
+    q: Annotated[SearchText, Field(description="part of a topic, a subscription or a person")] = ""
+    kind: Annotated[SearchText, Field(description="only this kind")] = ""
+    state: Annotated[SearchText, Field(description="only in this state")] = ""
+    before: Annotated[
+        int | None, Between(0, _MOST_ACTS), Field(description="the next_before of the previous page")
+    ] = None
+
+
+class NewAct(BaseModel):
+    """An act to plan. Each kind has its own parameters, which the broker checks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Annotated[StorableText, Field(min_length=1)]
+    topic: Annotated[StorableText, Field(min_length=1)]
+    subscription: StorableText = ""
+    parameters: dict[str, Any] = {}
+    reason: StorableText = ""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """One alternative for each kind of act."""
+        return {"oneOf": [_described(*kind) for kind in acts.described_kinds()]}
+
+
+class Application(BaseModel):
+    """How to apply a plan."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Annotated[StorableText, Field(description="kept in the log")] = ""
+    allowed_drift_messages: Annotated[
+        int | None,
+        Field(
+            strict=True,
+            ge=0,
+            le=acts.MOST_DRIFT_MESSAGES,
+            description="how many more than planned may come again, or be lost by a delete; 0: exactly what was"
+            " planned; null: what the plan allows",
+        ),
+    ] = None
+
+
+class Nothing(BaseModel):
+    """An object without members."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+# Bodies that may be left out.
+_AS_PLANNED = Application()
+_NOTHING = Nothing()
+
+
+@read(router, "/acts", response=Acts)
+def act_list(request: AuthorizedRequest, asked: Query[LoggedActs]) -> dict[str, Any]:
+    """List the log of acts, newest first, 50 at a time."""
+    # One query.
     rows, next_before = act_log(
-        ActsAsked(
-            search=asked.get("q", "").replace("\0", "").strip(),
-            kind=asked.get("kind", "").replace("\0", ""),
-            state=asked.get("state", "").replace("\0", ""),
-            before=int(before) if before else None,
-        )
+        ActsAsked(search=asked.q, kind=asked.kind, state=asked.state, before=asked.before)
     )
-    return JsonResponse({"acts": [asdict(row) for row in rows], "next_before": next_before})
+    return {"acts": rows, "next_before": next_before}
 
 
-@api("GET", "HEAD")
-def act(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponseBase:
-    """One act as it is now."""
+@router.post("/acts", auth=ACTS, response={201: Act, 202: Act})
+def plan_act(request: AuthorizedRequest, response: HttpResponse, asked: NewAct) -> Status[acts.ActView]:
+    """Plan an act: show its exact effect and change nothing.
+
+    202: no broker has answered yet, follow Location.
+    """
     try:
-        return JsonResponse(_to_json(acts.get(act_id)))
+        view = acts.plan(
+            asked.kind,
+            topic=acts.full_name(asked.kind, asked.topic),
+            subscription=asked.subscription,
+            parameters=asked.parameters,
+            who=request.auth.name,
+            origin=_origin(request),
+            reason=asked.reason,
+        )
+    except acts.ActRefused as refused:
+        raise _problem(refused) from refused
+    return _answer(view, response, done=201)
+
+
+@read(router, "/acts/{int:act_id}", response=Act, url_name="act")
+def show_act(request: AuthorizedRequest, act_id: int) -> acts.ActView:
+    """Show an act as it is now."""
+    # One query.
+    try:
+        return acts.get(act_id)
     except acts.ActRefused as refused:
         raise _problem(refused) from refused
 
 
-@api("POST", acts=True)
-def act_apply(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponseBase:
-    """Do what was planned."""
-    body = body_of(request)
-    reason = _text(body, "reason", _APPLY_TAKES)
-    allowed = body.get("allowed_drift_messages")
-    if allowed is not None and (not isinstance(allowed, int) or isinstance(allowed, bool)):
-        raise Problem(422, "InvalidParameters", "allowed_drift_messages takes a whole number")
+@router.post("/acts/{int:act_id}/apply", auth=ACTS, response={200: Act, 202: Act})
+def apply_act(
+    request: AuthorizedRequest,
+    response: HttpResponse,
+    act_id: int,
+    asked: Body[Application] = _AS_PLANNED,
+) -> Status[acts.ActView]:
+    """Apply a plan.
+
+    202: under way, or no broker has answered yet; follow Location.
+
+    409: something else moved the cursor since, so plan again; or more would be done than was planned, and new_plan is
+    the act that holds the new preview.
+    """
     try:
         view = acts.apply(
             act_id,
-            who=rights.name,
+            who=request.auth.name,
             origin=_origin(request),
-            reason=reason,
-            allowed_drift_messages=allowed,
+            reason=asked.reason,
+            allowed_drift_messages=asked.allowed_drift_messages,
         )
     except acts.ActRefused as refused:
         raise _problem(refused) from refused
-    return _answer(view, done=200)
+    return _answer(view, response, done=200)
 
 
-@api("POST", acts=True)
-def act_undo(request: HttpRequest, rights: Rights, act_id: int) -> HttpResponseBase:
-    """Plan taking an act back: an act of its own, to be applied."""
-    body = body_of(request)
-    if body:
-        raise Problem(422, "InvalidParameters", "an undo takes no body")
+@router.post("/acts/{int:act_id}/undo", auth=ACTS, response={201: Act, 202: Act})
+def undo_act(
+    request: AuthorizedRequest,
+    response: HttpResponse,
+    act_id: int,
+    asked: Body[Nothing] = _NOTHING,
+) -> Status[acts.ActView]:
+    """Plan to take an applied act back.
+
+    The undo is a new act, which you apply.
+    """
     try:
-        view = acts.plan_undo(act_id, who=rights.name, origin=_origin(request))
+        view = acts.plan_undo(act_id, who=request.auth.name, origin=_origin(request))
     except acts.ActRefused as refused:
         raise _problem(refused) from refused
-    return _answer(view, done=201)
+    return _answer(view, response, done=201)
 
 
-def _plan(request: HttpRequest, rights: Rights) -> HttpResponseBase:
-    body = body_of(request)
-    parameters = body.get("parameters", {})
-    if not isinstance(parameters, dict):
-        raise Problem(422, "InvalidParameters", "parameters is not an object")
-    kind, topic = _text(body, "kind", _TAKES), _text(body, "topic", _TAKES)
-    if not kind or not topic:
-        raise Problem(422, "InvalidParameters", "an act needs kind and topic")
-    try:
-        view = acts.plan(
-            kind,
-            topic=acts.full_name(kind, topic),
-            subscription=_text(body, "subscription", _TAKES),
-            parameters=parameters,
-            who=rights.name,
-            origin=_origin(request),
-            reason=_text(body, "reason", _TAKES),
-        )
-    except acts.ActRefused as refused:
-        raise _problem(refused) from refused
-    return _answer(view, done=201)
-
-
-def _answer(view: acts.ActView, *, done: int) -> HttpResponseBase:
+def _answer(view: acts.ActView, response: HttpResponse, *, done: int) -> Status[acts.ActView]:
     address = reverse("api:act", args=[view.id])
     if view.is_waiting or view.state == "applying":
-        return JsonResponse(_to_json(view), status=202, headers={"Location": address, "Retry-After": "1"})
+        response["Location"], response["Retry-After"] = address, "1"
+        return Status(202, view)
     if view.error:
         refused = 409 if view.is_retriable else _STATUS.get(view.error_code, 422)
         status = {"failed": 500, "expired": 503}.get(view.state, refused)
@@ -137,29 +201,8 @@ def _answer(view: acts.ActView, *, done: int) -> HttpResponseBase:
             instance=address,
             **more,
         )
-    return JsonResponse(_to_json(view), status=done, headers={"Location": address})
-
-
-def _to_json(view: acts.ActView) -> dict[str, Any]:
-    return asdict(view) | {
-        "is_waiting": view.is_waiting,
-        "is_retriable": view.is_retriable,
-        "new_plan": view.new_plan,
-    }
-
-
-def _text(body: dict[str, Any], name: str, takes: set[str]) -> str:
-    unknown = body.keys() - takes
-    if unknown:
-        raise Problem(
-            422,
-            "InvalidParameters",
-            f"unknown member {min(unknown)!r}; this takes {', '.join(sorted(takes))}",
-        )
-    value = body.get(name) or ""
-    if not is_storable_text(value):
-        raise Problem(422, "InvalidParameters", f"{name} takes {STORABLE_TEXT}")
-    return value
+    response["Location"] = address
+    return Status(done, view)
 
 
 def _problem(refused: acts.ActRefused) -> Problem:
@@ -170,6 +213,25 @@ def _origin(request: HttpRequest) -> str:
     return origin_of(request).replace("console", "api", 1)
 
 
-def _require_acting(rights: Rights) -> None:
-    if not rights.may_act:
-        raise Problem(403, "AuthorizationError", "only staff and members of the group operator may do this")
+def _described(name: str, summary: str, scope: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Describe what planning an act of one kind takes."""
+    needs = ["kind", "topic"]
+    if scope == "subscription":
+        needs.append("subscription")
+    if parameters.get("required"):
+        needs.append("parameters")
+    topic = "tenant/namespace" if scope == "namespace" else "a topic, in full or short"
+    return {
+        "title": name,
+        "description": summary,
+        "type": "object",
+        "additionalProperties": False,
+        "required": needs,
+        "properties": {
+            "kind": {"const": name},
+            "topic": {"type": "string", "description": topic},
+            **({"subscription": {"type": "string"}} if scope == "subscription" else {}),
+            "parameters": parameters,
+            "reason": {"type": "string", "description": "kept in the log"},
+        },
+    }

@@ -1,8 +1,8 @@
 """HTTP Basic: name and password with every request.
 
-Checking a password is made slow on purpose, half a second of a processor; a program that asks once a second would cost
-half of one. So one that was right is remembered for a minute, as a keyed digest together with the hash that it matched:
-a changed password, and a user who may not log in any more, are refused at once.
+Checking a password takes half a second of a processor, on purpose; a program that asks once a second would use half of
+one. So after a correct password this process remembers for a minute a keyed digest of the password and of the hash that
+it matched. It refuses an old password, and a user who may no longer log in, at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _remembered: Final[dict[object, tuple[bytes, float]]] = {}  # user's key: digest
 
 
 def user_by_password(request: HttpRequest, header: str) -> AbstractBaseUser:
-    """Whoever an Authorization header names. Raises Problem."""
+    """Return the user that an Authorization header names. Raises Problem if there is none, or with another password."""
     name, password = _credentials(header)
     known = get_user_model().objects.filter(**{get_user_model().USERNAME_FIELD: name}).first()
     if known is not None and known.is_active and _is_remembered(known, password):

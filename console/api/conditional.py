@@ -1,21 +1,32 @@
-"""Answers that a program asks for again and again: with an ETag, and 304 while nothing changed."""
+"""Answers that a program asks for again and again: with an ETag, and 304 if nothing changed."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
-from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import get_conditional_response, patch_vary_headers
 
-__all__ = ["conditional"]
+__all__ = ["with_etag"]
+
+Run = Callable[..., HttpResponseBase]
 
 
-def conditional(request: HttpRequest, body: dict[str, Any]) -> HttpResponseBase:
-    """The body as JSON, or 304 when If-None-Match names what the caller already has. It saves bytes, not queries."""
-    response = JsonResponse(body)
-    etag = f'"{hashlib.sha256(response.content).hexdigest()[:20]}"'
-    response["ETag"] = etag
-    response["Cache-Control"] = "private, no-cache"
-    patch_vary_headers(response, ["Cookie", "Authorization"])
-    return get_conditional_response(request, etag=etag, response=response) or response
+def with_etag(run: Run) -> Run:
+    """Answer 304 if If-None-Match names what the caller already has. That saves bytes, not queries."""
+
+    @wraps(run)
+    def conditional(request: HttpRequest, **names: Any) -> HttpResponseBase:
+        response = run(request, **names)
+        if not isinstance(response, HttpResponse) or response.status_code != 200:
+            return response
+        etag = f'"{hashlib.sha256(response.content).hexdigest()[:20]}"'
+        response["ETag"] = etag
+        response["Cache-Control"] = "private, no-cache"
+        patch_vary_headers(response, ["Cookie", "Authorization"])
+        return get_conditional_response(request, etag=etag, response=response) or response
+
+    return conditional

@@ -1,4 +1,4 @@
-"""What an address names, or a problem document that says which name to change."""
+"""Finds what an address names, or says which name to change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["found_subscription", "found_topic"]
 
 
 def found_topic(name: str) -> TopicFacts:
-    """By full name. One query. Raises Problem."""
+    """Return a topic by its full name. One query. Raises Problem if there is none, or if no topic can have the name."""
     facts = topic_facts(name)
     if facts is None:
         try:
@@ -23,7 +23,7 @@ def found_topic(name: str) -> TopicFacts:
 
 
 def found_subscription(topic: str, name: str) -> SubscriptionHead:
-    """Of a topic that holds messages itself. One query. Raises Problem."""
+    """Return a subscription of a topic that holds messages itself. One query. Raises Problem if there is none."""
     head = subscription_head(topic, name)
     if head is not None:
         return head

@@ -6,31 +6,43 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from django.http import HttpRequest, HttpResponseBase
+from ninja import Path, Router
+from ninja.decorators import decorate_view
 
 from broker.acts.requests import ActRefused, full_name
 from broker.conf import broker_settings
 from broker.topics.policies_in_force import effective_policies
-from console.access import Rights
-from console.api.access import api
-from console.api.conditional import conditional
+from console.api.access import AuthorizedRequest
+from console.api.answers import PoliciesInForce
+from console.api.app import read
+from console.api.conditional import with_etag
 from console.api.found import found_topic
+from console.api.parameters import TopicPath
 from console.api.problems import Problem
+from console.api.topics import TOPIC
 from console.queries.policies import namespace_policies as set_on_namespace
 
-__all__ = ["namespace_policies", "topic_policies"]
+__all__ = ["router"]
+
+router = Router()
 
 
-@api("GET", "HEAD")
-def topic_policies(request: HttpRequest, rights: Rights, topic: str) -> HttpResponseBase:
-    """Of a partition those of its topic. One query."""
-    found = found_topic(topic)
-    return conditional(request, _in_force(found.name, found.namespace_policies, found.policies))
+@read(router, f"{TOPIC}/policies", response=PoliciesInForce)
+@decorate_view(with_etag)
+def topic_policies(request: AuthorizedRequest, topic: Path[TopicPath]) -> dict[str, Any]:
+    """Show the policies in force on a topic.
+
+    A partition has those of its topic.
+    """
+    found = found_topic(topic.full_name)
+    return _in_force(found.name, found.namespace_policies, found.policies)
 
 
-@api("GET", "HEAD")
-def namespace_policies(request: HttpRequest, rights: Rights, tenant: str, namespace: str) -> HttpResponseBase:
-    """What its topics have that set nothing themselves. One query."""
+@read(router, "/namespaces/{name:tenant}/{name:namespace}/policies", response=PoliciesInForce)
+@decorate_view(with_etag)
+def namespace_policies(request: AuthorizedRequest, tenant: str, namespace: str) -> dict[str, Any]:
+    """Show the policies in force on those topics of a namespace that set none themselves."""
+    # One query.
     name = f"{tenant}/{namespace}"
     document = set_on_namespace(tenant, namespace)
     if document is None:
@@ -39,7 +51,7 @@ def namespace_policies(request: HttpRequest, rights: Rights, tenant: str, namesp
         except ActRefused as refused:
             raise Problem(400, refused.code, refused.text) from refused
         raise Problem(404, "NamespaceNotFound", f"there is no namespace {name}")
-    return conditional(request, _in_force(name, document, {}))
+    return _in_force(name, document, {})
 
 
 def _in_force(where: str, namespace: Mapping[str, object], topic: Mapping[str, object]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What goes wrong, as RFC 9457 problem documents with Vela's `code` and `retriable`."""
+"""Errors as RFC 9457 problem documents with Vela's `code` and `retriable`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Problem", "no_such_address"]
 
 
 class Problem(Exception):
-    """An answer that is not what was asked for."""
+    """An error to answer with. `more` are further members of the document."""
 
     def __init__(
         self,
@@ -36,14 +36,14 @@ class Problem(Exception):
         self._headers = headers or {}
 
     def response(self) -> JsonResponse:
-        """As it is sent."""
+        """Return the document as a response."""
         return JsonResponse(
             self._body, status=self.status, content_type="application/problem+json", headers=self._headers
         )
 
 
 def no_such_address(request: HttpRequest) -> JsonResponse:
-    """What no address of the API matches, ids and names that cannot be among it."""
+    """Answer an address that no operation has, or whose ids and names cannot exist."""
     return Problem(
         404, "NotFound", f"there is no {request.path}; openapi.json lists the addresses"
     ).response()

@@ -2,53 +2,90 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import Annotated, Any, Literal
 
-from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from ninja import Path, Query, Router
+from pydantic import BaseModel, Field
 
-from console.access import Rights
-from console.api.access import api
+from console.api.access import SEES_PAYLOADS, AuthorizedRequest
+from console.api.answers import Message, Messages
+from console.api.app import read
 from console.api.found import found_subscription, found_topic
+from console.api.parameters import Between, TopicPath
 from console.api.problems import Problem
-from console.api.query import choice, number
-from console.queries.analysis import ANALYSED_ENTRIES, ANALYSED_S, analyse
+from console.api.topics import TOPIC
+from console.queries.analysis import ANALYSED_ENTRIES, ANALYSED_S, BacklogAnalysis, analyse
 from console.queries.backlog import next_messages
 from console.queries.examine import examine
+from console.queries.peek import PeekedMessage
 
-__all__ = ["analysed", "examined", "peeked"]
+__all__ = ["router"]
 
 PEEK_MOST = 100
+_SUBSCRIPTION = f"{TOPIC}/subscriptions/{{name:subscription}}"
+router = Router(auth=SEES_PAYLOADS)
 
 
-@api("GET", "HEAD", payloads=True)
-def peeked(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponseBase:
-    """The next unacknowledged messages of a subscription."""
-    limit = number(request, "limit", default=20, least=1, most=PEEK_MOST)
-    messages = next_messages(found_subscription(topic, name), limit)
-    return JsonResponse({"messages": [asdict(each) | {"id": each.message_id} for each in messages]})
+class Peek(BaseModel):
+    """How many messages to show."""
+
+    limit: Annotated[int, Between(1, PEEK_MOST)] = 20
 
 
-@api("GET", "HEAD", payloads=True)
-def examined(request: HttpRequest, rights: Rights, topic: str) -> HttpResponseBase:
-    """One message of a topic by its place: 1 is the first from the earliest, or the last from the latest."""
-    head = found_topic(topic)
-    origin = choice(request, "from", ("earliest", "latest"))
-    position = number(request, "position", default=1, least=1, most=10**15)
-    found = examine(head.id, position=position, from_end=origin == "latest")
+class Place(BaseModel):
+    """Which message to show."""
+
+    origin: Annotated[Literal["earliest", "latest"], Field(alias="from")] = "earliest"
+    position: Annotated[
+        int, Between(1, 10**15), Field(description="1 is the first, or the last, message kept")
+    ] = 1
+
+
+class Extent(BaseModel):
+    """How far to look."""
+
+    entries: Annotated[int, Between(1, ANALYSED_ENTRIES)] = ANALYSED_ENTRIES
+
+
+@read(router, f"{_SUBSCRIPTION}/peek", response=Messages)
+def peek(
+    request: AuthorizedRequest, topic: Path[TopicPath], subscription: str, asked: Query[Peek]
+) -> dict[str, Any]:
+    """Show the next unacknowledged messages.
+
+    Of a topic that holds messages itself.
+    """
+    return {"messages": next_messages(found_subscription(topic.full_name, subscription), asked.limit)}
+
+
+@read(router, f"{TOPIC}/examine", response=Message)
+def examined(request: AuthorizedRequest, topic: Path[TopicPath], asked: Query[Place]) -> PeekedMessage:
+    """Show one message by its place in the topic.
+
+    Position 1 is the first message from the earliest, or the last one from the latest.
+    """
+    head = found_topic(topic.full_name)
+    found = examine(head.id, position=asked.position, from_end=asked.origin == "latest")
     if found is None and head.partitions:
         raise Problem(
             404,
             "MessageNotFound",
-            f"{topic} is partitioned, and each partition has messages of its own: name {topic}-partition-0,"
-            " or another one",
+            f"{head.name} is partitioned, and each partition has messages of its own: name"
+            f" {head.name}-partition-0, or another one",
         )
     if found is None:
-        raise Problem(404, "MessageNotFound", f"{topic} keeps fewer than {position} messages")
-    return JsonResponse(asdict(found) | {"id": found.message_id})
+        raise Problem(404, "MessageNotFound", f"{head.name} keeps fewer than {asked.position} messages")
+    return found
 
 
-@api("GET", "HEAD", payloads=True)
-def analysed(request: HttpRequest, rights: Rights, topic: str, name: str) -> HttpResponseBase:
-    """What the backlog is made of, as far as it is looked at."""
-    most = number(request, "entries", default=ANALYSED_ENTRIES, least=1, most=ANALYSED_ENTRIES)
-    return JsonResponse(asdict(analyse(found_subscription(topic, name), entries=most, seconds=ANALYSED_S)))
+@read(router, f"{_SUBSCRIPTION}/backlog", response=BacklogAnalysis)
+def backlog(
+    request: AuthorizedRequest, topic: Path[TopicPath], subscription: str, asked: Query[Extent]
+) -> BacklogAnalysis:
+    """Show what a backlog consists of, after looking at 10,000 entries or for 120 s at most.
+
+    The answer says whether it reached the end.
+    """
+    return analyse(
+        found_subscription(topic.full_name, subscription), entries=asked.entries, seconds=ANALYSED_S
+    )

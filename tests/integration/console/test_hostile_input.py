@@ -22,7 +22,8 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from broker.acts import requests as acts
 from console import blocks
-from console.api import pages
+from console.api.openapi import document_of
+from console.api.urls import api
 from console.forms import ApplyForm, act_forms
 from tests.integration.console.fake_acts import FakeActs
 from tests.integration.console.shop import Shop
@@ -50,11 +51,20 @@ HOSTILE = {
     "a pattern": quote("%\\_'; --"),
     "dots": "..",
 }
-GOOD = {"topic": "persistent/public/default/orders", "name": "billing", "kind": "skip", "act_id": "1"}
+GOOD = {
+    "topic": "persistent/public/default/orders",
+    "domain": "persistent",
+    "tenant": "public",
+    "namespace": "default",
+    "local_name": "orders",
+    "subscription": "billing",
+    "name": "billing",
+    "kind": "skip",
+    "act_id": "1",
+}
 PARAMETER = re.compile(r"<(?:(?P<converter>\w+):)?(?P<name>\w+)>")
-ASKED = re.compile(
-    r"""(?:GET|query|asked)\.get(?:list)?\("(\w+)"|(?:number|choice|flag|text)\(request, "(\w+)\""""
-)
+ASKED = re.compile(r'(?:GET|query|asked)\.get(?:list)?\("(\w+)"')
+API = "/api/v1"
 HOSTS = [
     "[",
     "[::1",
@@ -85,12 +95,17 @@ MODULES = dict(sorted(routes(get_resolver().url_patterns)))
 ROUTES = list(MODULES)
 
 
-def names_of(module: str) -> list[str]:
-    """The names that a view looks for in a query string: by itself, or as blocks and lists do for all of them."""
-    read = [Path(source.__file__ or "") for source in (sys.modules[module], blocks, pages)]
-    return sorted(
-        {name for path in read for found in ASKED.findall(path.read_text()) for name in found if name}
-    )
+def names_of(route: str) -> list[str]:
+    """The names that a view takes in a query string, as the API describes them or as the page's source reads them.
+
+    A page reads them by itself, or as blocks do for all pages.
+    """
+    operations = document_of(api)["paths"].get(PARAMETER.sub(r"{\g<name>}", route.removeprefix(API)))
+    if route.startswith(API):
+        parameters = operations["get"]["parameters"] if operations and "get" in operations else []
+        return sorted(each["name"] for each in parameters if each["in"] == "query")
+    read = [Path(source.__file__ or "") for source in (sys.modules[MODULES[route]], blocks)]
+    return sorted({name for path in read for name in ASKED.findall(path.read_text())})
 
 
 FORMS: list[type[Form]] = [*act_forms.values(), ApplyForm]
@@ -126,9 +141,11 @@ def log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 def test_the_walk_finds_what_there_is() -> None:
-    assert {"/topics", "/acts/<int:act_id>/undo", "/api/v1/topics/<topic:topic>/examine"} <= set(ROUTES)
-    assert {"part", "after", "q", "kind", "state", "before"} <= set(names_of(MODULES["/acts"]))
-    assert {"namespace", "sort", "limit"} <= set(names_of(MODULES["/api/v1/topics"]))
+    examine = "/api/v1/topics/<domain>/<name:tenant>/<name:namespace>/<name:local_name>/examine"
+    assert {"/topics", "/acts/<int:act_id>/undo", examine} <= set(ROUTES)
+    assert {"part", "q", "kind", "state", "before"} <= set(names_of("/acts"))
+    assert "after" in names_of("/topics")
+    assert {"namespace", "sort", "limit", "after"} <= set(names_of("/api/v1/topics"))
     assert {"consumer", "messages", "time", "confirm"} <= set(FIELDS)
 
 
@@ -145,7 +162,7 @@ def test_hostile_names_in_addresses(route: str, people: Client, log: None) -> No
 @pytest.mark.parametrize("route", ROUTES)
 def test_hostile_query_strings(route: str, people: Client, log: None) -> None:
     address = filled(route, GOOD)
-    for name, (what, value) in product(names_of(MODULES[route]), HOSTILE.items()):
+    for name, (what, value) in product(names_of(route), HOSTILE.items()):
         status = people.get(f"{address}?{name}={value}").status_code
         assert status < 500, f"{what}: {address}?{name}"
 

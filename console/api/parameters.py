@@ -1,0 +1,74 @@
+"""What operations take: names in the address, values after its `?`, and checks that several of them share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from broker.acts.kinds.parameters import STORABLE_TEXT, is_storable_text
+from console.queries.topics import PAGE_ROWS
+
+__all__ = ["Between", "Page", "SearchText", "StorableText", "TopicPath"]
+
+MOST_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Annotates an int with its bounds, both allowed. The complaint names both, whichever was broken."""
+
+    least: int
+    most: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Replace pydantic's complaints about the number by one."""
+        return core_schema.custom_error_schema(
+            core_schema.int_schema(ge=self.least, le=self.most),
+            custom_error_type="not_between",
+            custom_error_message="it takes a number from {least} to {most}",
+            custom_error_context={"least": self.least, "most": self.most},
+        )
+
+
+def _comparable(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("nul", "it holds a NUL")
+    return text.strip()
+
+
+def _storable(value: object) -> object:
+    text = "" if value is None else value
+    if not is_storable_text(text):
+        raise PydanticCustomError("not_storable", f"it takes {STORABLE_TEXT}")
+    return text
+
+
+SearchText = Annotated[str, AfterValidator(_comparable)]
+"""Text that PostgreSQL can compare with."""
+
+StorableText = Annotated[str, BeforeValidator(_storable)]
+"""Text that PostgreSQL can keep; null counts as empty."""
+
+
+class TopicPath(BaseModel):
+    """The four names of a topic in an address."""
+
+    domain: Literal["persistent", "non-persistent"]
+    tenant: str
+    namespace: str
+    local_name: str
+
+    @property
+    def full_name(self) -> str:
+        """domain://tenant/namespace/local."""
+        return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local_name}"
+
+
+class Page(BaseModel):
+    """Which part of a list to answer with."""
+
+    limit: Annotated[int, Between(1, MOST_ROWS), Field(description="rows of a page")] = PAGE_ROWS
+    after: Annotated[str, Field(description="the next_after of the previous page")] = ""

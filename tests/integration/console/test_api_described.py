@@ -1,0 +1,128 @@
+"""`/api/v1/openapi.json` is true: every operation answers with what it describes, and with nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from jsonschema import Draft202012Validator, ValidationError
+
+from broker.acts import requests as acts
+from broker.models import Bookmark
+from console.api.openapi import document_of
+from console.api.urls import api
+from tests.integration.console.fake_acts import FakeActs
+from tests.integration.console.shop import Shop
+
+DOCUMENT: dict[str, Any] = json.loads(json.dumps(document_of(api)))
+NAMES = {
+    "domain": "persistent",
+    "tenant": "public",
+    "namespace": "default",
+    "local_name": "orders",
+    "subscription": "billing",
+    "act_id": "1",
+}
+BODIES: dict[str, Any] = {
+    "plan_act": {"kind": "clear", "topic": "orders", "subscription": "billing"},
+    "apply_act": {"reason": "tested"},
+    "undo_act": None,
+}
+
+
+def operations() -> list[Any]:
+    """Every operation with its method and path, in the order of an act's life."""
+    found = [
+        pytest.param(method, path, described, id=described["operationId"])
+        for path, methods in DOCUMENT["paths"].items()
+        for method, described in methods.items()
+    ]
+    assert len(found) > 15
+    return found
+
+
+def closed(schema: Any) -> Any:
+    """The schema, with every object refusing members that it does not name."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {name: closed(each) for name, each in schema.items()}
+    return result | {"additionalProperties": False} if "properties" in schema else result
+
+
+def check(answer: Any, responses: dict[str, Any], **changed: Any) -> None:
+    """Raises ValidationError if the answer, with members changed, is not one of the responses."""
+    response = responses.get(str(answer.status_code)) or DOCUMENT["components"]["responses"]["Problem"]
+    schema = response["content"][answer["Content-Type"]]["schema"]
+    whole = closed(schema | {"components": DOCUMENT["components"]})
+    Draft202012Validator(whole, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(
+        answer.json() | changed
+    )
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> FakeActs:
+    """A broker that answers from memory, with one act planned and applied."""
+    fake = FakeActs()
+    for name in ("plan", "apply", "plan_undo", "get"):
+        monkeypatch.setattr(acts, name, getattr(fake, name))
+    for act in (BODIES["plan_act"], BODIES["plan_act"]):
+        acts.plan(**act, parameters={}, who="ada", origin="test")
+    return fake
+
+
+@pytest.fixture
+def caller(operator: Client, shop: Shop, broker: FakeActs) -> Client:
+    Bookmark.objects.create(topic=shop.topic, name="launch", ledger_id=1, entry_id=2, who="ada")
+    return operator
+
+
+def call(client: Client, method: str, path: str, operation: str) -> Any:
+    address = f"/api/v1{path.format(**NAMES)}"
+    if method == "get":
+        return client.get(address)
+    return client.post(address, json.dumps(BODIES[operation] or {}), content_type="application/json")
+
+
+@pytest.mark.parametrize(("method", "path", "described"), operations())
+def test_an_answer_is_as_described(method: str, path: str, described: dict[str, Any], caller: Client) -> None:
+    if described["operationId"] == "undo_act":
+        call(caller, "post", path.replace("undo", "apply"), "apply_act")
+    answer = call(caller, method, path, described["operationId"])
+    assert str(answer.status_code) in described["responses"], answer.content
+    check(answer, described["responses"])
+
+
+@pytest.mark.parametrize(("method", "path", "described"), operations())
+def test_a_refusal_is_as_described(method: str, path: str, described: dict[str, Any], nobody: Client) -> None:
+    answer = call(nobody, method, path, described["operationId"])
+    assert answer.status_code == 401
+    check(answer, described["responses"])
+
+
+def test_a_refused_act_is_as_described(caller: Client, broker: FakeActs) -> None:
+    broker.has_drifted = True
+    answer = caller.post("/api/v1/acts/1/apply", "{}", content_type="application/json")
+    assert answer.json().keys() >= {"act", "new_plan", "instance"}
+    check(answer, {})
+
+
+def test_a_member_too_many_too_few_or_of_another_type_is_found(caller: Client) -> None:
+    answer = caller.get("/api/v1/stats")
+    responses = DOCUMENT["paths"]["/stats"]["get"]["responses"]
+    check(answer, responses)
+    wrongs: list[dict[str, Any]] = [{"more": 1}, {"topics": None}, {"topics": "1"}, {"broker": {}}]
+    for wrong in wrongs:
+        with pytest.raises(ValidationError):
+            check(answer, responses, **wrong)
+
+
+def test_every_operation_says_in_words_what_it_does() -> None:
+    for _, _, described in (each.values for each in operations()):
+        assert described["summary"].endswith("."), described["operationId"]
+        assert "quer" not in described["description"], (
+            "how many queries it costs is nobody's business outside"
+        )
