@@ -27,6 +27,6 @@ def a_plan(**changes: Any) -> dict[str, Any]:
         "consumers_closed": 1,
         "consumers_kept": 0,
         "partly_acked_forgotten": 0,
-        "notes": ["the oldest message kept is 3 s younger than the time asked for"],
+        "notes": ["the oldest message kept is 3 s younger than the requested time"],
         **changes,
     }

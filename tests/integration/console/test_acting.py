@@ -37,7 +37,7 @@ def test_the_whole_way(operator: Client, broker: FakeActs) -> None:
     assert "Rewind by 1 h" in words
     assert "Delivered again 4 already acked Skipped 0 never delivered" in words
     assert "Backlog 12 messages 16 messages" in words
-    assert "The oldest message kept is 3 s younger than the time asked for." in words
+    assert "The oldest message kept is 3 s younger than the requested time." in words
     assert "2 messages a second are being acked." in words
     filled = {"reason": "tax service was down", "allowed_drift_messages": "60"}
     done = operator.post("/acts/1/apply", filled, follow=True)

@@ -111,7 +111,7 @@ async def _at_time(topic: Topic, asked_ms: int) -> Target:
     first = next((info.first_append_ms for info in topic.log.ledgers.infos() if info.entries), 0)
     notes: tuple[str, ...] = ()
     if first and asked_ms < first:
-        notes = (f"the oldest message kept is {lasting(first - asked_ms)} younger than the time asked for",)
+        notes = (f"the oldest message kept is {lasting(first - asked_ms)} younger than the requested time",)
     return Target(how="reset", position=position, notes=notes)
 
 
