@@ -26,7 +26,7 @@ with connect(f"{URL}{path}", compression=None) as consumer:
         acks.append({"messageId": message["messageId"]})
         left -= 1
         if len(acks) == 100 or not left:
-            consumer.send(json.dumps(acks))  # several acks in one frame: Vela's extension
+            consumer.send(json.dumps(acks))  # several acks in one frame, an extension of Vela
             acks.clear()
 
 equal = b"".join(received) == wanted

@@ -1,3 +1,3 @@
-"""Vela's fixtures."""
+"""Load Vela's fixtures."""
 
 pytest_plugins = ["broker.testing.fixtures"]

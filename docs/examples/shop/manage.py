@@ -1,4 +1,4 @@
-"""The shop's commands, Vela's among them."""
+"""Run the shop's management commands; Vela's are among them."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Called by `manage.py runhandlers`."""
+"""Handlers, which `manage.py runhandlers` calls."""
 
 from broker.handlers import Message, handler
 
@@ -9,5 +9,5 @@ from orders.models import Invoice
     "orders", subscription="invoices", from_earliest=True, atomic=True, retry_delay_s=1, max_redeliveries=5
 )
 def write_invoice(message: Message) -> None:
-    """A message may come more than once: get_or_create bears it."""
+    """Write the order's invoice once. The message may come more than once, so this calls get_or_create."""
     Invoice.objects.get_or_create(order_id=message.json()["order"])

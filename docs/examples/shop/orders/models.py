@@ -1,10 +1,10 @@
-"""What the shop keeps."""
+"""The shop's tables."""
 
 from django.db import models
 
 
 class Order(models.Model):
-    """What somebody wants."""
+    """An article that a customer ordered, and how many pieces."""
 
     article = models.TextField()
     pieces = models.IntegerField()
@@ -14,7 +14,7 @@ class Order(models.Model):
 
 
 class Invoice(models.Model):
-    """Written by the handler; one an order, however often the message comes."""
+    """An order's invoice. The handler writes one for each order, however often the message comes."""
 
     order = models.OneToOneField(Order, models.CASCADE)
 

@@ -1,4 +1,4 @@
-"""What the shop does."""
+"""The shop's operations."""
 
 import json
 
@@ -9,12 +9,12 @@ from orders.models import Order
 
 
 class SoldOut(Exception):
-    """There is not enough of it."""
+    """The shop has fewer pieces than the customer wants."""
 
 
 @transaction.atomic
 def place_order(article: str, pieces: int) -> Order:
-    """The order and its message are committed together or not at all. Raises SoldOut."""
+    """Place an order and publish its message: both are committed, or neither is. Raises SoldOut."""
     order = Order.objects.create(article=article, pieces=pieces)
     publish("orders", json.dumps({"order": order.pk}), key=article)
     if pieces > 100:

@@ -1,4 +1,4 @@
-"""The shop's settings. What is Vela's is marked."""
+"""The shop's settings. A comment marks the lines that Vela needs."""
 
 import os
 from pathlib import Path

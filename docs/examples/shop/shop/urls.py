@@ -1,4 +1,4 @@
-"""The shop's addresses; Vela's console is one of them."""
+"""The shop's addresses, with Vela's console below one of them."""
 
 from django.urls import include, path
 

@@ -1,4 +1,4 @@
-"""Orders and invoices."""
+"""Make the tables of orders and invoices."""
 
 import django.db.models.deletion
 from django.db import migrations, models

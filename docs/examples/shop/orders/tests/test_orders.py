@@ -26,7 +26,7 @@ def test_what_is_sold_out_is_not(published) -> None:
 
 def test_the_invoice_is_written_once(handle_published) -> None:
     order = place_order("tea", 3)
-    publish("orders", json.dumps({"order": order.pk}))  # it comes a second time
+    publish("orders", json.dumps({"order": order.pk}))  # the message comes a second time
     assert handle_published() == 2
     assert Invoice.objects.get().order == order
 

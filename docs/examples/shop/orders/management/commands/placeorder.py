@@ -8,7 +8,7 @@ from orders.services import SoldOut, place_order
 
 
 class Command(BaseCommand):
-    """Places an order; its invoice follows when a worker runs."""
+    """Place an order. A worker of `runhandlers` writes its invoice."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("article")
