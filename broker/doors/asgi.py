@@ -1,4 +1,4 @@
-"""ASGI's types, and the two ways in which a door answers over HTTP: a response, and a handshake that is refused."""
+"""ASGI's types, and the answers that doors give over HTTP: responses and refused handshakes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JSON: Final = b"application/json"
 
 
 def json_reason(reason: str) -> bytes:
-    """Return the body of a refusal, in the shape of Pulsar's REST."""
+    """Return the body of a refusal, in the shape that Pulsar's REST API uses."""
     return json.dumps({"reason": reason}).encode()
 
 

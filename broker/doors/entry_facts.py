@@ -1,4 +1,4 @@
-"""What an entry's metadata says that its row keeps as flags."""
+"""The facts of an entry's metadata that its row keeps as flags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_chunk", "entry_flags"]
 
 
 def entry_flags(header: EntryHeader) -> int:
-    """The flags of an entry with this header. Exactly one chunk of a message is the last one."""
+    """Return the flags of an entry with this header. Exactly one chunk of a message is the last one."""
     flags = FLAG_BATCH if header.is_batch else 0
     if header.marker_type is not None:
         flags |= FLAG_MARKER
@@ -26,7 +26,7 @@ def entry_flags(header: EntryHeader) -> int:
 
 
 def check_chunk(header: EntryHeader) -> None:
-    """Raises NotAllowed for a part of a large message that no consumer could put together (protocol 1.4)."""
+    """Raises NotAllowed for a chunk of a large message that no consumer could put together."""
     if header.is_batch:
         raise NotAllowed("a chunk is never a batch: send large messages without batching")
     if header.chunk_uuid is None:

@@ -1,4 +1,4 @@
-"""Why a request is answered with an HTTP status instead of an upgrade."""
+"""Errors that answer a request with an HTTP status instead of an upgrade."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["HandshakeRefused", "InvalidQuery"]
 
 
 class HandshakeRefused(RemoteProtocolError):
-    """The request is answered with an HTTP status instead of an upgrade; `str()` is fit to show to the peer."""
+    """Answers the request with an HTTP status instead of an upgrade. You may show `str()` to the peer."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -17,7 +17,7 @@ class HandshakeRefused(RemoteProtocolError):
 
 
 class InvalidQuery(HandshakeRefused):
-    """400 with Pulsar's wording, for every illegal argument in the path or the query."""
+    """400 in Pulsar's wording, for every illegal argument in the path or the query."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(400, f"Invalid query params: {detail}")

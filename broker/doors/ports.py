@@ -1,4 +1,4 @@
-"""What the faces ask of the running broker, as protocols: `broker.process` provides it, tests bring a small one."""
+"""What the doors ask of the running broker, as protocols. `broker.process` implements them, and so do small fakes."""
 
 from __future__ import annotations
 
@@ -35,40 +35,40 @@ class ProducerPort(Protocol):
 
     @property
     def name(self) -> str:
-        """As the client gave it, or as the broker made it."""
+        """The name that the client gave, or that the broker made."""
 
     @property
     def last_sequence_id(self) -> int:
-        """Of the last stored message of this name, -1 = not known."""
+        """The sequence id of this name's last stored message, -1 = not known."""
 
     @property
     def schema_version(self) -> bytes:
-        """Of the schema it was opened with, b"" = none."""
+        """The version of the schema that it was opened with, b"" = none."""
 
     @property
     def topic_epoch(self) -> int | None:
-        """Of an exclusive producer, None for others."""
+        """The topic epoch of an exclusive producer, None for others."""
 
     @property
     def is_ready(self) -> bool:
-        """False while it waits for exclusive access."""
+        """False while the producer waits for exclusive access."""
 
     @property
     def max_message_bytes(self) -> int:
-        """The topic's own limit for one entry's payload, 0 = the setting's alone."""
+        """The topic's own limit for one entry's payload, 0 = only the setting limits it."""
 
     @property
     def topic_name(self) -> TopicName:
         """The topic or partition."""
 
     def send(self, request: SendRequest) -> None:
-        """Queue one entry; the answer comes through the sink. Raises nothing."""
+        """Queue one entry. The sink gets the answer. Raises nothing."""
 
     async def close(self) -> None:
-        """Detach after every pending send has been answered."""
+        """Detach when every send has its answer."""
 
     def detach(self) -> None:
-        """The connection is lost. Safe to repeat."""
+        """Let go: the connection is lost. Safe to repeat."""
 
 
 class ConsumerPort(Protocol):
@@ -84,11 +84,11 @@ class ConsumerPort(Protocol):
 
     @property
     def subscription_type(self) -> SubscriptionType:
-        """The type it attached with."""
+        """The subscription type that it attached with."""
 
     @property
     def epoch(self) -> int | None:
-        """What every frame to it carries; None when its client never sent one."""
+        """The consumer epoch that every frame to it carries; None when its client never sent one."""
 
     def flow(self, permits: int) -> None:
         """Grant permits, in messages. Raises InvalidFlow for 0 or less."""
@@ -102,46 +102,46 @@ class ConsumerPort(Protocol):
         validation_error: str | None = None,
         permits_settled: bool = False,
     ) -> None:
-        """Acknowledge; safe to repeat. `permits_settled`: the face returns a discarded entry's permits itself."""
+        """Acknowledge. Safe to repeat. `permits_settled`: the door itself returns a discarded entry's permits."""
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Take these back, or with None everything unacked; `epoch` is the client's from now on."""
+        """Deliver these again, or with None everything unacked. `epoch` is the client's epoch from now on."""
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Take these back at `due_ms`, unless they are acked before."""
+        """Deliver these again at `due_ms`, unless they are acked before."""
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Ask before what is overdue is redelivered."""
+        """Ask `due_filter` before overdue entries are redelivered."""
 
     def redelivery_count(self, position: Position) -> int:
-        """How often redelivery of an entry was asked for."""
+        """Return how often an entry was to be redelivered."""
 
     def holds(self, position: Position) -> bool:
-        """Whether it was sent the entry and some of it is unacked."""
+        """Return whether this consumer was sent the entry and has not acked all of it."""
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """An entry once more, and what is unacked of it. Raises BrokerError."""
+        """Read an entry again, with its unacked members (None = all). Raises BrokerError."""
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Acks that count even when the consumer has left."""
+        """Return a function that acks even when the consumer has left."""
 
     async def seek_position(self, position: Position, remaining: int | None) -> None:
-        """Make `position` the next to be sent. Raises BrokerError."""
+        """Send `position` next. Raises BrokerError."""
 
     async def seek_time(self, publish_time_ms: int) -> None:
-        """Make the first entry not older than this the next to be sent. Raises BrokerError."""
+        """Send the first entry that is not older than this next. Raises BrokerError."""
 
     async def last_message(self) -> LastMessage:
-        """The topic's last entry and this subscription's mark-delete position."""
+        """Return the topic's last entry and this subscription's mark-delete position."""
 
     async def unsubscribe(self, *, force: bool) -> None:
         """Remove the subscription. Raises BrokerError."""
 
     def writable_again(self) -> None:
-        """The peer takes bytes again."""
+        """Deliver again: the peer takes bytes."""
 
     def detach(self) -> None:
-        """The connection is lost, or the client closed the consumer. Safe to repeat."""
+        """Let go: the connection is lost, or the client closed the consumer. Safe to repeat."""
 
 
 class BrokerPort(Protocol):
@@ -149,35 +149,35 @@ class BrokerPort(Protocol):
 
     @property
     def settings(self) -> BrokerSettings:
-        """As read at start."""
+        """The settings that the broker read at its start."""
 
     @property
     def refused_requests(self) -> Counter[str]:
-        """How many requests were refused since the start, by kind."""
+        """Requests that the broker refused since its start, by kind."""
 
     def is_ready(self) -> tuple[bool, str]:
-        """Whether clients are served, and if not, why."""
+        """Return whether the broker serves clients, and if not, why."""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """Prometheus text in slices, each of which takes about a millisecond to make."""
+        """Yield Prometheus text in slices. Each takes about a millisecond to make."""
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """0 = not partitioned. Raises TopicNotFound."""
+        """Return the number of partitions, 0 = not partitioned. Raises TopicNotFound."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Full names; partitions one by one."""
+        """Return full names, with each partition by itself."""
 
     async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
         """A long-poll pull: its answer, or a request that is held. Raises BrokerError."""
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
-        """The same without a query; None when it needs one. Raises BrokerError."""
+        """Do the same without asking PostgreSQL; None when only PostgreSQL has the answer. Raises BrokerError."""
 
     def forget_pull(self, held: HeldPull) -> None:
-        """Whoever waited is gone. Safe to repeat."""
+        """Drop a pull whose client is gone. Safe to repeat."""
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """How far a consumer group says it is. Raises BrokerError."""
+        """Return the offset that a consumer group committed. Raises BrokerError."""
 
     async def commit_offset(
         self, topic: TopicName, queue: int, subscription: str, offset: int, peer: str
@@ -187,15 +187,15 @@ class BrokerPort(Protocol):
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> ProducerPort:
-        """Raises BrokerError (protocol 3.5)."""
+        """Open a producer. Raises BrokerError."""
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """A version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
+        """Return a version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """The version of this schema. Raises IncompatibleSchema, TopicNotFound."""
+        """Return the version of this schema, new or known. Raises IncompatibleSchema, TopicNotFound."""
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> ConsumerPort:
-        """Raises BrokerError (protocol 3.7)."""
+        """Attach a consumer. Raises BrokerError."""

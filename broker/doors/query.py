@@ -1,4 +1,4 @@
-"""Form decoding of the handshake's path pieces and query string, strict where Java's decoder is."""
+"""Form decoding of path segments and query strings, as strict as Java's decoder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def form_decode(text: str, what: str) -> str:
 
 
 def parse_query(query_string: str | bytes) -> Query:
-    """`a=1&b=2` without the question mark as a mapping. Only the first value of a repeated name counts.
+    """Return `a=1&b=2`, without the question mark, as a mapping. The first value of a repeated name counts.
 
     A name without `=` has the value "". Raises InvalidQuery when the text cannot be decoded.
     """

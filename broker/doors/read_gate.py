@@ -1,7 +1,7 @@
-"""Back-pressure on one peer: reading stops while the broker owes it too much (design 8).
+"""Back-pressure on one peer: the broker stops reading from it while it owes the peer too much.
 
-Only what the broker itself or time will clear may close the gate (a commit, an answer, the socket's buffer), never
-something that waits for the peer's own frames: that would be a deadlock (design 6).
+The gate may close only for something that the broker, the passing of time or the peer's reading clears: a commit, an
+answer, a full output buffer. It must never wait for a frame that the peer still has to send: that would be a deadlock.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ __all__ = ["ReadGate"]
 
 MAX_PENDING_BYTES: Final = 4 * 1024 * 1024  # of sends without a receipt
 MAX_PENDING_SENDS: Final = 1000
-MAX_PENDING_REQUESTS: Final = 1000  # lookups, opens, seeks … under way
+MAX_PENDING_REQUESTS: Final = 1000  # unanswered lookups, opens, seeks …
 
 
 class ReadGate:
-    """Counts what one connection is owed; closed above a limit, open again at half of it."""
+    """Counts what the broker owes one connection. Closes above a limit and opens again at half of it."""
 
     __slots__ = (
         "_bytes",
@@ -42,35 +42,35 @@ class ReadGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether the peer is read from."""
+        """Whether the broker reads from the peer."""
         return self._open
 
     def send_queued(self, size_bytes: int) -> None:
-        """A send was handed to the broker."""
+        """Count a send that was handed to the broker."""
         self._bytes += size_bytes
         self._sends += 1
         if self._open and (self._bytes > MAX_PENDING_BYTES or self._sends > MAX_PENDING_SENDS):
             self._close()
 
     def sends_answered(self, sends: int, size_bytes: int) -> None:
-        """Receipts or refusals for that many sends."""
+        """Count receipts or refusals for this many sends."""
         self._bytes -= size_bytes
         self._sends -= sends
         self._open_if_possible()
 
     def request_begun(self) -> None:
-        """A request that takes time was started."""
+        """Count a request that takes time."""
         self._requests += 1
         if self._open and self._requests > MAX_PENDING_REQUESTS:
             self._close()
 
     def request_done(self) -> None:
-        """It is answered."""
+        """Count the answer to such a request."""
         self._requests -= 1
         self._open_if_possible()
 
     def output_stuck(self, *, stuck: bool) -> None:
-        """The peer asks without reading the answers; or it has read them."""
+        """Close while the peer asks without reading the answers."""
         self._output_is_stuck = stuck
         if stuck and self._open:
             self._close()
@@ -78,7 +78,7 @@ class ReadGate:
             self._open_if_possible()
 
     def throttled(self, is_throttled: bool) -> None:
-        """A producer of this peer has spent its topic's publish rate; or time has given some back."""
+        """Close while a producer of this peer has spent its topic's publish rate."""
         self._throttles += 1 if is_throttled else -1
         if self._throttles and self._open:
             self._close()

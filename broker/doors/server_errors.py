@@ -1,4 +1,4 @@
-"""The broker's refusals in the words of each face: one table for Pulsar's ServerError, one for HTTP statuses."""
+"""The broker's refusals as Pulsar's ServerError and as HTTP statuses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SERVER_ERRORS: Final[dict[str, ServerError]] = {
     "ProducerFenced": ServerError.PRODUCER_FENCED,
     "UnsupportedVersionError": ServerError.UNSUPPORTED_VERSION_ERROR,
 }
-# WebSocket reference A3; what is not named there is 500.
+# As Pulsar answers a WebSocket handshake. Every other error is 500.
 _HTTP_STATUSES: Final[dict[str, int]] = {
     "AuthenticationError": 401,
     "AuthorizationError": 403,
@@ -55,10 +55,10 @@ _HTTP_STATUSES: Final[dict[str, int]] = {
 
 
 def server_error(error: BrokerError) -> ServerError:
-    """The code of the binary protocol."""
+    """Return the error's code in the binary protocol."""
     return _SERVER_ERRORS.get(error.code, ServerError.UNKNOWN_ERROR)
 
 
 def http_status(error: BrokerError) -> int:
-    """The status of a refused WebSocket handshake."""
+    """Return the HTTP status that the error becomes, for a handshake as for a pull."""
     return _HTTP_STATUSES.get(error.code, 500)

@@ -1,15 +1,14 @@
-"""Daphne's WebSocket protocol with flow control in both directions (performance 0.2, 3).
+"""Daphne's WebSocket protocol with flow control in both directions.
 
-Stock Daphne buffers without bound either way: 90 MB pushed to a client that does not read were 94 MB of memory, 60,000
-frames for a slow handler 98 MB. Here Twisted's producer interface tells when the peer stops taking bytes, and the
-handler's queue stops the socket's reading.
+Stock Daphne buffers without bound either way: 90 MB pushed to a client that does not read took 94 MB of memory, and
+60,000 frames for a slow consumer took 98 MB. Here Twisted's producer interface reports when the peer stops taking
+bytes, and a bounded queue stops the socket's reading.
 """
 
 from __future__ import annotations
 
 import asyncio
 import http
-import logging
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -23,14 +22,12 @@ from broker.doors.websocket.json.errors import close_reason
 
 __all__ = ["FlowControlledFactory", "FlowControlledProtocol"]
 
-log = logging.getLogger(__name__)
-
 HIGH_WATER_BYTES: Final = 1024 * 1024  # unsent bytes above which the socket is not writable
 BINARY_PATH: Final = b"/ws/binary"
 PRODUCER_PREFIX: Final = b"/ws/v2/producer/"
-COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # a thousand acks in one array are a tenth of it
-ENVELOPE_BYTES: Final = 64 * 1024  # what a JSON message has beyond its payload: properties, key, context
-FRAME_PADDING_BYTES: Final = 10 * 1024  # as of the binary protocol
+COMMAND_MESSAGE_BYTES: Final = 1024 * 1024  # ten times an array of a thousand acks
+ENVELOPE_BYTES: Final = 64 * 1024  # of a JSON message beside its payload: properties, key, context
+FRAME_PADDING_BYTES: Final = 10 * 1024  # as in the binary protocol
 
 _SMALL: Final = struct.Struct("!BB")
 _MEDIUM: Final = struct.Struct("!BBH")
@@ -39,7 +36,7 @@ _LARGE: Final = struct.Struct("!BBQ")
 
 @implementer(IPushProducer)
 class _Producer:
-    """What Twisted's transport calls when its buffer grows and when it is empty again."""
+    """Twisted's transport calls it when its buffer grows and when the buffer is empty again."""
 
     def __init__(self, protocol: FlowControlledProtocol) -> None:
         self._protocol = protocol
@@ -58,7 +55,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     """One WebSocket; it is also its `FrameTransport`."""
 
     application_queue: InboundQueue
-    message_data: list[bytes] | None  # of the message under way
+    message_data: list[bytes] | None  # of the message that is arriving
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +88,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return COMMAND_MESSAGE_BYTES
 
     def handle_reply(self, message: Mapping[str, Any]) -> None:
-        """An ASGI event of the handler. Adds refusals with a status and a body, and reasons to closes."""
+        """Carry out an ASGI event. Daphne lacks refusals with a status and a body, and reasons in close frames."""
         match message["type"]:
             case "websocket.http.response.start":
                 self._refusal = message
@@ -120,13 +117,13 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     # -- in ------------------------------------------------------------------------------------------------------
 
     def onMessageEnd(self) -> None:  # noqa: N802 - Autobahn's name
-        """Autobahn's own, without its event listeners: they cost more than the rest."""
+        """Do what Autobahn does, without its event listeners: they cost more than the rest."""
         if not self.failedByMe:
             self.onMessage(b"".join(self.message_data or ()), self.message_is_binary)
         self.message_data = None
 
     def onMessage(self, payload: bytes, isBinary: bool) -> None:  # noqa: N802, N803 - Autobahn's names
-        """One message of the peer, into the handler's queue."""
+        """Put one message of the peer into the queue."""
         if self._probes:
             self._settle_probes(alive=True)
         if self._is_finishing:
@@ -142,29 +139,29 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self.application_queue.put_nowait(event, len(payload))
 
     def onPong(self, payload: bytes) -> None:  # noqa: N802 - Autobahn's name
-        """The peer is alive."""
+        """Tell those who asked: the peer is alive."""
         self._settle_probes(alive=True)
 
     def onClose(self, wasClean: bool, code: int | None, reason: str | None) -> None:  # noqa: N802, N803
-        """The connection is gone: whoever waits for the peer is told."""
+        """Tell those who wait for the peer: the connection is gone."""
         self._settle_probes(alive=False)
         self.output_drained()
         if hasattr(self, "server"):  # else it was lost before the handshake was read
             super().onClose(wasClean, code, reason)
 
     def pause_reading(self) -> None:
-        """Take nothing more from the socket."""
+        """Stop reading from the socket."""
         self._is_reading_paused = True
         self.transport.pauseProducing()
 
     def resume_reading(self) -> None:
-        """Take bytes again."""
+        """Read from the socket again."""
         self._is_reading_paused = False
         if self.state != self.STATE_CLOSED and not self.server.is_stopping:
             self.transport.resumeProducing()
 
     def check_timeouts(self) -> None:
-        """Daphne's, but a peer that is not being read from is not blamed for missing pongs."""
+        """Check as Daphne does, but do not blame a peer for missing pongs while nothing is read from it."""
         if not self._is_reading_paused:
             super().check_timeouts()
 
@@ -176,7 +173,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         return f"{self.client_addr[0]}:{self.client_addr[1]}" if self.client_addr else "unknown"
 
     def write_frames(self, payloads: Sequence[bytes], *, binary: bool) -> None:
-        """See `FrameTransport`. Frames are made here: Autobahn takes one at a time."""
+        """See `FrameTransport`. Makes the frames itself, because Autobahn writes one at a time."""
         if self.state != self.STATE_OPEN:
             return
         opcode = 0x82 if binary else 0x81
@@ -193,7 +190,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._unsent_bytes += sum(map(len, buffers))
         self.transport.writeSequence(buffers)
         if not self._is_output_paused:
-            self._unsent_bytes = 0  # less than Twisted's own mark of 64 KiB is waiting
+            self._unsent_bytes = 0  # Twisted's buffer is below its own mark of 64 KiB
         elif self._unsent_bytes >= HIGH_WATER_BYTES:
             self._drained.clear()
 
@@ -211,11 +208,11 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         self._on_writable.append(callback)
 
     def output_paused(self) -> None:
-        """Twisted's buffer has passed its mark."""
+        """Note that Twisted's buffer has passed its mark."""
         self._is_output_paused = True
 
     def output_drained(self) -> None:
-        """The peer has taken everything, or is gone."""
+        """Note that the peer has taken everything, or is gone."""
         self._is_output_paused = False
         self._unsent_bytes = 0
         if not self._drained.is_set():
@@ -224,7 +221,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
                 callback()
 
     async def drained(self) -> None:
-        """Wait until the socket is writable: what makes ASGI's `await send()` wait."""
+        """Wait until the socket is writable. ASGI's `await send()` waits for this."""
         await self._drained.wait()
 
     async def is_alive(self, timeout_ms: int) -> bool:
@@ -232,7 +229,7 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
         if self.state != self.STATE_OPEN:
             return False
         if self._is_reading_paused:
-            return True  # it sends more than is taken: that is life enough
+            return True  # it sends more than is read: any data counts as a sign of life
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.append(answer)
         self.sendPing(b"alive?")
@@ -255,13 +252,13 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
             self.sendCloseFrame(code=int(code), reasonUtf8=close_reason(reason).encode(), isReply=False)
 
     def finish(self) -> None:
-        """The broker stops: close; what the peer still sends before it has seen that is dropped."""
+        """Close because the broker stops. Drop what the peer sends before it sees the close frame."""
         self._is_finishing = True
         self.transport.resumeProducing()
         self.close(1001, "the broker stops")
 
 
 class FlowControlledFactory(WebSocketFactory):  # type: ignore[misc]  # Daphne has no types
-    """Builds the protocol above."""
+    """Builds `FlowControlledProtocol`."""
 
     protocol = FlowControlledProtocol

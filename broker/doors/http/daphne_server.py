@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,15 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["DaphneServer"]
 
-log = logging.getLogger(__name__)
-
 HANDSHAKE_TIMEOUT_S: Final = 20
 PING_PERIOD_S: Final = 30
 PING_TIMEOUT_S: Final = 60
 
 
 class DaphneServer(LimitedServer):
-    """Serves an ASGI application, and pulls below it, between `listen` and `stop`. Its caller runs the reactor."""
+    """Serves an ASGI application, and pulls below ASGI, between `listen` and `stop`. The caller runs the reactor."""
 
     def __init__(
         self,
@@ -51,36 +48,36 @@ class DaphneServer(LimitedServer):
         self.max_message_bytes = max_message_bytes
         self.pulls = pulls
         self.connection_class = LimitedConnection if pulls is None else PullConnection
-        self.is_stopping = False  # nothing is read any more, whoever asks
+        self.is_stopping = False  # from then on nothing resumes reading
 
     def websocket_factory(self) -> Any:
-        """WebSockets with flow control."""
+        """Return the factory of WebSockets with flow control."""
         factory = FlowControlledFactory(self, server=self.server_name)
         factory.setProtocolOptions(
             autoPingTimeout=self.ping_timeout,
             allowNullOrigin=True,
             openHandshakeTimeout=self.websocket_handshake_timeout,
-            utf8validateIncoming=False,  # decoding the message checks it, at a tenth of the cost
-            failByDrop=False,  # a peer is told why: 1009, 1002
+            utf8validateIncoming=False,  # `onMessage` decodes the text, which checks it at a tenth of the cost
+            failByDrop=False,  # send a close frame with the reason, such as 1009 or 1002
         )
         return factory
 
     async def stop_accepting(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         if self._port is not None:
             closing = self._port.stopListening()
             if closing is not None:
                 await closing.asFuture(asyncio.get_running_loop())
 
     def pause_reading(self) -> None:
-        """Take nothing more from any WebSocket, for good."""
+        """Stop reading from all WebSockets for good."""
         self.is_stopping = True
         for protocol in self.connections:
             if isinstance(protocol, FlowControlledProtocol):
                 protocol.pause_reading()
 
     async def stop(self, timeout_s: float = 1.0) -> None:
-        """Close every WebSocket with 1001, wait for the handlers, cancel those that take too long."""
+        """Close every WebSocket with 1001, wait for the applications, and cancel those that take too long."""
         await self.stop_accepting()
         running: list[asyncio.Future[None]] = []
         for protocol, details in list(self.connections.items()):
@@ -99,12 +96,12 @@ class DaphneServer(LimitedServer):
                 await asyncio.wait(late, timeout=timeout_s)
 
     def protocol_disconnected(self, protocol: Any) -> None:
-        """Daphne's, for a connection that may have been reaped after its refusal."""
+        """Do what Daphne does, unless the connection was refused and has been removed already."""
         if protocol in self.connections:
             super().protocol_disconnected(protocol)
 
     def create_application(self, protocol: Any, scope: dict[str, Any]) -> Any:
-        """Start the handler of a connection; a WebSocket's gets a bounded queue and the socket itself."""
+        """Start the application of a connection. A WebSocket's gets a bounded queue, and its transport in the scope."""
         queue: asyncio.Queue[Mapping[str, Any]] | InboundQueue
         if isinstance(protocol, FlowControlledProtocol):
             queue = InboundQueue(pause=protocol.pause_reading, resume=protocol.resume_reading)
@@ -121,7 +118,7 @@ class DaphneServer(LimitedServer):
         return queue
 
     async def handle_reply(self, protocol: Any, message: Mapping[str, Any]) -> None:
-        """ASGI's `send`: waits while the peer does not take what was sent before."""
+        """Send an ASGI event. Waits while the peer does not take what was sent before."""
         await super().handle_reply(protocol, message)
         if isinstance(protocol, FlowControlledProtocol):
             await protocol.drained()

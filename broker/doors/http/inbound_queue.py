@@ -1,4 +1,4 @@
-"""The events of one WebSocket on their way to its handler, bounded (performance 0.2)."""
+"""The bounded queue between the server and the consumer of one WebSocket."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ RESUME_BYTES: Final = 256 * 1024
 
 
 class InboundQueue:
-    """First in, first out; stops the socket's reading above a limit and resumes it below a lower one.
+    """First in, first out. Stops the socket's reading above a limit and resumes it below a lower one.
 
-    What one read had already taken from the socket still comes in, so the limits are exceeded by that much.
+    Frames that one read had already taken from the socket still come in, so the queue exceeds its limits by that much.
     """
 
     __slots__ = ("_bytes", "_events", "_is_paused", "_pause", "_resume", "_waiter")
@@ -32,7 +32,7 @@ class InboundQueue:
         self._waiter: asyncio.Future[None] | None = None
 
     def put_nowait(self, event: Mapping[str, Any], size_bytes: int = 0) -> None:
-        """Add an event; never refuses."""
+        """Add an event. Never refuses."""
         self._events.append((event, size_bytes))
         self._bytes += size_bytes
         if not self._is_paused and (len(self._events) >= MAX_EVENTS or self._bytes >= MAX_BYTES):
@@ -42,7 +42,7 @@ class InboundQueue:
             self._waiter.set_result(None)
 
     async def get(self) -> Mapping[str, Any]:
-        """The next event. One caller at a time; safe to cancel."""
+        """Return the next event, waiting for one. One caller at a time. Safe to cancel."""
         while not self._events:
             self._waiter = asyncio.get_running_loop().create_future()
             try:

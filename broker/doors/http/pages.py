@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 __all__ = ["HttpPages"]
 
 PROMETHEUS_TEXT = b"text/plain; version=0.0.4; charset=utf-8"
-# Between two slices of /metrics, which take a millisecond each. A message passes the loop several times on its way and
-# should seldom meet more than one of them.
-_REST_S: Final = 0.002
+# The pause between two slices of /metrics. A slice takes a millisecond. A message passes the loop several times on its
+# way, and should seldom meet more than one slice.
+_PAUSE_S: Final = 0.002
 
 
 class HttpPages:
-    """An ASGI application; everything it does not know is 404."""
+    """An ASGI application. It answers 404 to every other path."""
 
     def __init__(self, broker: BrokerPort) -> None:
         self._broker = broker
-        self._making_metrics = asyncio.Lock()  # a second page waits: two at once would leave no rest
+        self._making_metrics = asyncio.Lock()  # a second request waits: two at once would leave no pause
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "GET" and scope["path"] == "/metrics":
@@ -41,7 +41,7 @@ class HttpPages:
             for part in self._broker.metrics_page():
                 if part:
                     await send({"type": "http.response.body", "body": part, "more_body": True})
-                await asyncio.sleep(_REST_S)
+                await asyncio.sleep(_PAUSE_S)
             await send({"type": "http.response.body", "body": b""})
 
     def _page(self, method: str, path: str) -> tuple[int, bytes, bytes]:
@@ -50,7 +50,7 @@ class HttpPages:
         if method not in ("GET", "HEAD"):
             return 405, JSON, json_reason(f"{path} takes GET")
         if path == "/metrics":
-            return 200, PROMETHEUS_TEXT, b""  # of HEAD; a GET's is sent in slices
+            return 200, PROMETHEUS_TEXT, b""  # for HEAD; `_send_metrics` answers GET
         if path == "/healthz":
             return 200, JSON, b'{"status":"ok"}'
         ready, reason = self._broker.is_ready()

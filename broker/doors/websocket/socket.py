@@ -39,11 +39,12 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
     is called once at the end, even if the handshake was refused. The address is in `scope["url_route"]["kwargs"]`, and
     `accept`, `send` and `close` are Channels' own. Callbacks of the broker, which cannot await, write to `transport`.
 
-    Only the receive loop is not Channels' own. That one makes a task for each message and goes to a thread to close
+    Only the receive loop is not Channels' own. Channels makes a task for each message and goes to a thread to close
     old database connections before it calls `receive`: one connection then takes 3,000 messages a second, and 26,500
-    with this loop, nine times as many. It has no back-pressure either: the queue that feeds it grows without bound.
-    Here nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue fills, and
-    the server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the figures.
+    with this loop, nine times as many. Nor has Channels back-pressure: Daphne's queue in front of it takes any number
+    of frames. Here nothing stands between the server's bounded queue and `receive`. While `receive` waits, that queue
+    fills, and the server stops reading from the peer. docs/decisions/0023-channels-for-the-websocket-doors.md has the
+    figures.
     """
 
     scope: Scope

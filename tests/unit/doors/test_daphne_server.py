@@ -180,11 +180,11 @@ async def test_a_consumer_that_does_not_read_costs_little_and_disturbs_nobody(ru
         slow.transport.abort()
 
 
-async def test_a_handler_that_does_not_take_frames_stops_the_socket(daphne: DaphneThread) -> None:
+async def test_an_application_that_does_not_take_frames_stops_the_socket(daphne: DaphneThread) -> None:
     release = asyncio.Event()
     taken = 0
 
-    async def handler(
+    async def application(
         scope: MutableMapping[str, Any],
         receive: Callable[[], Awaitable[Mapping[str, Any]]],
         send: Callable[[Mapping[str, Any]], Awaitable[None]],
@@ -196,7 +196,7 @@ async def test_a_handler_that_does_not_take_frames_stops_the_socket(daphne: Daph
         while (await receive())["type"] == "websocket.receive":
             taken += 1
 
-    _, server = daphne.start(max_message_bytes=MAX_MESSAGE_BYTES, app=handler)
+    _, server = daphne.start(max_message_bytes=MAX_MESSAGE_BYTES, app=application)
     sent = 0
     client = await websockets.connect(f"ws://127.0.0.1:{server.port}{PRODUCER}", ping_interval=None)
     try:

@@ -1,4 +1,4 @@
-"""The queue between a socket and its handler."""
+"""The queue between the server and a socket's consumer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_bytes_count_too() -> None:
     assert reading.on
 
 
-async def test_a_waiting_handler_wakes_and_a_cancelled_one_loses_nothing() -> None:
+async def test_a_waiting_caller_wakes_and_a_cancelled_one_loses_nothing() -> None:
     queue = InboundQueue(pause=lambda: None, resume=lambda: None)
     waiting = asyncio.ensure_future(queue.get())
     await asyncio.sleep(0)

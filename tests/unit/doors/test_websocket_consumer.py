@@ -1,4 +1,4 @@
-"""The JSON consumer and reader against a broker in memory (reference A7 … A10, semantics 1.7)."""
+"""The JSON consumer and reader against a broker in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON producer against a broker in memory (reference A3 … A6)."""
+"""The JSON producer against a broker in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that runs as tasks, so many at once; the rest waits in order."""
+"""Work that runs as a bounded number of tasks, while the rest waits in order."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 __all__ = ["BoundedTasks"]
 
-_ROOM = 1000  # pieces that may wait before `has_room` does
+_ROOM = 1000  # pieces that may wait; above that `has_room` waits
 
 
 class BoundedTasks:
-    """Begins what is started as soon as fewer than `limit` are running. Each piece sees to its own errors."""
+    """Runs at most `limit` pieces of work at once. Each piece handles its own errors."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -23,23 +23,23 @@ class BoundedTasks:
         self._room.set()
 
     def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run it, now or when its turn comes. Never refuses."""
+        """Run `work` now or when its turn comes. Never refuses."""
         self._waiting.append(work)
         if len(self._waiting) > _ROOM:
             self._room.clear()
         self._begin()
 
     async def has_room(self) -> None:
-        """Wait while too many wait. Safe to cancel."""
+        """Wait while too many pieces wait for their turn. Safe to cancel."""
         await self._room.wait()
 
     def drop_waiting(self) -> None:
-        """Forget what has not begun."""
+        """Drop the pieces that have not begun."""
         self._waiting.clear()
         self._room.set()
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait for what is running; what takes longer than this is cancelled."""
+        """Wait for the running pieces, and cancel those that take longer than this."""
         if self._running:
             await asyncio.wait(self._running, timeout=timeout_s)
         for task in self._running:

@@ -1,4 +1,4 @@
-"""`/ws/v2/consumer/…` and `/ws/v3/consumer/…?topics=`: messages pushed, acks taken (reference A7 … A10)."""
+"""Consumers of the WebSocket API: `/ws/v2/consumer/…` for one topic, `/ws/v3/consumer/…?topics=` for several."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["ConsumerSocket", "MultiTopicConsumerSocket"]
 
 
 class ConsumerSocket(PushSocket):
-    """One consuming socket."""
+    """`/ws/v2/consumer/{domain}/{tenant}/{namespace}/{topic}/{subscription}`: one consumer."""
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
         super().__init__(broker=broker, clock=clock, fragments=fragments)
@@ -92,7 +92,9 @@ class ConsumerSocket(PushSocket):
             if self._letters is not None:
                 self._letters.attend(source)
             if source.consumer is not None and self._is_retry_topic(source.consumer.topic_name):
-                source.is_ended = True  # a topic that nobody ends must not hide that the others have ended
+                source.is_ended = (
+                    True  # nobody terminates it, and it must not hide that the others have ended
+                )
 
     def _request(self, topic: TopicName, partitions: int) -> SubscribeRequest:
         options = self._options
@@ -120,7 +122,7 @@ class ConsumerSocket(PushSocket):
         return retry_topic is not None and retry_topic.full == topic.base
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """Pulsar's wording (A3)."""
+        """Return the refusal in Pulsar's wording."""
         return HandshakeRefused(status, f"Failed to create consumer: {reason}")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:

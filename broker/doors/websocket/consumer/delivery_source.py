@@ -32,43 +32,43 @@ if TYPE_CHECKING:
 
 __all__ = ["DeliverySource", "LetterBox", "Outgoing", "SourceOwner"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
-# Sound, but not for this face: they stay unacked, for a consumer that can read them.
+# These entries are not damaged, but JSON sockets cannot decode them. They stay unacked for a consumer that can.
 _UNREADABLE: Final = (EntryEncrypted, EntryIsChunk, CodecUnavailable)
 
 
 class SourceOwner(Protocol):
-    """The socket's handler, as its sources see it."""
+    """The socket, as its sources see it."""
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """Messages for the socket; they may wait for `flush`."""
+        """Push messages. They may wait for `flush`."""
 
     def flush(self) -> None:
-        """The delivery is complete: write it."""
+        """Write the delivery, which is complete."""
 
     def is_writable(self) -> bool:
-        """Whether the socket takes more."""
+        """Return whether the socket takes more."""
 
     def source_closed(self, reason: str) -> None:
-        """The broker detached a consumer."""
+        """End the socket: the broker detached a consumer."""
 
     async def is_alive(self) -> bool:
-        """Ask the peer."""
+        """Ask whether the peer is alive."""
 
 
 class LetterBox(Protocol):
-    """What a source needs to know of dead letters."""
+    """The dead letters, as a source sees them."""
 
     def bypasses(self, redeliveries: int) -> bool:
         """Return whether a delivery with this count goes to the dead letter topic without being pushed."""
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
-        """Make a dead letter of a delivery, and give its permits back when that is done."""
+        """Make a dead letter of a delivery, then give its permits back."""
 
 
 class Outgoing(NamedTuple):
-    """The messages of one delivered entry that are to be pushed."""
+    """The messages of one delivered entry that the socket pushes."""
 
     ledger_id: int
     entry_id: int
@@ -77,7 +77,7 @@ class Outgoing(NamedTuple):
 
 
 class DeliverySource:
-    """The consumer's client half for one consumer of the broker; a `ConsumerSink` (semantics 1.7)."""
+    """What a client library does for one consumer: decode, ack, grant permits. It is the consumer's `ConsumerSink`."""
 
     def __init__(
         self, owner: SourceOwner, cache: FragmentCache, *, partition: int, max_message_bytes: int
@@ -85,10 +85,10 @@ class DeliverySource:
         self.partition = partition  # -1 = not a partition
         self.consumer: ConsumerPort | None = None
         self.acks = BatchAcks()
-        self.is_ended = False  # the topic is terminated and everything in it is acked
+        self.is_ended = False  # the topic is terminated and all of it is acked
         self.letters: LetterBox | None = None  # None = nothing becomes a dead letter
         self.crypto_failure_action = CryptoFailureAction.FAIL
-        self.unreadable = 0  # entries passed over because this face cannot decode them
+        self.unreadable = 0  # entries left unacked because JSON sockets cannot decode them
         self._owner = owner
         self._cache = cache
         self._max_message_bytes = max_message_bytes
@@ -100,7 +100,7 @@ class DeliverySource:
     # -- from the broker -----------------------------------------------------------------------------------------
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Decode these and hand them to the socket; what is corrupt is acked and its permits are given back."""
+        """Decode these and hand them to the socket. Corrupt entries are discarded and their permits given back."""
         for entry, redelivery_count, remaining in deliveries:
             charged = entry.messages if remaining is None else remaining.bit_count()
             ledger_id, entry_id = entry.ledger_id, entry.entry_id
@@ -127,7 +127,7 @@ class DeliverySource:
     def _pass_over(
         self, entry: StoredEntry, redelivery_count: int, charged: int, error: EntryCorrupt
     ) -> None:
-        """S0.11 … S0.20: one discard of a damaged entry; what others can read is left to them."""
+        """Discard a damaged entry once. Leave one that is only unreadable here to other consumers."""
         position = Position(entry.ledger_id, entry.entry_id)
         if isinstance(error, EntryEncrypted):
             if self.crypto_failure_action is CryptoFailureAction.CONSUME:
@@ -141,16 +141,16 @@ class DeliverySource:
                 return
         if isinstance(error, _UNREADABLE):
             self.unreadable += 1
-            log.warning("%s: entry %s:%s is left unacked: %s", self._name, *position, error)
+            logger.warning("%s: entry %s:%s is left unacked: %s", self._name, *position, error)
         else:
             self._discard(position, _reason(error))
         self.credit(charged)
 
     def _discard(self, position: Position, reason: ValidationError) -> None:
-        """S0.18: acked with the reason, so that it never comes again; the subscription counts and logs it."""
+        """Ack an entry with the reason, so that it never comes again. The subscription counts and logs it."""
         consumer = self.consumer
         if consumer is not None:
-            # Not inside the broker's own loop over this delivery.
+            # Later, because the broker is in the middle of its loop over this delivery.
             self._loop.call_soon(
                 lambda: consumer.ack(
                     [AckRequest(position)],
@@ -161,7 +161,7 @@ class DeliverySource:
             )
 
     def _settle_missing(self, position: Position, charged: int, fragments: Sequence[Fragment]) -> None:
-        """Members that compaction took out of a batch can never be acked by the peer."""
+        """Ack the members that compaction took out of a batch: the peer never sees them, so it cannot ack them."""
         left = sum(1 << each.batch_index for each in fragments if each.batch_index >= 0)
         self._acks_due.append(EntryAck(position.ledger_id, position.entry_id, left or None, 0))
         self.credit(charged - len(fragments))
@@ -171,33 +171,33 @@ class DeliverySource:
         return "?" if self.consumer is None else str(self.consumer.topic_name)
 
     def is_writable(self) -> bool:
-        """Whether the socket takes more."""
+        """Return whether the socket takes more."""
         return self._owner.is_writable()
 
     def on_end_of_topic(self) -> None:
-        """The peer asks for it (`isEndOfTopic`); nothing is pushed."""
+        """Note the end. Nothing is pushed; the peer asks with `isEndOfTopic`."""
         self.is_ended = True
 
     def on_consumer_closed(self, reason: str) -> None:
-        """The broker detached the consumer (seek, reset, unload)."""
+        """End the socket: the broker detached the consumer because of a seek, a reset or an unload."""
         self.consumer = None
         self._owner.source_closed(reason)
 
     def close_connection(self, reason: str) -> None:
-        """As `on_consumer_closed`: the socket ends with its consumers."""
+        """End the socket, as `on_consumer_closed` does."""
         self.on_consumer_closed(reason)
 
     def on_active_change(self, is_active: bool) -> None:
-        """Pulsar's WebSocket API has no frame that says so."""
+        """Do nothing: Pulsar's WebSocket API has no frame for it."""
 
     async def is_alive(self) -> bool:
-        """Ask the peer."""
+        """Ask whether the peer is alive."""
         return await self._owner.is_alive()
 
     # -- from the peer -------------------------------------------------------------------------------------------
 
     def ack(self, acks: Sequence[EntryAck]) -> None:
-        """Acknowledge, with the rest of what came in this turn of the loop."""
+        """Acknowledge these, together with all that arrives in this turn of the loop."""
         self._acks_due += acks
         self._schedule()
 
@@ -209,20 +209,20 @@ class DeliverySource:
             self.consumer.ack([request], cumulative=True)
 
     def credit(self, messages: int) -> None:
-        """Permits for the broker, with the rest of what came in this turn of the loop."""
+        """Grant permits to the broker, together with all that arrives in this turn of the loop."""
         if messages > 0:
             self._permits_due += messages
             self._schedule()
 
     def redeliver_at(self, position: Position, due_ms: int) -> None:
-        """A negative ack."""
+        """Carry out a negative ack."""
         self.acks.forget(*position)
         self._settle()
         if self.consumer is not None:
             self.consumer.redeliver_at([position], due_ms)
 
     def detach(self) -> None:
-        """The socket is gone: acks first, then what is left goes to others. Safe to repeat."""
+        """Apply the acks that came, then leave the rest to other consumers. Safe to repeat."""
         self._permits_due = 0
         self._settle()
         if self.consumer is not None:

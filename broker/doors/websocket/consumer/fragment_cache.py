@@ -1,4 +1,4 @@
-"""Decoded entries as the JSON face pushes them, shared by every socket: each is decoded once, whoever gets it (T9)."""
+"""Decoded entries in the form in which sockets push them. All sockets share them, so each is decoded once."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["Fragment", "FragmentCache"]
 
 
 class Fragment(NamedTuple):
-    """One message of an entry: what is the same in every push of it."""
+    """The part of a message that is the same in every push of it."""
 
     batch_index: int  # -1 when the entry is not a batch
     batch_size: int  # 0 when the entry is not a batch
-    data: bytes  # to be given to `push_frame`
+    data: bytes  # for `push_frame`
 
 
 class FragmentCache:
-    """Keeps the newest entries decoded, at most `max_bytes` of fragments."""
+    """Keeps the entries that were decoded last, at most `max_bytes` of fragments."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -29,13 +29,13 @@ class FragmentCache:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the fragments kept."""
+        """Bytes of the cached fragments."""
         return self._bytes
 
     def fragments(
         self, ledger_id: int, entry_id: int, data: bytes, *, max_message_bytes: int
     ) -> list[Fragment]:
-        """The messages of an entry. Raises EntryCorrupt as `decode_messages`; nothing is kept then."""
+        """Return the messages of an entry. Raises EntryCorrupt as `decode_messages` does, and then caches nothing."""
         key = (ledger_id, entry_id)
         known = self._entries.get(key)
         if known is not None:

@@ -1,8 +1,8 @@
-"""Dead letters and retry letters of one consuming socket: what Pulsar's clients do for themselves (semantics 3.9, I16).
+"""Dead letters and retry letters of one socket. Pulsar's client libraries write them for themselves.
 
-A letter is written, its receipt awaited, and then the original is acked. What fails is delivered again: a message is
-acked by the application, or on the topic of its letter, or both, and never neither. Nothing of a message is kept
-meanwhile but its position; the entry is read again when its turn comes.
+The socket writes a letter, waits for its receipt, and then acks the original. If it cannot write the letter, the
+original is delivered again. So each message is acked by the application, or stored on the topic of its letter, or
+both, and never neither. While a letter waits for its turn, only the position is kept; the entry is read again.
 """
 
 from __future__ import annotations
@@ -45,31 +45,31 @@ if TYPE_CHECKING:
 
 __all__ = ["Letters"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
-AT_ONCE: Final = 100  # letters of one kind being written for one socket
+AT_ONCE: Final = 100  # letters of one kind that one socket writes at the same time
 _WHOLE_ENTRY: Final = -2
 _AFTER_FAILURE: Final = RedeliveryBackoff(min_ms=1000, max_ms=60_000, multiplier=2)
-_FINISH_S: Final = 5.0  # letters under way when the socket is lost
+_FINISH_S: Final = 5.0  # for letters that are being written when the socket is lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Letter:
-    """What is to be copied, and what is to be done with the original."""
+    """Which message to copy, and how to ack the original."""
 
     source: DeliverySource
     consumer: ConsumerPort
     position: Position
-    ack: Callable[[Sequence[AckRequest]], None]  # counts even when the consumer has left meanwhile
+    ack: Callable[[Sequence[AckRequest]], None]  # works even after the consumer has left
     batch_index: int = _WHOLE_ENTRY  # the member to copy, -1 = the entry is not a batch
     is_retry: bool = False
     delay_ms: int = 0  # of a retry letter
     properties: Mapping[str, str] = field(default_factory=dict)  # added to a retry letter's
-    permits: int = 0  # to be given back when it is settled: of messages that the peer was not pushed
+    permits: int = 0  # to give back when it is settled, of messages that were not pushed
 
 
 class Letters:
-    """Call `resolve` first. One for each socket that asked for dead or retry letters."""
+    """The letters of one socket that asked for them. Call `resolve` first."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Letters:
         dead_letter: DeadLetterPolicy | None,
         retry: RetryPolicy | None,
     ) -> None:
-        self.retry_topic: TopicName | None = None  # also to be consumed by the socket
+        self.retry_topic: TopicName | None = None  # the socket consumes it too
         self._broker = broker
         self._clock = clock
         self._subscription = subscription
@@ -93,12 +93,12 @@ class Letters:
         self._dead_letters = BoundedTasks(AT_ONCE)
         self._retry_letters = BoundedTasks(AT_ONCE)
         self._busy: dict[tuple[Position, int], _Letter] = {}
-        self._failures = 0  # in a row
+        self._failures = 0  # letters in a row that could not be written
 
     async def resolve(self, topics: Sequence[str]) -> None:
-        """Choose the topics of the letters. Raises InvalidTopicName for a name that cannot be one.
+        """Choose the topics of the letters. Raises InvalidTopicName for an illegal name.
 
-        With retry letters on there is one topic of each kind, named after the first topic consumed, as in Pulsar.
+        With retry letters there is one topic of each kind, named after the first consumed topic, as in Pulsar.
         """
         bases = [TopicName.parse(TopicName.parse(topic).base) for topic in topics]
         if self._retry is not None:
@@ -126,7 +126,7 @@ class Letters:
         return known
 
     def attend(self, source: DeliverySource) -> None:
-        """Decide from now on what becomes of this source's overdue deliveries."""
+        """Decide from now on which of this source's overdue deliveries become letters."""
         source.letters = self
         if source.consumer is not None:
             source.consumer.filter_due(lambda due: self._still_due(source, due))
@@ -134,11 +134,11 @@ class Letters:
     # -- what becomes a letter -----------------------------------------------------------------------------------
 
     def bypasses(self, redeliveries: int) -> bool:
-        """Whether a delivery with this count goes to the dead letter topic without being pushed."""
+        """Return whether a delivery with this count goes to the dead letter topic without being pushed."""
         return self._dead_letter is not None and self._dead_letter.bypasses(redeliveries)
 
     def take(self, source: DeliverySource, position: Position, permits: int) -> None:
-        """Make a dead letter of a delivery that is not pushed; its permits are given back when that is done."""
+        """Make a dead letter of a delivery that is not pushed, then give its permits back."""
         consumer = source.consumer
         if consumer is not None:
             self._begin(
@@ -154,7 +154,7 @@ class Letters:
     def reconsume_later(
         self, source: DeliverySource, message_id: MessageId, delay_ms: int, properties: Mapping[str, str]
     ) -> None:
-        """The peer puts a message off; ignored for one that it does not hold, as a negative ack is."""
+        """Put a message off. Ignored for a message that is not pending here, as a negative ack is."""
         consumer, position = source.consumer, Position(message_id.ledger_id, message_id.entry_id)
         if consumer is not None and consumer.holds(position):
             self._begin(
@@ -171,11 +171,11 @@ class Letters:
             )
 
     async def has_room(self) -> None:
-        """Wait while too many retry letters of the peer's wait for their turn."""
+        """Wait while too many retry letters wait for their turn."""
         await self._retry_letters.has_room()
 
     def _still_due(self, source: DeliverySource, due: Sequence[Due]) -> list[Position]:
-        """See `ConsumerPort.filter_due`. What becomes a letter must not be redelivered too (S4.31)."""
+        """Return the positions to redeliver, without those that become letters. See `ConsumerPort.filter_due`."""
         consumer = source.consumer
         if consumer is None:
             return [each.position for each in due]
@@ -183,7 +183,7 @@ class Letters:
         wanted: list[Position] = []
         for position, is_nack in due:
             if position in busy:
-                # Members of a batch that are no letter want their redelivery; when the letter is settled.
+                # Other members of the batch are still to be redelivered, when the letter is settled.
                 consumer.redeliver_at([position], self._clock.now_ms() + _AFTER_FAILURE.min_ms)
                 continue
             is_dead = self._dead_letter is not None and self._dead_letter.ends(
@@ -209,7 +209,7 @@ class Letters:
     def _begin(self, letter: _Letter) -> None:
         key = (letter.position, letter.batch_index)
         if key in self._busy:
-            letter.source.credit(letter.permits)  # the one under way settles the message
+            letter.source.credit(letter.permits)  # the letter that is being written settles the message
             return
         self._busy[key] = letter
         (self._retry_letters if letter.is_retry else self._dead_letters).start(lambda: self._run(letter))
@@ -223,7 +223,9 @@ class Letters:
         except (BrokerError, EntryCorrupt) as refusal:
             error = refusal
         except Exception as fault:
-            log.exception("a letter of %s", letter.consumer.topic_name)
+            logger.exception(
+                "%s: a letter failed, its message is delivered again", letter.consumer.topic_name
+            )
             error = fault
         finally:
             self._busy.pop((letter.position, letter.batch_index), None)
@@ -232,11 +234,11 @@ class Letters:
             self._failed(letter, error)
 
     def _failed(self, letter: _Letter, error: Exception) -> None:
-        """It is delivered again: at once the first time, then less and less often while nothing can be written."""
+        """Deliver the message again: at once the first time, then less and less often while no letter succeeds."""
         delay_ms = _AFTER_FAILURE.delay_ms(self._failures - 1) if self._failures else 0
         self._failures += 1
-        log.warning(
-            "%s, subscription %s: no %s letter of %s:%s, it is delivered again: %s",
+        logger.warning(
+            "%s, subscription %s: no %s letter was written of %s:%s, it is delivered again: %s",
             letter.consumer.topic_name,
             self._subscription,
             "retry" if letter.is_retry else "dead",
@@ -247,7 +249,7 @@ class Letters:
         letter.consumer.redeliver_at([letter.position], self._clock.now_ms() + delay_ms)
 
     async def _copy(self, letter: _Letter, entry: StoredEntry, remaining: int | None) -> None:
-        """Write the messages of the letter and ack those that are durable. Raises the first failure."""
+        """Write the letter's messages and ack those that are durable. Raises the first failure."""
         limit = self._broker.settings.max_uncompressed_bytes
         left = [
             message
@@ -334,13 +336,13 @@ class Letters:
             return await asyncio.shield(opening)
         except BrokerError:
             if self._producers.get(target.full) is opening:
-                del self._producers[target.full]  # the next letter tries anew
+                del self._producers[target.full]  # so that the next letter tries again
             raise
 
     # -- the end -------------------------------------------------------------------------------------------------
 
     def lost(self) -> None:
-        """The socket is gone: letters under way are finished, those that wait are redelivered to others. Repeatable."""
+        """Finish the letters that are being written, and leave those that wait to other consumers. Safe to repeat."""
         self._dead_letters.drop_waiting()
         self._retry_letters.drop_waiting()
         if self._producers or self._busy:
@@ -360,4 +362,4 @@ class Letters:
                 opening.cancel()
 
 
-_FINISHING: Final[set[asyncio.Future[None]]] = set()  # the loop alone keeps only weak references
+_FINISHING: Final[set[asyncio.Future[None]]] = set()  # the loop itself keeps only weak references

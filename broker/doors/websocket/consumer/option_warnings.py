@@ -1,4 +1,4 @@
-"""What a consumer's options seem to promise and cannot keep: said in the log, the handshake's answer and a counter."""
+"""Warnings about a consumer's options that have no effect, for the log, the handshake's answer and a counter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["option_warnings"]
 
 
 def option_warnings(options: ConsumerOptions) -> Iterator[str]:
-    """One ASCII line for each; none when everything asked for can happen."""
+    """Yield one ASCII line for each option without effect."""
     single_active = options.subscription_type in (SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER)
     if options.dead_letter is not None and options.retry is None and single_active:
         yield (

@@ -1,4 +1,4 @@
-"""What consuming and reading sockets have in common: sources, the window, pushes joined into one write (A8 … A10)."""
+"""What consumers and readers share: sources, the window, and pushes that are joined into one write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PushSocket"]
 
-KNOWN_IDS: Final = 2_000  # ids that need not be parsed when they come back: two full windows
+KNOWN_IDS: Final = 2_000  # ids that need no parsing when they come back: two full windows
 MAX_READY_BYTES: Final = 1024 * 1024
 
 
@@ -39,13 +39,14 @@ class _Ready(NamedTuple):
 
 
 class PushSocket(BrokerSocket):
-    """A socket with one source writes what it is delivered: its window is the broker's permits.
+    """Pushes messages of one source or several.
 
-    With several (partitions, v3) nobody knows beforehand which has messages, so each gets a share of the window as
-    permits, and what comes waits here for room: at most a window's worth, and 1 MiB before delivery stops.
+    A socket with one source writes each delivery at once, because the broker's permits are its window. With several
+    sources (partitions, v3) nobody knows beforehand which of them has messages. Each gets a share of the window as
+    permits, and deliveries wait here for room: at most a window of them, and delivery stops at 1 MiB.
     """
 
-    window: DeliveryWindow  # of what is pushed and not settled; set by `connect`
+    window: DeliveryWindow  # `connect` sets it
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
         super().__init__(broker=broker, clock=clock)
@@ -58,12 +59,12 @@ class PushSocket(BrokerSocket):
         self._ready: deque[_Ready] = deque()
         self._ready_bytes = 0
         self._is_draining = False
-        self.is_letting_go = False  # the end is the peer's wish: no close frame for it
+        self.is_letting_go = False  # the peer asked for the end, so it gets no close frame
 
     async def subscribe(
         self, topics: Sequence[str], request: Callable[[TopicName, int], SubscribeRequest]
     ) -> None:
-        """Attach to each topic, or to its partitions; `request` gets the name and how many partitions it has."""
+        """Attach to each topic, or to its partitions. `request` gets a name and the topic's number of partitions."""
         identity = ClientIdentity(address=self.address, client_version="", face="websocket")
         max_message_bytes = self.broker.settings.max_uncompressed_bytes
         for text in topics:
@@ -78,7 +79,7 @@ class PushSocket(BrokerSocket):
                 source.consumer = await self.broker.subscribe(request(name, partitions), identity, source)
 
     def start(self, permits: int) -> None:
-        """Begin to deliver: `permits` for one source, a share of them for each of several."""
+        """Begin to deliver. One source gets all permits, each of several a share of them."""
         self.transport.on_writable(self._writable_again)
         share = permits if len(self.sources) == 1 else max(1, permits // len(self.sources))
         for source in self.sources:
@@ -122,7 +123,7 @@ class PushSocket(BrokerSocket):
             self.transport.write_frames(frames, binary=False)
 
     def drain_soon(self) -> None:
-        """Push what waits, as far as the window has room, after the present callback."""
+        """Push what waits after the present callback, as far as the window has room."""
         if self._ready and not self._is_draining:
             self._is_draining = True
             self._loop.call_soon(self._drain)
@@ -152,7 +153,7 @@ class PushSocket(BrokerSocket):
     # -- in ------------------------------------------------------------------------------------------------------
 
     def settled(self, source: DeliverySource, frames: int) -> None:
-        """So many acks or nacks came: room in the window."""
+        """Make room in the window for this many acks or nacks."""
         credit = self.window.settled(frames)
         if len(self.sources) == 1:
             source.credit(credit)
@@ -160,7 +161,7 @@ class PushSocket(BrokerSocket):
             self.drain_soon()
 
     def source_of(self, message_id: MessageId) -> DeliverySource:
-        """Who delivered an id; for one this socket was not given, the partition it names."""
+        """Return the source that delivered an id, or the partition that it names if this socket was not sent it."""
         source = self._by_ledger.get(message_id.ledger_id)
         if source is not None:
             return source
@@ -171,13 +172,13 @@ class PushSocket(BrokerSocket):
 
     @property
     def is_end_of_topic(self) -> bool:
-        """Whether every topic and partition is terminated and wholly acked."""
+        """Whether every topic and partition is terminated and all of it is acked."""
         return all(source.is_ended for source in self.sources)
 
     # -- the end -------------------------------------------------------------------------------------------------
 
     def source_closed(self, reason: str) -> None:
-        """See `SourceOwner`: the peer connects again."""
+        """Close with 1012, so that the peer connects again."""
         if not self.is_letting_go:
             self.transport.close(CloseCode.SERVICE_RESTART, close_reason(reason))
             self.release()
@@ -187,7 +188,7 @@ class PushSocket(BrokerSocket):
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:
-        """Acks that came are applied, what is left goes to other consumers."""
+        """Apply the acks that came, and leave the rest to other consumers."""
         self.is_letting_go = True
         self._ready.clear()
         self._ready_bytes = 0

@@ -1,4 +1,4 @@
-"""`/ws/v2/reader/…`: a topic read from a chosen message on, without a durable subscription (reference A8)."""
+"""`/ws/v2/reader/…`: reads a topic from a chosen message on, without a durable subscription."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OWN_STATUS = (401, 403)
 
 
 class ReaderSocket(PushSocket):
-    """One reading socket: a non-durable Exclusive subscription of its own."""
+    """One reader. It has a non-durable Exclusive subscription of its own."""
 
     def __init__(self, *, broker: BrokerPort, clock: Clock, fragments: FragmentCache) -> None:
         super().__init__(broker=broker, clock=clock, fragments=fragments)
@@ -63,7 +63,7 @@ class ReaderSocket(PushSocket):
         )
 
     def _start(self, topic: TopicName) -> tuple[Position, int | None]:
-        """The first entry to send, and which of its messages: the one named is not sent again."""
+        """Return the first entry to send and its messages to send (None = all), without the message that is named."""
         message_id = self._options.start
         position = Position(message_id.ledger_id, message_id.entry_id)
         if message_id in (EARLIEST, LATEST):
@@ -77,13 +77,13 @@ class ReaderSocket(PushSocket):
         return Position(position.ledger_id, position.entry_id + 1), None
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """A reader's refusal is 500, whatever it is, but for missing rights (A3)."""
+        """Return 500, as Pulsar does for every refusal of a reader except missing rights."""
         return HandshakeRefused(
             status if status in _OWN_STATUS else 500, f"Failed to create reader: {reason}"
         )
 
     def push(self, source: DeliverySource, entry: Outgoing) -> None:
-        """A reader's cursor follows what it was sent, so that its backlog is what is still to come."""
+        """Push, and move the reader's cursor along, so that its backlog is what it has not been sent."""
         super().push(source, entry)
         if not self._passed:
             self._loop.call_soon(self._move_cursors)

@@ -1,4 +1,4 @@
-"""Acks of single messages as acks of entries: the client half's batch tracker (S0.26, S4.6, S4.7)."""
+"""Turns acks of single messages into acks of entries, as a client library's batch tracker does."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ MAX_BATCH_SIZE = 1 << 20
 
 
 class EntryAck(NamedTuple):
-    """What is to be acked of one entry; the cursor ANDs `remaining` with what it knows.
+    """The ack of one entry. The cursor ANDs `remaining` with what it knows.
 
-    A named tuple because every ack makes one: dearer kinds cost more than the rest of the work.
+    A named tuple because every ack makes one, and a dataclass would cost more than the rest of the work.
     """
 
     ledger_id: int
@@ -31,9 +31,9 @@ class BatchAcks:
     """Turns acked ids of one topic, as one socket sends them, into entry acks.
 
     With `batch_index_acks` (Vela's default) every member is acked by itself and nothing is kept between
-    calls. Without it an entry is acked when this socket has acked all its members since it was last delivered
-    (S4.7); then at most one bit set per partly acked entry is kept, `max_entries` of them: the oldest is
-    forgotten, which costs a redelivery and never a message.
+    calls. Without it an entry is acked when this socket has acked all its members since the last delivery. Then
+    one bit set is kept for each partly acked entry, at most `max_entries` of them. Forgetting the oldest costs a
+    redelivery, and never a message.
     """
 
     __slots__ = ("_batch_index_acks", "_max_entries", "_partly")
@@ -49,7 +49,7 @@ class BatchAcks:
         return len(self._partly)
 
     def individual(self, ids: Iterable[MessageId]) -> list[EntryAck]:
-        """Entry acks for `ids`, one an entry, in the order in which the entries were first named.
+        """Return one ack for each entry of `ids`, in the order in which the entries were first named.
 
         Repeating ids is harmless. Raises InvalidCommand for a batch member with an impossible index or size,
         and then nothing is recorded.
@@ -87,10 +87,10 @@ class BatchAcks:
         )
 
     def cumulative(self, message_id: MessageId) -> EntryAck:
-        """The ack of everything up to and including `message_id`.
+        """Return the ack of everything up to and including `message_id`.
 
-        Inside a batch: the members after it remain. Without batch index acks all members of its entry remain,
-        so that only the entries before it are acked (S4.7). Raises InvalidCommand as `individual`.
+        Inside a batch, the members after it remain. Without batch index acks all members of its entry remain, so
+        only the entries before it are acked. Raises InvalidCommand as `individual` does.
         """
         position = (message_id.ledger_id, message_id.entry_id)
         remaining, size = 0, 0
@@ -107,7 +107,7 @@ class BatchAcks:
         )
 
     def forget(self, ledger_id: int, entry_id: int) -> None:
-        """The entry is to be delivered again: its members must be acked anew (S4.20)."""
+        """Forget an entry that is delivered again, because all its members must then be acked again."""
         self._partly.pop((ledger_id, entry_id), None)
 
 

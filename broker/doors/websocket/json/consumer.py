@@ -1,7 +1,7 @@
 """A consumer's frames: commands in, messages out.
 
 Extensions: a text frame may hold a JSON array of command objects (all are decoded before any is applied, so a
-frame with a bad one changes nothing), `{"type":"acknowledge","ackType":"cumulative","messageId":…}`, and
+frame with a bad command changes nothing), `{"type":"acknowledge","ackType":"cumulative","messageId":…}`, and
 `{"type":"reconsumeLater","messageId":…,"delayMillis":…,"properties":{…}}`.
 """
 
@@ -44,20 +44,20 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class Acknowledge(msgspec.Struct, frozen=True, gc=False):
-    """Done with one message, or with all up to and including it."""
+    """Acknowledge one message, or all up to and including it."""
 
     message_id: MessageId
     cumulative: bool  # True only for the extension
 
 
 class NegativeAcknowledge(msgspec.Struct, frozen=True, gc=False):
-    """Send it again after `negativeAckRedeliveryDelay`."""
+    """Deliver the message again after `negativeAckRedeliveryDelay`."""
 
     message_id: MessageId
 
 
 class Permit(msgspec.Struct, frozen=True, gc=False):
-    """Pull mode's credit. `DeliveryWindow.permit` judges the number: push mode ignores it, whatever it is."""
+    """Grant permits in pull mode. `DeliveryWindow.permit` checks the number; push mode ignores it."""
 
     messages: int
 
@@ -71,7 +71,7 @@ class ReconsumeLater(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
-    """Remove the subscription; no answer, and the socket is closed with error 3 when it fails."""
+    """Remove the subscription. There is no answer; if it fails, the socket is closed with error 3."""
 
 
 class IsEndOfTopic(msgspec.Struct, frozen=True, gc=False):
@@ -130,14 +130,14 @@ _END_OF_TOPIC = {True: b'{"endOfTopic":true}', False: b'{"endOfTopic":false}'}
 
 
 def decode_commands(frame: Frame, known: Mapping[str, MessageId] = _NONE_KNOWN) -> list[ConsumerCommand]:
-    """The commands of a text frame, in order; one unless the frame is an array.
+    """Return the commands of a text frame in order: one, unless the frame is an array.
 
-    `known` maps the texts of ids that this socket was given to the ids, which saves parsing them (4 µs each).
-    An id that is not in it is parsed, so that what one socket received another may ack.
+    `known` maps the texts of ids that this socket was sent to the ids, which saves parsing them (4 µs each).
+    An id that is not in it is parsed, so a socket may ack what another one received.
 
     Raises InvalidJson (not JSON, wrong types, empty or oversized array) and InvalidCommand (an id that is
     missing, not base64 or not a MessageIdData; `permit` without a number; unknown `ackType`; `reconsumeLater`
-    without a delay). Nothing of a frame that raises must be applied. A `type` that is absent or unknown
+    without a delay). Do not apply anything of a frame that raises. A `type` that is absent or unknown
     acknowledges, as in Pulsar.
     """
     fields = guarded_decode(_decode, frame)
@@ -207,10 +207,10 @@ def _properties(value: object) -> dict[str, str]:
 
 
 def push_fragment(message: Message) -> bytes:
-    """The part of a push that is the same for every delivery of `message`: make it once, keep it, splice it.
+    """Return the part of a push that is the same for every delivery of `message`, so that it can be cached.
 
-    Holds payload, properties, publishTime, eventTime (absent when 0) and key (absent when none), and the
-    closing brace. Give it to `push_frame`.
+    It has payload, properties, publishTime, eventTime (unless 0), key (if there is one) and the closing brace.
+    Give it to `push_frame`.
     """
     return _fragment(
         _Push(message.payload, message.properties, format_time(message.publish_time_ms)), message
@@ -218,7 +218,7 @@ def push_fragment(message: Message) -> bytes:
 
 
 def encrypted_fragment(entry: EncryptedEntry) -> bytes:
-    """The same of an entry handed over encrypted, with its `encryptionContext` (cryptoFailureAction CONSUME)."""
+    """Return the same for an encrypted entry, with its `encryptionContext` (cryptoFailureAction CONSUME)."""
     message = entry.message
     push = _EncryptedPush(message.payload, message.properties, format_time(message.publish_time_ms))
     push.encryptionContext = _EncryptionContext(
@@ -248,7 +248,7 @@ def _fragment(push: _Push, message: Message) -> bytes:
 
 
 def push_frame(message_id_base64: str, fragment: bytes, redelivery_count: int) -> bytes:
-    """One delivery: `MessageId.to_base64()`, the cached fragment, 0 on the first delivery."""
+    """Return the frame of one delivery. `redelivery_count` is 0 on the first delivery."""
     return b'{"messageId":"%b","redeliveryCount":%d,%b' % (
         message_id_base64.encode(),
         redelivery_count,
@@ -257,5 +257,5 @@ def push_frame(message_id_base64: str, fragment: bytes, redelivery_count: int) -
 
 
 def end_of_topic_frame(ended: bool) -> bytes:
-    """Answer to `isEndOfTopic`: true once the topic is terminated and this socket was sent everything."""
+    """Return the answer to `isEndOfTopic`: true once the topic is terminated and all of it is acked."""
     return _END_OF_TOPIC[ended]

@@ -1,7 +1,7 @@
-"""What can go wrong on an open JSON socket, and the numbers a peer sees for it.
+"""Errors on an open JSON socket, and the numbers that a peer sees for them.
 
 A `SessionError` closes the socket. A refused send is a value (`broker.doors.websocket.json.producer.SendError`),
-because no producer error closes. `broker.doors.handshake_errors` holds what keeps a socket from opening.
+because no producer error closes. `broker.doors.handshake_errors` has the errors that keep a socket from opening.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class CloseCode(IntEnum):
     POLICY_VIOLATION = 1008  # a command that cannot be carried out: bad id, permits <= 0 (error 3)
     MESSAGE_TOO_BIG = 1009  # a frame above the limit
     INTERNAL_ERROR = 1011  # a fault of the broker
-    SERVICE_RESTART = 1012  # seek, reset or unload detached the consumer: connect again
+    SERVICE_RESTART = 1012  # a seek, reset or unload detached the consumer: connect again
 
 
 class SessionError(RemoteProtocolError):
-    """The socket is closed with `close_code` and `reason`, and nothing of the frame is applied.
+    """Closes the socket with `close_code` and `reason`. Nothing of the frame is applied.
 
-    `str()` is fit to show to the peer.
+    You may show `str()` to the peer.
     """
 
     close_code: ClassVar[CloseCode] = CloseCode.POLICY_VIOLATION
@@ -99,5 +99,5 @@ class UnexpectedBinaryFrame(SessionError):
 
 
 def close_reason(text: str) -> str:
-    """`text` cut at a character boundary so that it fits a close frame (123 bytes of UTF-8)."""
+    """Return `text`, cut at a character boundary so that it fits a close frame (123 bytes of UTF-8)."""
     return text.encode("utf-8", "replace")[:MAX_CLOSE_REASON_BYTES].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""What the decoders of client frames share: limits, and one guard around msgspec."""
+"""What the decoders of client frames share: a limit, and one guard around msgspec."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from broker.doors.websocket.json.errors import InvalidJson
 
 __all__ = ["MAX_ITEMS_PER_FRAME", "Frame", "guarded_decode"]
 
-MAX_ITEMS_PER_FRAME = 1000  # messages or commands in one array: bounds what a single frame can hold up
+MAX_ITEMS_PER_FRAME = 1000  # messages or commands in one array: bounds how long one frame takes
 
 Frame: TypeAlias = str | bytes | bytearray | memoryview
 
 _T = TypeVar("_T")
 
-# msgspec raises its own error, the codec's, or the interpreter's when brackets are nested without end.
+# msgspec raises its own error or the codec's, and the interpreter's when brackets are nested too deeply.
 DECODE_ERRORS: tuple[type[Exception], ...] = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 def guarded_decode(decode: Callable[[Frame], _T], frame: Frame) -> _T:
-    """`decode(frame)`; whatever is wrong with the text comes out as InvalidJson."""
+    """Return `decode(frame)`. Raises InvalidJson for every error in the text."""
     try:
         return decode(frame)
     except DECODE_ERRORS as error:
@@ -30,7 +30,7 @@ def guarded_decode(decode: Callable[[Frame], _T], frame: Frame) -> _T:
 
 
 def array_items(value: list[Any]) -> list[Any]:
-    """The items of an array frame. Raises InvalidJson when there is none, or too many."""
+    """Return the items of an array frame. Raises InvalidJson if there are none or too many."""
     if not value:
         raise InvalidJson("an array frame holds at least one object")
     if len(value) > MAX_ITEMS_PER_FRAME:

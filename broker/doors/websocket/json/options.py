@@ -1,6 +1,6 @@
-"""Query strings of the handshake as options: Pulsar's names, defaults and refusals.
+"""The query parameters of the handshake as options, with Pulsar's names, defaults and refusals.
 
-Unknown parameters are ignored. `token` belongs to the handshake's authentication and is not read here.
+Unknown parameters are ignored, `token` too: there is no authentication.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = [
     "reader_options",
 ]
 
-MAX_RECEIVER_QUEUE = 1000  # larger wishes are cut silently
+MAX_RECEIVER_QUEUE = 1000  # a larger number counts as this one
 MIN_ACK_TIMEOUT_MS = 1000
 MIN_TICK_MS = 100
-MIN_NEGATIVE_ACK_DELAY_MS = 100  # shorter ones are raised to it silently, as Pulsar's clients do
+MIN_NEGATIVE_ACK_DELAY_MS = 100  # a shorter delay counts as this one, as in Pulsar's clients
 
 _BACKOFF = re.compile(r"([0-9]{1,9}),([0-9]{1,9})(?:,([0-9]{1,3}(?:\.[0-9]{1,3})?))?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,64}", re.ASCII)
@@ -60,7 +60,7 @@ class RoutingMode(StrEnum):
 
 
 class CompressionType(StrEnum):
-    """What the broker compresses a stored entry with; frames stay plain."""
+    """How the broker compresses a stored entry. Frames are not compressed."""
 
     NONE = "NONE"
     LZ4 = "LZ4"
@@ -70,7 +70,7 @@ class CompressionType(StrEnum):
 
 
 class SubscriptionType(StrEnum):
-    """Who shares the subscription, in Pulsar's spelling."""
+    """How consumers share the subscription, in Pulsar's spelling."""
 
     EXCLUSIVE = "Exclusive"
     SHARED = "Shared"
@@ -102,7 +102,7 @@ class CryptoFailureAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions:
-    """A4. The batching numbers and `max_pending_messages` are read only with `batchingEnabled=true`."""
+    """Options of a producer. The batching numbers and `max_pending_messages` count only with batching."""
 
     producer_name: str | None = None  # None = the broker makes one
     initial_sequence_id: int | None = None  # the last id already used; None = the first message is 0
@@ -118,7 +118,7 @@ class ProducerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
-    """A7."""
+    """Options of a consumer."""
 
     subscription_type: SubscriptionType = SubscriptionType.EXCLUSIVE
     subscription_mode: SubscriptionMode = SubscriptionMode.DURABLE
@@ -127,7 +127,7 @@ class ConsumerOptions:
     consumer_name: str | None = None  # None = the broker makes one
     priority_level: int = 0  # 0 is served first
     ack_timeout_ms: int = 0  # 0 = off, else >= 1000
-    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts are seen to at multiples of it; at most the timeout
+    ack_timeout_tick_ms: int = MIN_TICK_MS  # timeouts fall on multiples of it; at most the timeout
     ack_timeout_backoff: RedeliveryBackoff | None = None  # added to the timeout, by redelivery count
     negative_ack_redelivery_delay_ms: int = 60_000  # >= 100
     negative_ack_backoff: RedeliveryBackoff | None = None  # instead of the delay, by redelivery count
@@ -139,13 +139,13 @@ class ConsumerOptions:
 
     @property
     def window(self) -> int:
-        """Messages that may be out at once in push mode: the queue size, at least 1."""
+        """The number of messages that may be pushed and not acked in push mode: the queue size, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderOptions:
-    """A8."""
+    """Options of a reader."""
 
     start: MessageId = LATEST  # exclusive: the first message sent is the one after it
     receiver_queue_size: int = MAX_RECEIVER_QUEUE  # messages, 0 … 1000
@@ -154,15 +154,15 @@ class ReaderOptions:
 
     @property
     def window(self) -> int:
-        """Messages that may be out at once: the queue size, at least 1."""
+        """The number of messages that may be pushed and not processed: the queue size, at least 1."""
         return max(1, self.receiver_queue_size)
 
 
 def producer_options(query: Query) -> ProducerOptions:
-    """Options of a producer. Raises InvalidQuery (400), and HandshakeRefused (500) for `encryptionKeys`.
+    """Read the options of a producer. Raises InvalidQuery (400), and HandshakeRefused (500) for `encryptionKeys`.
 
-    Encryption is refused as Pulsar refuses it without a configured key reader: a client that believes its
-    messages are encrypted must not publish them plain.
+    Pulsar refuses encryption too if no key reader is configured: a client that believes its messages are
+    encrypted must not publish them in plain text.
     """
     if query.get("encryptionKeys"):
         raise HandshakeRefused(
@@ -190,7 +190,7 @@ def producer_options(query: Query) -> ProducerOptions:
 
 
 def consumer_options(query: Query) -> ConsumerOptions:
-    """Options of a consumer, v2 or v3. Raises InvalidQuery (400)."""
+    """Read the options of a consumer, v2 or v3. Raises InvalidQuery (400)."""
     defaults = ConsumerOptions()
     name = query.get("consumerName")
     if name is not None and not name.strip():
@@ -223,7 +223,7 @@ def consumer_options(query: Query) -> ConsumerOptions:
 
 
 def reader_options(query: Query) -> ReaderOptions:
-    """Options of a reader. Raises HandshakeRefused with 500: a reader's refusal is never another."""
+    """Read the options of a reader. Raises HandshakeRefused, always with 500 as Pulsar does for readers."""
     try:
         return ReaderOptions(
             start=_start(query),
@@ -306,12 +306,12 @@ def _retry(query: Query) -> RetryPolicy | None:
 
 
 def _flag(query: Query, name: str, *, default: bool = False) -> bool:
-    """As Pulsar reads one: anything but true is false."""
+    """Read a flag as Pulsar does: anything but true is false."""
     return query[name].lower() == "true" if name in query else default
 
 
 def _tick_ms(query: Query, ack_timeout_ms: int) -> int:
-    """S4.30: at least 100 ms, and at most the timeout."""
+    """Read the tick: at least 100 ms, and at most the timeout."""
     tick_ms = _number(query, "ackTimeoutTickMillis", MIN_TICK_MS, minimum=MIN_TICK_MS)
     return min(tick_ms, ack_timeout_ms) if ack_timeout_ms else tick_ms
 

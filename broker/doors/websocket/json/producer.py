@@ -1,9 +1,9 @@
 """A producer's frames: messages in, acks out.
 
-Extension: a text frame may hold a JSON array of message objects. It is answered by exactly one frame: an
-array of acks in the same order, sent when the last of its messages is settled (`ArrayAcks`). Each item
-succeeds or fails by itself, as if it had been sent alone. An array that is empty or above the limit is
-answered by one `send-error:3` object.
+Extension: a text frame may hold a JSON array of message objects. The answer is exactly one frame: an array of
+acks in the same order, sent when the last of its messages is settled (`ArrayAcks`). Each item succeeds or
+fails by itself, as if it had been sent alone. The answer to an array that is empty or above the limit is one
+`send-error:3` object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_TIME_MS = 2**63 - 1
 
 
 class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One message to publish. A msgspec struct, not a dataclass: making one costs a fifth of it."""
+    """One message to publish. A msgspec struct, because it costs a fifth of a dataclass to make."""
 
     payload: bytes
     properties: dict[str, str]  # {} when none were sent
@@ -35,15 +35,14 @@ class ProducerMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SendError(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message that is refused. The socket stays open: no producer error closes it."""
+    """The refusal of a message. The socket stays open: no producer error closes it."""
 
     error: WebSocketError  # 3, 7 or 8
     message: str  # text for people
     context: str | None = None  # absent when the JSON could not be read
 
     def to_frame(self) -> bytes:
-        """The answer:
-        `{"result":"send-error:<n>","errorMsg":…,"context":…,"errorCode":0,"schemaVersion":0}`."""
+        """Return `{"result":"send-error:<n>","errorMsg":…,"context":…,"errorCode":0,"schemaVersion":0}`."""
         return _encode(
             _ErrorAck(
                 result=f"send-error:{int(self.error)}",
@@ -57,7 +56,7 @@ DecodedMessage: TypeAlias = ProducerMessage | SendError
 
 
 class _Fields(msgspec.Struct, gc=False):
-    # The names are Pulsar's; what is not listed is ignored, as Pulsar's mapper does.
+    # The names are Pulsar's. Other fields are ignored, as in Pulsar.
     payload: bytes | None = None
     properties: dict[str, str] | None = None
     context: str | None = None
@@ -69,7 +68,7 @@ class _Fields(msgspec.Struct, gc=False):
 
 
 class _FieldsBadPayload(_Fields, gc=False):
-    # Second look at a refused object: when only the base64 is at fault the context can be echoed (error 7).
+    # To look at a refused object again: if only its base64 is wrong, the answer can echo the context (error 7).
     payload: str | None = None  # type: ignore[assignment]
 
 
@@ -89,9 +88,9 @@ _decode_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def decode_frame(frame: Frame, now_ms: int) -> DecodedMessage | list[DecodedMessage]:
-    """The message of a text frame, or the list of them when the frame is an array. Never raises.
+    """Return the message of a text frame, or a list of them if the frame is an array. Never raises.
 
-    `now_ms` is the broker's clock, for `deliverAfterMs`. Errors are values: 3 when the frame is not JSON or a
+    `now_ms` is the broker's clock, for `deliverAfterMs`. Errors are values: 3 if the frame is not JSON or a
     field has the wrong type, 7 for the payload (missing, null, not base64) and for times out of range.
     """
     try:
@@ -133,7 +132,7 @@ def _message(fields: _Fields, now_ms: int) -> DecodedMessage:
 
 
 def _refused(frame: Frame, now_ms: int, error: Exception) -> DecodedMessage | list[DecodedMessage]:
-    """Find out which object of a refused frame is at fault, so that the others and the context survive."""
+    """Find the wrong objects of a refused frame, so that the others are published and contexts are echoed."""
     try:
         items = array_items(_decode_raw_items(frame))
     except DECODE_ERRORS:
@@ -167,7 +166,7 @@ def _bad_field(message: str, fields: _Fields) -> SendError:
 
 
 def ack_frame(message_id_base64: str, context: str | None) -> bytes:
-    """`{"result":"ok","messageId":…,"context":…,"errorCode":0,"schemaVersion":0}`, context as sent or absent.
+    """Return `{"result":"ok","messageId":…,"context":…,"errorCode":0,"schemaVersion":0}`, context if there is one.
 
     `message_id_base64` is `MessageId.to_base64()`: base64 needs no escaping.
     """
@@ -187,13 +186,12 @@ class ArrayAcks:
     __slots__ = ("_answers", "_waiting")
 
     def __init__(self, messages: int) -> None:
-        """`messages` >= 1: how many items the frame had."""
+        """`messages` >= 1 is the number of items in the frame."""
         self._answers: list[bytes] = [b""] * messages
         self._waiting = messages
 
     def settle(self, index: int, answer: bytes) -> bytes | None:
-        """Take the answer (`ack_frame` or `SendError.to_frame`) to item `index`; the last one gives the
-        frame.
+        """Take the answer (`ack_frame` or `SendError.to_frame`) to an item. Return the frame after the last one.
 
         Safe to repeat: an index that is settled already keeps its first answer.
         """

@@ -23,15 +23,14 @@ _decode = msgspec.json.Decoder(_Fields | list[_Fields]).decode
 class ReaderFrame:
     """What one frame of a reader asks for."""
 
-    processed: int  # messages done with: moves the window, acknowledges nothing
-    end_of_topic_requests: int  # answers owed, `end_of_topic_frame` each
+    processed: int  # messages processed: makes room in the window, acknowledges nothing
+    end_of_topic_requests: int  # to be answered with `end_of_topic_frame` each
 
 
 def decode_reader_frame(frame: Frame) -> ReaderFrame:
-    """Any JSON object, even `{}`, counts as one message processed, except `isEndOfTopic`; ids are not looked
-    at.
+    """Decode a reader's frame: any JSON object but `isEndOfTopic`, even `{}`, is one message processed.
 
-    Extension: an array of such objects. Raises InvalidJson for anything else.
+    The ids in it are not read. Extension: an array of such objects. Raises InvalidJson for anything else.
     """
     fields = guarded_decode(_decode, frame)
     items = [fields] if type(fields) is _Fields else array_items(fields)

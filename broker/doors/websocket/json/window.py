@@ -10,15 +10,14 @@ __all__ = ["DeliveryWindow"]
 
 
 class DeliveryWindow:
-    """How many messages may be pushed now.
+    """Counts how many messages may be pushed now.
 
-    Push mode, and every reader: at most `window` messages are out; each ack or nack frame frees one place,
-    whatever id it names, so a client that acks twice widens its window. Pull mode: starts at nothing;
-    `permit` grants, acks do not count, unused permits stay.
+    In push mode, and for every reader, at most `window` messages are pushed and not settled. Each ack or nack
+    frees one place, whatever id it names, so a client that acks twice widens its window. Pull mode starts with
+    no room: `permit` grants it, acks do not count, and unused permits stay.
 
-    `balance` falls below 0 when a batch is sent to a socket with less room than it has messages; the debt is
-    paid by the next credits. `settled` and `permit` return the credit they gave, for the dispatcher's
-    permits.
+    `balance` falls below 0 when a batch has more messages than the socket has room; the next credits pay the
+    debt. `settled` and `permit` return the credit they gave, for the dispatcher's permits.
     """
 
     __slots__ = ("_balance", "_pull")
@@ -29,17 +28,17 @@ class DeliveryWindow:
 
     @classmethod
     def push(cls, window: int) -> Self:
-        """A push-mode window of `window` >= 1 messages (`ConsumerOptions.window`, `ReaderOptions.window`)."""
+        """Return a push-mode window of `window` >= 1 messages (`ConsumerOptions.window`, `ReaderOptions.window`)."""
         return cls(window, pull=False)
 
     @classmethod
     def pull(cls) -> Self:
-        """Pull mode: nothing is pushed before the first permit."""
+        """Return a pull-mode window: nothing is pushed before the first permit."""
         return cls(0, pull=True)
 
     @property
     def balance(self) -> int:
-        """Messages granted and not yet pushed; negative after an overshoot."""
+        """Messages granted and not yet pushed. Negative after a batch that was too large."""
         return self._balance
 
     @property
@@ -53,7 +52,7 @@ class DeliveryWindow:
         return self._pull
 
     def pushed(self, messages: int = 1) -> None:
-        """`messages` were written to the socket."""
+        """Take places for `messages` that were written to the socket."""
         self._balance -= messages
 
     def unsent(self, messages: int = 1) -> None:
@@ -61,17 +60,17 @@ class DeliveryWindow:
         self._balance += messages
 
     def settled(self, frames: int = 1) -> int:
-        """`frames` acks or nacks (a reader: any object) arrived. Returns the credit, 0 in pull mode."""
+        """Free places for this many acks or nacks (a reader: any object). Return the credit, 0 in pull mode."""
         if self._pull:
             return 0
         self._balance += frames
         return frames
 
     def permit(self, messages: int) -> int:
-        """A `permit` command. Returns the credit: `messages`, 0 in push mode, where it is ignored.
+        """Carry out a `permit` command. Return the credit: `messages`, or 0 in push mode, which ignores it.
 
-        Raises InvalidCommand in pull mode when `messages` is not positive, and changes nothing. Pulsar takes
-        such a number as it is, which lets a client owe permits without seeing why nothing comes.
+        Raises InvalidCommand in pull mode if `messages` is not positive, and then changes nothing. Pulsar
+        subtracts such a number, and the client cannot see why nothing comes.
         """
         if not self._pull:
             return 0

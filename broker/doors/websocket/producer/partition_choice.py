@@ -1,4 +1,4 @@
-"""Which partition a message of the JSON face goes to, as Pulsar's client library chooses."""
+"""The partition that a message goes to, chosen as Pulsar's client libraries do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["PartitionChoice"]
 
 
 class PartitionChoice:
-    """By key where there is one; else one partition for the socket's life, or each in turn."""
+    """Chooses by key. Messages without a key go to one partition for the socket's life, or to each in turn."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class PartitionChoice:
         hashing: HashingScheme,
         first: int | None = None,
     ) -> None:
-        """`partitions` >= 1; `first` is where to begin, at random by default."""
+        """`partitions` >= 1. `first` is the partition to begin with, by default a random one."""
         self._partitions = partitions
         self._takes_turns = routing is RoutingMode.ROUND_ROBIN
         self._hashing = hashing
@@ -30,7 +30,7 @@ class PartitionChoice:
         )
 
     def of(self, key: str | None) -> int:
-        """The partition for a message with this key, None = without."""
+        """Return the partition for a message with this key, None = no key."""
         if self._partitions == 1:
             return 0
         if key is not None:

@@ -1,4 +1,4 @@
-"""`/ws/v2/producer/…`: JSON messages in, acks out once they are durable (reference A4 … A6)."""
+"""`/ws/v2/producer/…`: takes JSON messages and acks each once it is durable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ALONE: Final = (None, 0)  # a message that was not in an array
 
 
 class ProducerSocket(BrokerSocket):
-    """One producing socket: a lane for each partition, one for a topic that has none."""
+    """One producer. It has a lane for each partition, or one for a topic without partitions."""
 
     def __init__(self, *, broker: BrokerPort, clock: Clock) -> None:
         super().__init__(broker=broker, clock=clock)
@@ -78,7 +78,7 @@ class ProducerSocket(BrokerSocket):
             producer_name = lane.name
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
-        """Pulsar's wording (A3)."""
+        """Return the refusal in Pulsar's wording."""
         return HandshakeRefused(status, f"Failed to create producer: {reason}")
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
@@ -100,7 +100,7 @@ class ProducerSocket(BrokerSocket):
             self._lanes[self._choice.of(message.key)].publish(message, reply)
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
-        """Send these acks or refusals with one write; those of an array wait for its last."""
+        """Send these acks or refusals with one write. Those of an array wait for its last."""
         frames: list[bytes] = []
         for (_, array, index), frame in answers:
             whole = frame if array is None else array.settle(index, frame)
@@ -112,17 +112,17 @@ class ProducerSocket(BrokerSocket):
                 self._gate.output_stuck(stuck=True)
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """The topic moved or ends: what has no ack has an unknown outcome, so the client must connect again."""
+        """Close with 1012, so that the client connects again: sends without an ack have an unknown outcome."""
         reason = "connect again" if error is None else str(error)
         self.transport.close(CloseCode.SERVICE_RESTART, close_reason(reason))
         self.release()
 
     async def is_alive(self) -> bool:
-        """Ask the peer: somebody else wants this producer's name."""
+        """Ask whether the peer is alive, because another client wants this producer's name."""
         return await self.transport.is_alive(PROBE_TIMEOUT_MS)
 
     def release(self) -> None:
-        """Let the producers go; what was handed to the broker is stored all the same."""
+        """Let the producers go. The broker still stores what it was handed."""
         self._is_lost = True
         for lane in self._lanes:
             lane.detach()

@@ -1,4 +1,4 @@
-"""One producer of the JSON face: messages become entries, receipts become acks, in order."""
+"""One producer of a socket: it turns messages into entries and receipts into acks, in order."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ __all__ = ["LaneOwner", "PublishLane", "Reply"]
 MAX_BATCH_BYTES: Final = 128 * 1024  # as Pulsar's clients cut their batches
 
 Reply: TypeAlias = tuple[str | None, ArrayAcks | None, int]
-"""Whom to answer: the message's context, the array it came in (None = alone), its place there."""
+"""Where an answer goes: the message's context, the array it came in (None = alone), its place there."""
 
 
 class LaneOwner(Protocol):
-    """The socket's handler, as its lanes see it."""
+    """The socket, as its lanes see it."""
 
     def answer(self, answers: Sequence[tuple[Reply, bytes]]) -> None:
         """Send these acks or refusals."""
 
     def closed_by_broker(self, error: BrokerError | None) -> None:
-        """End the socket: the broker has let a producer go."""
+        """End the socket: the broker closed a producer."""
 
     async def is_alive(self) -> bool:
-        """Ask the peer."""
+        """Ask whether the peer is alive."""
 
 
 class _Pending:
-    """An entry without a receipt. A slotted class: it is changed when the send times out."""
+    """An entry without a receipt. It changes when the send times out, so it is no frozen dataclass."""
 
     __slots__ = ("is_batch", "queued_s", "replies", "sequence_id")
 
@@ -52,13 +52,13 @@ class _Pending:
         self, sequence_id: int, replies: Sequence[Reply], *, is_batch: bool, queued_s: float
     ) -> None:
         self.sequence_id = sequence_id
-        self.replies = replies  # empty once they were told that it took too long
+        self.replies = replies  # empty once the client was told that it took too long
         self.is_batch = is_batch
         self.queued_s = queued_s  # loop time
 
 
 class PublishLane:
-    """A `ProducerSink`; messages of one lane keep their order."""
+    """Keeps the order of its messages. It is its producer's `ProducerSink`."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class PublishLane:
         self._loop = asyncio.get_running_loop()
 
     def attach(self, producer: ProducerPort) -> None:
-        """The broker has opened it."""
+        """Take the producer that the broker opened."""
         self._producer = producer
         self.name = producer.name
         if self._options.initial_sequence_id is None:
             self._next_sequence_id = producer.last_sequence_id + 1
 
     def detach(self) -> None:
-        """The socket is gone. Safe to repeat."""
+        """Send the open batch and let the producer go: the socket is gone. Safe to repeat."""
         self._flush_batch()
         if self._timeout_timer is not None:
             self._timeout_timer.cancel()
@@ -108,7 +108,7 @@ class PublishLane:
             producer.detach()
 
     def publish(self, message: ProducerMessage, reply: Reply) -> None:
-        """Hand one message to the broker, alone or in the batch under way."""
+        """Hand one message to the broker, alone or in the open batch."""
         options = self._options
         size_bytes = len(message.payload)
         policy_bytes = 0 if self._producer is None else self._producer.max_message_bytes
@@ -201,10 +201,10 @@ class PublishLane:
             self._watch(self._options.send_timeout_ms / 1000)
         self._producer.send(request)
 
-    # -- what became of them -------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------------------
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """The sends are durable: ack them with one write."""
+        """Ack these sends, which are durable, with one write."""
         answers: list[tuple[Reply, bytes]] = []
         partition, size_bytes = self._partition, 0
         for receipt in receipts:
@@ -225,7 +225,7 @@ class PublishLane:
         self._gate.sends_answered(len(receipts), size_bytes)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """This send is known not to be stored."""
+        """Refuse a send that is known not to be stored."""
         for pending in self._pending:
             if pending.sequence_id == request.sequence_id:
                 self._pending.remove(pending)
@@ -235,12 +235,12 @@ class PublishLane:
         self._gate.sends_answered(1, len(request.data))
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The broker let the producer go."""
+        """End the socket: the broker closed the producer."""
         self._producer = None
         self._owner.closed_by_broker(error)
 
     async def is_alive(self) -> bool:
-        """Ask the peer."""
+        """Ask whether the peer is alive."""
         return await self._owner.is_alive()
 
     def _refuse(self, replies: Sequence[Reply], reason: str) -> None:
@@ -256,7 +256,7 @@ class PublishLane:
         self._timeout_timer = self._loop.call_later(delay_s, self._time_out)
 
     def _time_out(self) -> None:
-        """Tell those who wait longer than sendTimeoutMillis; the message may be stored later all the same."""
+        """Refuse sends older than sendTimeoutMillis. The broker may still store them later."""
         self._timeout_timer = None
         timeout_s = self._options.send_timeout_ms / 1000
         now_s = self._loop.time()

@@ -1,4 +1,4 @@
-"""Acks of batch members as acks of entries (S0.26, S4.6, S4.7, S4.20)."""
+"""Acks of batch members as acks of entries."""
 
 from __future__ import annotations
 

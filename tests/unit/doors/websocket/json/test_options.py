@@ -1,4 +1,4 @@
-"""Every row of the parameter tables A4, A7 and A8: default, good values, refused values."""
+"""Every query parameter of producers, consumers and readers: default, good values, refused values."""
 
 from __future__ import annotations
 
