@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Iterator
@@ -37,13 +38,16 @@ from broker.storage.pool import ConnectionPool, repeat_until_done
 from broker.storage.topics import topics as store
 from broker.subscription.dispatch.interception import Interception
 from broker.subscription.flusher import Flusher
+from broker.tasks import BackgroundTasks
 from broker.topics.auto_creation import TopicCreation
 from broker.topics.ending import Endings
-from broker.topics.loading import load_topic
+from broker.topics.loading import TopicLoader
+from broker.topics.non_persistent.topic import NonPersistentTopic
 from broker.topics.non_persistent.topics import NonPersistentTopics
 from broker.topics.policies import PolicyChanges, PolicyDocuments
 from broker.topics.policies_in_force import default_policies
 from broker.topics.request_checks import check_producer, check_subscribe
+from broker.topics.topic import Topic
 from broker.topics.topics import Topics
 from broker.topics.trimming import Trimmer
 from broker.topics.truncate import Truncator
@@ -63,8 +67,6 @@ if TYPE_CHECKING:
     from broker.pulls.values import HeldPull, PullAnswer, PullAsk
     from broker.subscription.consumer import Consumer
     from broker.subscription.requests import ConsumerSink, SubscribeRequest
-    from broker.topics.non_persistent.topic import NonPersistentTopic
-    from broker.topics.topic import Topic
 
 __all__ = ["Broker"]
 
@@ -80,104 +82,171 @@ class Broker:
     def __init__(
         self, settings: BrokerSettings, conninfo: str, *, read_role: str = "", clock: Clock | None = None
     ) -> None:
-        clock = clock or SystemClock()
+        clock = self.clock = clock or SystemClock()
         self.settings = settings
         self.refused_requests: Counter[str] = Counter()  # of binary connections, by kind
         self._is_stopping = False
-        services = self.services = Services()
-        self.tasks = services.tasks
-        services.settings = settings
-        services.clock = clock
-        services.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
-        services.cache = EntryCache(settings.tail_cache_bytes)
-        services.segments = segments = Segments(pool, settings, clock, read_role=read_role)
-        services.epochs = epochs = Epochs(pool)
-        services.writer = Writer(conninfo, clock=clock, segments=segments, epochs=epochs, pool=pool)
-        services.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), epochs, clock)
-        services.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
-        services.instruments = Instruments()
-        services.publishes = PublishBudget(settings.max_unanswered_publish_bytes)
-        services.schemas = Schemas(pool)
-        services.reporter = Reporter(ConnectionPool(conninfo, name="reporter", size=1), clock)
-        services.entry_filters = load_plugins("VELA_ENTRY_FILTERS", settings.entry_filters, "verdict")
-        interceptors = load_plugins("VELA_INTERCEPTORS", settings.interceptors, "sending")
-        services.interception = Interception(interceptors) if interceptors else None
-        services.deduplication = DeduplicationKeeper(
+        self._next_key = partial(next, itertools.count(1))  # of producers and consumers
+        self.tasks = BackgroundTasks()
+        self.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
+        self.cache = EntryCache(settings.tail_cache_bytes)
+        self.segments = Segments(pool, settings, clock, read_role=read_role)
+        self.epochs = Epochs(pool)
+        self.writer = Writer(conninfo, clock=clock, segments=self.segments, epochs=self.epochs, pool=pool)
+        self.flusher = Flusher(ConnectionPool(conninfo, name="flusher", size=1), self.epochs, clock)
+        self.deadlines = Deadlines(clock, wheel_enabled=settings.wheel_enabled)
+        self.instruments = Instruments()
+        self.publishes = PublishBudget(settings.max_unanswered_publish_bytes)
+        self.schemas = Schemas(pool)
+        self.reporter = Reporter(ConnectionPool(conninfo, name="reporter", size=1), clock)
+        self.deduplication = DeduplicationKeeper(
             pool, self.tasks, clock, expiry_ms=settings.deduplication_expiry_ms
         )
-        creation = self._creation = TopicCreation(pool, settings)
-        topics = self.topics = Topics(
-            lambda name, row: load_topic(name, row, services),
-            creation,
-            pool=pool,
-            clock=clock,
-            require_ready=self._require_ready,
-        )
-        services.forget_topic = topics.forget
-        services.ownership = Ownership(
+        interceptors = load_plugins("VELA_INTERCEPTORS", settings.interceptors, "sending")
+        self.interception = Interception(interceptors) if interceptors else None
+        self.creation = TopicCreation(pool, settings)
+        self.ownership = Ownership(
             conninfo,
             settings=settings,
-            epochs=epochs,
-            logs=lambda: [topic.log for topic in topics.all()],
+            epochs=self.epochs,
+            logs=lambda: [topic.log for topic in self.topics.all()],
             on_notify=self._on_notify,
         )
-        services.ownership.on_resumed = self._resumed
-        services.pulls = ParkedPulls(
-            topics.loaded.get,
+        self.ownership.on_resumed = self._resumed
+        self.parked_pulls = ParkedPulls(
+            lambda name: self.topics.loaded.get(name),
             clock,
-            services.deadlines,
+            self.deadlines,
             self.tasks,
             max_message_bytes=settings.max_uncompressed_bytes,
             longest_ms=None if settings.long_polling else settings.short_polling_ms,
         )
-        offsets = GroupOffsets(services.pulls, pool, services.flusher, services.reporter.changed)
-        self._pulls = Pulls(topics, services.pulls, offsets, is_ready=self._serves)
-        self.non_persistent = NonPersistentTopics(services)
+        self.topics = self._build_topics()
+        self.non_persistent = self._build_non_persistent()
+        offsets = GroupOffsets(self.parked_pulls, pool, self.flusher, self.reporter.changed)
+        self._pulls = Pulls(self.topics, self.parked_pulls, offsets, is_ready=self._serves)
         self.trimmer = Trimmer(pool, clock)
         self.endings = Endings(
-            topics,
+            self.topics,
             pool=pool,
-            token=epochs.token,
-            writer=services.writer,
-            flusher=services.flusher,
-            schemas=services.schemas,
+            token=self.epochs.token,
+            writer=self.writer,
+            flusher=self.flusher,
+            schemas=self.schemas,
         )
-        self.policies = PolicyChanges(PolicyDocuments(pool, settings), topics, self.non_persistent)
+        self.policies = PolicyChanges(PolicyDocuments(pool, settings), self.topics, self.non_persistent)
+        self.acts = self._build_acts()
+        self._build_upkeep()
+        self._metrics = self._build_metrics()
+
+    def _build_topics(self) -> Topics:
+        new_topic = partial(
+            Topic,
+            pool=self.pool,
+            epochs=self.epochs,
+            writer=self.writer,
+            clock=self.clock,
+            deadlines=self.deadlines,
+            tasks=self.tasks,
+            schemas=self.schemas,
+            deduplication_keeper=self.deduplication,
+            publishes=self.publishes,
+            pulls=self.parked_pulls,
+            reports=self.reporter,
+            publish_latency=self.instruments.publish_latency,
+            tick_ms=self.settings.tick_ms,
+            next_key=self._next_key,
+            on_gone=lambda topic: self.topics.forget(topic),
+            services=self._services(),
+        )
+        loader = TopicLoader(
+            new_topic,
+            self.deduplication,
+            pool=self.pool,
+            epochs=self.epochs,
+            segments=self.segments,
+            cache=self.cache,
+            clock=self.clock,
+            settings=self.settings,
+        )
+        return Topics(
+            loader.load,
+            self.creation,
+            pool=self.pool,
+            clock=self.clock,
+            require_ready=self._require_ready,
+        )
+
+    def _build_non_persistent(self) -> NonPersistentTopics:
+        new_topic = partial(
+            NonPersistentTopic,
+            publishes=self.publishes,
+            schemas=self.schemas,
+            clock=self.clock,
+            tasks=self.tasks,
+            may_send=self._owns_topics,
+            next_key=self._next_key,
+            services=self._services(),
+        )
+        return NonPersistentTopics(new_topic, self.pool, self.settings)
+
+    def _services(self) -> Services:
+        return Services(
+            settings=self.settings,
+            clock=self.clock,
+            pool=self.pool,
+            epochs=self.epochs,
+            flusher=self.flusher,
+            deadlines=self.deadlines,
+            instruments=self.instruments,
+            reporter=self.reporter,
+            entry_filters=load_plugins("VELA_ENTRY_FILTERS", self.settings.entry_filters, "verdict"),
+            interception=self.interception,
+            tasks=self.tasks,
+            next_key=self._next_key,
+            may_send=self._owns_topics,
+        )
+
+    def _build_acts(self) -> ActRunner:
         new_context = partial(
             ActContext,
-            topics=topics,
+            topics=self.topics,
             tools=TopicTools(
-                creation=creation,
+                creation=self.creation,
                 endings=self.endings,
-                truncator=Truncator(self.trimmer, services.flusher),
+                truncator=Truncator(self.trimmer, self.flusher),
                 trimmer=self.trimmer,
                 policies=self.policies,
             ),
             opener=self,
-            reports=services.reporter,
-            pool=pool,
-            clock=clock,
-            undo_window_s=settings.undo_window_s,
-            max_message_bytes=settings.max_uncompressed_bytes,
+            reports=self.reporter,
+            pool=self.pool,
+            clock=self.clock,
+            undo_window_s=self.settings.undo_window_s,
+            max_message_bytes=self.settings.max_uncompressed_bytes,
         )
-        self.acts = ActRunner(
+        return ActRunner(
             lambda act: new_context(act=act),
-            pool,
+            self.pool,
             self.tasks,
             is_ready=self._serves,
-            expiry_s=settings.act_expiry_s,
+            expiry_s=self.settings.act_expiry_s,
         )
+
+    def _build_upkeep(self) -> None:
+        settings, topics, pool, clock = self.settings, self.topics, self.pool, self.clock
         self.outbox = OutboxMover(self, pool, is_ready=self._serves)
+        disuse = Disuse(
+            topics,
+            self.endings,
+            pool=pool,
+            flusher=self.flusher,
+            clock=clock,
+            defaults=default_policies(settings),
+        )
         self.policy_rounds = PolicyRounds(
             topics,
-            Disuse(
-                topics,
-                self.endings,
-                pool=pool,
-                flusher=services.flusher,
-                clock=clock,
-                defaults=default_policies(settings),
-            ),
+            disuse,
             clock,
             self.tasks,
             is_ready=self._serves,
@@ -185,46 +254,48 @@ class Broker:
         )
         self._housekeeping = Housekeeping(
             topics,
-            services.deduplication,
+            self.deduplication,
             pool,
             clock,
-            (segments.turn, self.policy_rounds.turn),
-            may_store=services.may_send,
+            (self.segments.turn, self.policy_rounds.turn),
+            may_store=self._owns_topics,
         )
         self.lifetime = Lifetime(
             topics,
             self.trimmer,
             pool=pool,
-            segments=segments,
-            epochs=epochs,
+            segments=self.segments,
+            epochs=self.epochs,
             clock=clock,
             settings=settings,
-            may_store=services.may_send,
+            may_store=self._owns_topics,
         )
-        services.instruments.registry.register(
+
+    def _build_metrics(self) -> Metrics:
+        registry = self.instruments.registry
+        registry.register(
             ProcessMetrics(
-                topics=topics,
+                topics=self.topics,
                 lifetime=self.lifetime,
                 outbox=self.outbox,
-                pulls=services.pulls,
-                writer=services.writer,
-                publishes=services.publishes,
-                cache=services.cache,
+                pulls=self.parked_pulls,
+                writer=self.writer,
+                publishes=self.publishes,
+                cache=self.cache,
                 refused_requests=self.refused_requests,
                 is_ready=self._serves,
             )
         )
-        self._metrics = Metrics(topics, self.non_persistent, services.instruments.registry)
+        return Metrics(self.topics, self.non_persistent, registry)
 
     async def start(self) -> None:
         """Take the lock and begin. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
-        services = self.services
-        await services.ownership.acquire()
-        await self._creation.make_default_namespace()
-        await services.segments.start()
-        await services.reporter.start()
-        services.writer.start()
-        services.flusher.start()
+        await self.ownership.acquire()
+        await self.creation.make_default_namespace()
+        await self.segments.start()
+        await self.reporter.start()
+        self.writer.start()
+        self.flusher.start()
         self.acts.start()
         self.outbox.start()
         self._housekeeping.start()
@@ -233,34 +304,33 @@ class Broker:
     async def stop(self) -> None:
         """Let clients go in order: receipts first, then cursors, then connections. Within about 5 s."""
         self._is_stopping = True
-        services = self.services
         await self._housekeeping.stop()
         self.policy_rounds.stop()
         await self.lifetime.stop()
         await self.acts.stop()
         await self.outbox.stop()
-        services.deadlines.stop()
-        services.pulls.stop()
+        self.deadlines.stop()
+        self.parked_pulls.stop()
         try:
-            await asyncio.wait_for(services.writer.drain(), timeout=_STOP_DRAIN_S)
+            await asyncio.wait_for(self.writer.drain(), timeout=_STOP_DRAIN_S)
         except TimeoutError:
             logger.warning("stopping with sends that got no receipt; their producers send them again")
         self.non_persistent.close()
         for topic in self.topics.all():
             topic.log.close()
-        await services.writer.stop()
+        await self.writer.stop()
         self.topics.cancel_loads()
-        await services.flusher.stop()
-        await services.reporter.stop()
+        await self.flusher.stop()
+        await self.reporter.stop()
         await self.tasks.stop()
-        await services.ownership.release()
-        await services.pool.close()
+        await self.ownership.release()
+        await self.pool.close()
 
     def is_ready(self) -> tuple[bool, str]:
         """Whether clients are served now, and if not, why."""
         if self._is_stopping:
             return False, "the broker is stopping"
-        if not self.services.ownership.is_held:
+        if not self.ownership.is_held:
             return False, "the broker lock is not held: the database is away or another broker took over"
         return True, ""
 
@@ -276,7 +346,7 @@ class Broker:
         """Full names of its topics; a partitioned one appears as its partitions. Raises InvalidTopicName."""
         tenant, name = parse_namespace(namespace)
         stored = await repeat_until_done(
-            self.services.pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"
+            self.pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"
         )
         return stored + [
             each.name.full for each in self.non_persistent.all() if each.name.namespace_name == namespace
@@ -323,7 +393,7 @@ class Broker:
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
         """A version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
         self._require_ready()
-        return await self.services.schemas.get(topic.base, version)
+        return await self.schemas.get(topic.base, version)
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
         """Return the version of this schema, stored when it is new and may be; b"" for the type NONE.
@@ -335,7 +405,7 @@ class Broker:
         partitions = await self.partition_count(TopicName.parse(topic.base), create=False)
         one = topic.with_partition(0) if partitions else topic
         policies = (await self._any_topic(one, create=False)).policies
-        return await self.services.schemas.of_producer(topic.base, schema, policies)
+        return await self.schemas.of_producer(topic.base, schema, policies)
 
     async def _any_topic(self, name: TopicName, *, create: bool) -> Topic | NonPersistentTopic:
         if name.domain == "persistent":
@@ -347,7 +417,7 @@ class Broker:
         if channel == "vela_act":
             self.acts.wake()
         elif channel == "vela_tick":
-            self.services.deadlines.run_due(named_in(payload, self.topics.all()))
+            self.deadlines.run_due(named_in(payload, self.topics.all()))
         elif channel == "vela_outbox":
             self.outbox.wake()
         elif channel == "vela_policies":
@@ -359,12 +429,16 @@ class Broker:
         """The lock is held again: what could not be sent meanwhile goes out, deliveries are reported anew."""
         for topic in self.topics.all():
             for subscription in list(topic.subscriptions.values()):
-                self.services.reporter.changed(subscription)
+                self.reporter.changed(subscription)
                 subscription.pump()
         self.acts.wake()
 
     def _serves(self) -> bool:
         return self.is_ready()[0]
+
+    def _owns_topics(self) -> bool:
+        """Whether this process is sure to own its topics: not while the broker lock is lost."""
+        return self.ownership.is_held
 
     def _require_ready(self) -> None:
         ready, why_not = self.is_ready()

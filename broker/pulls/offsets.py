@@ -72,7 +72,9 @@ class GroupOffsets:
                 f"offset {offset} is beyond the end of {topic.name}, {end}: is it another queue's?"
             )
         is_new = name not in topic.subscriptions
-        subscription = await topic.find_or_create_subscription(name, SubscriptionType.EXCLUSIVE, EARLIEST, {})
+        subscription = await topic.subscriptions.find_or_create(
+            name, SubscriptionType.EXCLUSIVE, EARLIEST, {}
+        )
         async with subscription.moves.idle():
             if subscription.consumers:
                 raise SubscriptionBusy(

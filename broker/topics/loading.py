@@ -1,10 +1,10 @@
-"""Taking a topic: advance its epoch, then bring its ledgers and cursors into memory (design 6)."""
+"""Taking a topic: advance its epoch, then bring its ledgers and cursors into memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from broker.core.cursor.cursor import Cursor
 from broker.core.errors import ServiceNotReady
@@ -21,53 +21,98 @@ from broker.storage.log import entries as log_store
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics as store
 from broker.topics.policies_in_force import effective_policies, rollover_policy
-from broker.topics.topic import Topic
 
 if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.conf import BrokerSettings
+    from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
-    from broker.process.services import Services
+    from broker.log.cache import EntryCache
+    from broker.log.epochs import Epochs
+    from broker.log.segments import Segments
+    from broker.producers.deduplication_keeper import DeduplicationKeeper
+    from broker.storage.pool import ConnectionPool
+    from broker.topics.topic import Topic
 
-__all__ = ["load_topic"]
+__all__ = ["NewTopic", "TopicLoader"]
 
 
-async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -> Topic:
-    """Take a topic: advance its epoch, then read its ledgers and cursors. Safe to repeat.
+class NewTopic(Protocol):
+    """Makes the object of a topic whose log was read."""
 
-    Raises ServiceNotReady when another broker takes it in the same moment.
-    """
-    stored = await repeat_until_done(
-        services.pool,
-        lambda connection: _take(connection, row.topic_id, services.epochs.token),
-        what=f"loading {name}",
-    )
-    policies = effective_policies(
-        services.settings, row.namespace_policies, row.topic_policies, where=name.full
-    )
-    topic = Topic(
-        terminated=row.terminated,
-        policies=policies,
-        producer_epoch=row.producer_epoch,
-        log_=TopicLog(
+    def __call__(
+        self, *, log: TopicLog, terminated: bool, policies: Policies, producer_epoch: int | None
+    ) -> Topic: ...
+
+
+class TopicLoader:
+    """Takes topics for this process."""
+
+    def __init__(
+        self,
+        new_topic: NewTopic,
+        deduplication_keeper: DeduplicationKeeper,
+        *,
+        pool: ConnectionPool,
+        epochs: Epochs,
+        segments: Segments,
+        cache: EntryCache,
+        clock: Clock,
+        settings: BrokerSettings,
+    ) -> None:
+        self._new_topic = new_topic
+        self._deduplication_keeper = deduplication_keeper
+        self._pool = pool
+        self._epochs = epochs
+        self._segments = segments
+        self._cache = cache
+        self._clock = clock
+        self._settings = settings
+
+    async def load(self, name: TopicName, row: store.TopicRow) -> Topic:
+        """Take a topic: advance its epoch, then read its ledgers and cursors. Safe to repeat.
+
+        Raises ServiceNotReady when another broker takes it in the same moment.
+        """
+        stored = await repeat_until_done(
+            self._pool,
+            lambda connection: _take(connection, row.topic_id, self._epochs.token),
+            what=f"loading {name}",
+        )
+        policies = effective_policies(
+            self._settings, row.namespace_policies, row.topic_policies, where=name.full
+        )
+        log = TopicLog(
             name=name,
             topic_id=row.topic_id,
             owner_epoch=stored.owner_epoch,
             ledgers=LedgerMap(stored.ledgers),
             segments=stored.segments,
-            cache=services.cache,
+            cache=self._cache,
             policy=rollover_policy(policies),
-        ),
-        services=services,
-    )
-    for each_open in stored.left_open:
-        await seal(services.epochs, topic.log, each_open)
-    if not len(topic.log.ledgers) and not await roll_ledgers(
-        services.epochs, [topic.log], segment_id=services.segments.open_id, now_ms=services.clock.now_ms()
-    ):
-        raise ServiceNotReady(f"{name} moved to another broker while it was being opened; connect again")
-    topic.last_used_ms = row.last_used_ms or topic.last_used_ms
+        )
+        topic = self._new_topic(
+            log=log, terminated=row.terminated, policies=policies, producer_epoch=row.producer_epoch
+        )
+        for each_open in stored.left_open:
+            await seal(self._epochs, log, each_open)
+        if not len(log.ledgers) and not await roll_ledgers(
+            self._epochs, [log], segment_id=self._segments.open_id, now_ms=self._clock.now_ms()
+        ):
+            raise ServiceNotReady(f"{name} moved to another broker while it was being opened; connect again")
+        topic.last_used_ms = row.last_used_ms or topic.last_used_ms
+        _add_subscriptions(topic, stored)
+        topic.delayed.load(stored.delayed)
+        if policies.deduplication:
+            topic.deduplication = await self._deduplication_keeper.load(topic)
+        topic.loaded()
+        return topic
+
+
+def _add_subscriptions(topic: Topic, stored: _Stored) -> None:
     undos = {undo.subscription_id: undo for undo in stored.undos}
     for each in stored.subscriptions:
-        subscription = topic.add_subscription(
+        subscription = topic.subscriptions.add(
             each.subscription_id,
             each.name,
             SubscriptionType(each.type),
@@ -76,12 +121,6 @@ async def load_topic(name: TopicName, row: store.TopicRow, services: Services) -
         subscription.loaded(last_used_ms=each.last_used_ms, is_paused=each.paused)
         if (undo := undos.get(each.subscription_id)) is not None:
             subscription.record_for_undo(undo.act_id, undo.until_ms, undo.acked_since)
-    topic.delayed.load(stored.delayed)
-    if policies.deduplication:
-        topic.deduplication = await services.deduplication.load(topic)
-    topic.policies_changed()
-    services.reporter.topic_changed(topic)
-    return topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

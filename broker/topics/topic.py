@@ -1,7 +1,4 @@
-"""One topic in its owner's memory: its log, its producers, its subscriptions.
-
-Over 400 lines: what opens, closes and fences a topic must be read beside whom it lets in and lets go.
-"""
+"""One topic in its owner's memory: its log, its producers, its subscriptions."""
 
 from __future__ import annotations
 
@@ -11,28 +8,18 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from broker.core.cursor.cursor import Cursor
-from broker.core.cursor.state import CursorState
-from broker.core.errors import (
-    BrokerError,
-    NotAllowed,
-    ServiceNotReady,
-    TopicFenced,
-    TopicTerminated,
-)
-from broker.core.ledgers.message_index import IndexMissing
-from broker.core.position import EARLIEST, LATEST, Position
+from broker.core.errors import BrokerError, ServiceNotReady, TopicFenced, TopicTerminated
+from broker.core.position import EARLIEST
 from broker.core.subscription.types import SubscriptionType
-from broker.log.delayed import DELAYING, DelayedMessages
+from broker.log.delayed import DelayedMessages
 from broker.log.reader import TopicReader
 from broker.log.sends import Receipt
 from broker.producers.access import ProducerAccess
 from broker.producers.producer import Producer
 from broker.producers.publish_limit import PublishLimit
-from broker.storage.cursors import cursors as cursor_store
-from broker.storage.pool import repeat_until_done
 from broker.storage.topics import topics as store
 from broker.subscription.consumer import Consumer
 from broker.subscription.dispatch.rates import RatePair, rates_of
@@ -41,22 +28,59 @@ from broker.subscription.old_clients import check_batches
 from broker.subscription.subscription import Subscription
 from broker.topics.backlog_quota import BacklogQuota
 from broker.topics.policies_in_force import rollover_policy
+from broker.topics.topic_subscriptions import SubscriptionReports, TopicSubscriptions
 
 if TYPE_CHECKING:
+    from prometheus_client import Histogram
+
+    from broker.clock import Clock
     from broker.core.client_identity import ClientIdentity
+    from broker.core.entry import StoredEntry
     from broker.core.policies import Policies
+    from broker.core.topic_name import TopicName
+    from broker.deadlines import Deadlines
+    from broker.log.epochs import Epochs
     from broker.log.sends import SendRequest
     from broker.log.topic_log import AppendBatch, Send, TopicLog
+    from broker.log.writer import Writer
     from broker.process.services import Services
     from broker.producers.deduplication import TopicDeduplication
+    from broker.producers.deduplication_keeper import DeduplicationKeeper
+    from broker.producers.publish_budget import PublishBudget
     from broker.producers.requests import ProducerRequest, ProducerSink
+    from broker.producers.schemas import Schemas
     from broker.storage.connection import Connection
+    from broker.storage.pool import ConnectionPool
     from broker.subscription.requests import ConsumerSink, SubscribeRequest
+    from broker.tasks import BackgroundTasks
 
-__all__ = ["Topic"]
+__all__ = ["Topic", "TopicReports", "WaitingPulls"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+class TopicReports(SubscriptionReports, Protocol):
+    """Who reports topics, their producers and subscriptions."""
+
+    def topic_changed(self, topic: Topic) -> None:
+        """Report this topic anew."""
+
+    def producer_gone(self, topic: Topic, producer: Producer) -> None:
+        """Report no more of this producer."""
+
+
+class WaitingPulls(Protocol):
+    """The long-poll pulls of this process that wait for a message."""
+
+    def waits_for(self, name: TopicName) -> bool:
+        """Whether one waits for this topic."""
+
+    def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
+        """These entries of the topic are durable."""
+
+    def topic_gone(self, topic: Topic) -> None:
+        """The topic leaves this process."""
 
 
 class Topic:
@@ -65,51 +89,77 @@ class Topic:
     def __init__(
         self,
         *,
+        log: TopicLog,
         terminated: bool,
         policies: Policies,
         producer_epoch: int | None,
-        log_: TopicLog,
+        pool: ConnectionPool,
+        epochs: Epochs,
+        writer: Writer,
+        clock: Clock,
+        deadlines: Deadlines,
+        tasks: BackgroundTasks,
+        schemas: Schemas,
+        deduplication_keeper: DeduplicationKeeper,
+        publishes: PublishBudget,
+        pulls: WaitingPulls,
+        reports: TopicReports,
+        publish_latency: Histogram,
+        tick_ms: int,
+        next_key: Callable[[], int],
+        on_gone: Callable[[Topic], None],
         services: Services,
     ) -> None:
-        self.name = log_.name
-        self.topic_id = log_.topic_id
+        """`producer_epoch` None: it had no exclusive producer yet. `next_key` numbers producers in this process."""
+        self.name = log.name
+        self.topic_id = log.topic_id
         self.is_terminated = terminated
         self.policies = policies  # in force now; replaced by `set_policies` alone
-        self.log = log_
-        log_.listener = self
+        self.log = log
+        log.listener = self
         self.services = services
-        self.reader = TopicReader(services.pool, log_)
+        self._epochs = epochs
+        self._writer = writer
+        self._clock = clock
+        self._deadlines = deadlines
+        self._schemas = schemas
+        self._deduplication_keeper = deduplication_keeper
+        self._pulls = pulls
+        self._reports = reports
+        self._publish_latency = publish_latency
+        self._next_key = next_key
+        self._on_gone = on_gone
+        self.reader = TopicReader(pool, log)
+        self.subscriptions = TopicSubscriptions(
+            self, pool=pool, clock=clock, deadlines=deadlines, tasks=tasks, reports=reports
+        )
         self.delayed = DelayedMessages(
-            log_,
+            log,
             policies,
-            self,
-            clock=services.clock,
-            tick_ms=services.settings.tick_ms,
-            pool=services.pool,
-            epochs=services.epochs,
-            deadlines=services.deadlines,
-            keep=services.keep,
+            self.subscriptions,
+            clock=clock,
+            tick_ms=tick_ms,
+            pool=pool,
+            epochs=epochs,
+            deadlines=deadlines,
+            keep=tasks.keep,
         )
         self.access = ProducerAccess(
             self.name,
             topic_epoch=producer_epoch,
             store_epoch=self._store_producer_epoch,
-            run=lambda work: services.keep(asyncio.create_task(work)),
+            run=lambda work: tasks.keep(asyncio.create_task(work)),
         )
         self.producers = self.access.producers
         self.deduplication: TopicDeduplication | None = None
-        self.publishes = services.publishes.account()
+        self.publishes = publishes.account()
         self.publish_limit: PublishLimit | None = None
         self.dispatch_rate: RatePair | None = None
         self._rates: tuple[int, ...] | None = None  # in force; None = not looked at yet
-        self.subscriptions: dict[str, Subscription] = {}
-        self.quota = BacklogQuota(self, services.pool, services.clock)
+        self.quota = BacklogQuota(self, pool, clock)
         self.last_append_ms = 0
-        self.last_used_ms = services.clock.now_ms()  # when the last client left
+        self.last_used_ms = clock.now_ms()  # when the last client left
         self.asked_ms = self.last_used_ms  # when somebody last asked for the topic
-        self.creating = (
-            asyncio.Lock()
-        )  # held while subscriptions and bookmarks are made, and while ledgers are trimmed
 
     @property
     def owner_epoch(self) -> int:
@@ -128,14 +178,14 @@ class Topic:
 
     async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
         """One write guarded by this topic's epoch; None: another broker has the topic. Raises as `Epochs.write`."""
-        return await self.services.epochs.write(self.log, call, what=what)
+        return await self._epochs.write(self.log, call, what=what)
 
     # -- producers and appends -----------------------------------------------------------------------------------
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer (protocol 3.5), or queue one that waits for exclusive access: it is not ready then.
+        """Attach a producer, or queue one that waits for exclusive access: it is not ready then.
 
         Raises ProducerBusy, ProducerFenced, IncompatibleSchema, TopicTerminated.
         """
@@ -144,19 +194,19 @@ class Topic:
             raise TopicTerminated(f"{self.name} is terminated: it takes no more messages")
         await self.quota.require_room()
         if request.initial_subscription:
-            await self.find_or_create_subscription(
+            await self.subscriptions.find_or_create(
                 request.initial_subscription, SubscriptionType.SHARED, EARLIEST, {}
             )
         producer = Producer(
-            key=self.services.next_key(),
+            key=self._next_key(),
             topic=self,
             name=request.name or f"vela-{self.topic_id}-{secrets.token_hex(5)}",
             request=request,
             identity=identity,
             sink=sink,
-            now_ms=self.services.clock.now_ms(),
+            now_ms=self._clock.now_ms(),
         )
-        producer.schema_version = await self.services.schemas.of_producer(
+        producer.schema_version = await self._schemas.of_producer(
             self.name.base, request.schema, self.policies
         )
         if self.deduplication is not None and self.deduplication.is_enabled and producer.is_deduplicated:
@@ -167,14 +217,14 @@ class Topic:
         except BaseException:
             producer.detach()
             raise
-        self.services.reporter.topic_changed(self)
+        self._reports.topic_changed(self)
         return producer
 
     def remove_producer(self, producer: Producer) -> None:
         """A producer is gone; its queued sends stay."""
         self.access.remove(producer)
-        self.last_used_ms = self.services.clock.now_ms()
-        self.services.reporter.producer_gone(self, producer)
+        self.last_used_ms = self._clock.now_ms()
+        self._reports.producer_gone(self, producer)
 
     def close_producers(self, error: BrokerError | None) -> None:
         """Let every producer go; each opens again by itself and is told why not."""
@@ -196,11 +246,11 @@ class Topic:
         if self.deduplication is not None and not self.deduplication.admit(producer, request):
             return
         self.log.enqueue(producer, request)
-        self.services.writer.submit(self.log)
+        self._writer.submit(self.log)
 
     def stored(self, batch: AppendBatch) -> None:
         """Give receipts for a durable batch, in the order of the sends, then deliver it."""
-        now_ms = self.services.clock.now_ms()
+        now_ms = self._clock.now_ms()
         repeated = () if self.deduplication is None else self.deduplication.stored(batch, now_ms)
         by_producer: dict[Producer, tuple[list[Receipt], list[int]]] = {}
         for (producer, request), entry in zip(batch.sends, batch.entries, strict=True):
@@ -223,13 +273,13 @@ class Topic:
             producer.answered(receipts, messages, size_bytes, now_ms)
         for producer in repeated:
             producer.settle_repeats()
-        self.services.instruments.publish_latency.observe(time.monotonic() - batch.since_s)
+        self._publish_latency.observe(time.monotonic() - batch.since_s)
         self.last_append_ms = now_ms
-        self.services.reporter.topic_changed(self)
+        self._reports.topic_changed(self)
         if batch.delayed:
             self.delayed.appended(batch.delayed)
-        if self.services.pulls.waits_for(self.name):
-            self.services.pulls.arrived(self, batch.entries)
+        if self._pulls.waits_for(self.name):
+            self._pulls.arrived(self, batch.entries)
         for subscription in list(self.subscriptions.values()):
             subscription.pump()
 
@@ -260,190 +310,43 @@ class Topic:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer, making its subscription when there is none (protocol 3.7)."""
+        """Attach a consumer, making its subscription when there is none."""
         self._require_open()
         check_batches(self, identity)
         if request.schema is not None:
-            await self.services.schemas.of_consumer(
+            await self._schemas.of_consumer(
                 self.name.base, request.schema, self.policies, is_idle=self._is_idle()
             )
-        if request.durable:
-            start = EARLIEST if request.earliest else LATEST
-            if request.rollback_s:
-                start = await self._rolled_back(request.rollback_s)
-            subscription = await self.find_or_create_subscription(
-                request.subscription,
-                request.type,
-                start,
-                dict(request.subscription_properties),
-                by_attaching=True,
-            )
-        else:
-            subscription = await self._reader_subscription(request)
+        subscription = await self.subscriptions.of_request(request)
         try:
             return await subscription.attach(request, identity, sink)
         finally:
-            # A reader's cursor lives with its consumers: an attach that failed neither leaves it nor takes it away.
-            if not subscription.is_durable and subscription.consumers:
-                self.subscriptions.setdefault(request.subscription, subscription)
-            elif not subscription.is_durable:
-                self.forget_subscription(subscription)
+            self.subscriptions.settle_reader(subscription)
 
     def _is_idle(self) -> bool:
         """Neither messages nor clients: a schema can still be anything."""
         has_consumers = any(each.consumers for each in self.subscriptions.values())
         return not (self.producers or has_consumers or self.log.ledgers.total_entries)
 
-    async def find_or_create_subscription(
-        self,
-        name: str,
-        type_: SubscriptionType,
-        start: Position,
-        properties: dict[str, str],
-        *,
-        by_attaching: bool = False,
-        remaining: int | None = None,
-    ) -> Subscription:
-        """The durable subscription of this name; `by_attaching`: made only where connecting may make one.
+    def require_new_subscription(self, name: str, *, by_attaching: bool) -> None:
+        """Whether a durable subscription may be made. Raises SubscriptionNotFound, NotAllowed."""
+        require_new_subscription(self, name, by_attaching=by_attaching)
 
-        Raises NotAllowed when a reader uses the name or there are too many, SubscriptionNotFound.
-
-        Cancelling it does not stop it: what PostgreSQL stores, memory must know.
-        """
-        return await self.services.finish(
-            self._find_or_create(name, type_, start, properties, by_attaching, remaining)
-        )
-
-    async def _find_or_create(
-        self,
-        name: str,
-        type_: SubscriptionType,
-        start: Position,
-        properties: dict[str, str],
-        by_attaching: bool,
-        remaining: int | None,
-    ) -> Subscription:
-        async with self.creating:
-            known = self.subscriptions.get(name)
-            if known is not None:
-                if not known.is_durable:
-                    raise NotAllowed(
-                        f"subscription {name} of {self.name} belongs to a reader; choose another name"
-                    )
-                return known
-            require_new_subscription(self, name, by_attaching=by_attaching)
-            state = await self.cursor_starting_at(start, remaining)
-            subscription_id = await self.write(
-                lambda connection, epoch: cursor_store.create_subscription(
-                    connection,
-                    topic_id=self.topic_id,
-                    owner_epoch=epoch,
-                    name=name,
-                    type_name=type_.value,
-                    properties=properties,
-                    state=state,
-                ),
-                what="creating a subscription",
-            )
-            if subscription_id is None:
-                raise TopicFenced(f"{self.name} moved to another broker; connect again")
-            if not subscription_id:
-                subscription_id, state = await self._stored_subscription(name)
-            # What was appended while the row was being written is delivered, even from LATEST: the stored cursor
-            # stands before it.
-            return self.add_subscription(
-                subscription_id, name, type_, Cursor(self.log.ledgers, self.log.index, state)
-            )
-
-    async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
-        """A new cursor whose next entry is `start`, or the next one stored; of it `remaining` is unacked."""
-        while True:
-            try:
-                return Cursor.starting_at(self.log.ledgers, self.log.index, start, remaining).snapshot()
-            except IndexMissing as missing:
-                await self.reader.load_index(missing.ranges)
-
-    async def _stored_subscription(self, name: str) -> tuple[int, CursorState]:
-        """The row that was there already: written by the same call, whose answer was lost."""
-        rows = await repeat_until_done(
-            self.services.pool,
-            lambda c: cursor_store.subscriptions_of(c, self.topic_id),
-            what="looking for a subscription",
-        )
-        for row in rows:
-            if row.name == name:
-                return row.subscription_id, row.cursor
-        raise ServiceNotReady(f"subscription {name} was removed while it was being made; subscribe again")
-
-    def add_subscription(
+    def new_subscription(
         self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
     ) -> Subscription:
-        """Take a subscription into memory."""
-        subscription = Subscription(
+        """A subscription of this topic with this cursor."""
+        return Subscription(
             topic=self, subscription_id=subscription_id, name=name, type_=type_, cursor=cursor
         )
-        self.subscriptions[name] = subscription
-        subscription.rates_changed()
-        self.services.reporter.changed(subscription)
-        return subscription
 
     def forget_subscription(self, subscription: Subscription) -> None:
-        """It was removed, or the last consumer of a reader's cursor left."""
-        if self.subscriptions.get(subscription.name) is subscription:
-            del self.subscriptions[subscription.name]
-        self.services.deadlines.forget(subscription)
+        """See `TopicSubscriptions.forget`."""
+        self.subscriptions.forget(subscription)
 
     async def store_subscription_type(self, subscription: Subscription) -> None:
-        """Remember the type for the console and for the next owner."""
-        await repeat_until_done(
-            self.services.pool,
-            lambda c: cursor_store.set_type(
-                c,
-                subscription_id=subscription.subscription_id,
-                owner_epoch=self.owner_epoch,
-                type_name=subscription.type.value,
-            ),
-            what="storing a subscription's type",
-        )
-
-    async def _reader_subscription(self, request: SubscribeRequest) -> Subscription:
-        known = self.subscriptions.get(request.subscription)
-        if known is not None:
-            if known.is_durable:
-                raise NotAllowed(
-                    f"subscription {request.subscription} of {self.name} is durable; choose another name for a reader"
-                )
-            return known
-        start = LATEST if request.start is None else request.start
-        if request.rollback_s:
-            start = await self._rolled_back(request.rollback_s)
-        async with self.creating:
-            known = self.subscriptions.get(request.subscription)
-            if known is not None and not known.is_durable:
-                return known
-            state = await self.cursor_starting_at(start, request.start_remaining)
-            cursor = Cursor(self.log.ledgers, self.log.index, state)
-            return self.add_subscription(None, request.subscription, request.type, cursor)
-
-    async def _rolled_back(self, rollback_s: int) -> Position:
-        return await self.reader.position_at_time(self.services.clock.now_ms() - rollback_s * 1000)
-
-    # -- delayed messages ----------------------------------------------------------------------------------------
-
-    def replay(self, positions: Sequence[Position]) -> None:
-        """Send these entries, which are due, on every subscription that passes over what is not."""
-        for subscription in list(self.subscriptions.values()):
-            if subscription.type in DELAYING:
-                subscription.replay(positions)
-
-    def has_room_for_replays(self) -> bool:
-        """Whether a Shared subscription has sent all that was released before, or none can send."""
-        waiting = [
-            each.dispatcher.replay_entries
-            for each in self.subscriptions.values()
-            if each.type is SubscriptionType.SHARED and each.dispatcher.can_send()
-        ]
-        return not waiting or min(waiting) == 0
+        """See `TopicSubscriptions.store_type`."""
+        await self.subscriptions.store_type(subscription)
 
     # -- policies ------------------------------------------------------------------------------------------------
 
@@ -452,6 +355,11 @@ class Topic:
         if policies != self.policies:
             self.policies = policies
             self.policies_changed()
+
+    def loaded(self) -> None:
+        """It is in memory as it is stored: begin to act by its policies."""
+        self.policies_changed()
+        self._reports.topic_changed(self)
 
     def policies_changed(self) -> None:
         """Bring what was derived from `self.policies` up to date; what reads them at each use needs nothing here."""
@@ -463,10 +371,10 @@ class Topic:
         if (rates := rates_of(self.policies)) != self._rates:
             self._rates = rates
             self._rates_changed()
-        self.services.deduplication.apply_policy(self)
+        self._deduplication_keeper.apply_policy(self)
 
     def _rates_changed(self) -> None:
-        clock, call_later = self.services.clock, asyncio.get_running_loop().call_later
+        clock, call_later = self._clock, asyncio.get_running_loop().call_later
         self.publish_limit = PublishLimit.of(self.policies, clock, call_later, replaces=self.publish_limit)
         self.dispatch_rate = RatePair.of(
             self.policies.dispatch_rate_messages, self.policies.dispatch_rate_bytes, clock.now_ms()
@@ -478,7 +386,7 @@ class Topic:
 
     def given_up(self, error: BrokerError | None) -> None:
         """Let every client go: the log was fenced or closed."""
-        self.services.forget_topic(self)
+        self._on_gone(self)
         steps: list[Callable[[], object]] = [self.publishes.close]
         if self.publish_limit is not None:
             steps.append(self.publish_limit.release)
@@ -488,9 +396,9 @@ class Topic:
         for subscription in list(self.subscriptions.values()):
             steps.append(partial(subscription.close_consumers, "the broker lets the topic go"))
             steps.append(subscription.stop_reading)
-            steps.append(partial(self.services.deadlines.forget, subscription))
-        steps.append(partial(self.services.deadlines.forget, self.delayed))
-        steps.append(partial(self.services.pulls.topic_gone, self))
+            steps.append(partial(self._deadlines.forget, subscription))
+        steps.append(partial(self._deadlines.forget, self.delayed))
+        steps.append(partial(self._pulls.topic_gone, self))
         for step in steps:
             try:
                 step()

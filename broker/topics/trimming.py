@@ -44,7 +44,7 @@ class Trimmer:
         freed = 0
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
-            async with topic.creating:
+            async with topic.subscriptions.creating:
                 # The cursors first, then what may bring them back: an act applied in between had not moved them by
                 # then.
                 limits = TrimLimits(

@@ -164,7 +164,7 @@ class Disuse:
                     ),
                     what="writing an act's result",
                 )
-            topic.forget_subscription(subscription)
+            topic.subscriptions.forget(subscription)
             log.warning(
                 "%s: subscription %s expired, unused for more than %s ms; it had a backlog of %s messages",
                 topic.name,

@@ -27,7 +27,7 @@ def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
     return (
         topic.is_open
         and not _has_work(topic.log)
-        and not topic.creating.locked()
+        and not topic.subscriptions.creating.locked()
         and not len(topic.delayed)  # the tick would ask for its due messages every second
         and all(_is_at_rest(each) for each in topic.subscriptions.values())
     )

@@ -29,5 +29,9 @@ def named_in(payload: str, topics: Iterable[Topic]) -> list[Timed]:
         if topic.topic_id in delayed:
             found.append(topic.delayed)
         if overdue:
-            found += [each for each in topic.subscriptions.values() if each.subscription_id in overdue]
+            found += [
+                each
+                for each in topic.subscriptions.values()
+                if each.is_durable and each.subscription_id in overdue
+            ]
     return found

@@ -91,7 +91,7 @@ async def test_a_delayed_append_in_flight_while_the_epoch_advances_stores_all_or
     due_ms = still.clock.now_ms() + HOUR_MS
     producer.send(deliver_at_ms=due_ms)
     await trap.caught.wait()
-    assert await still.broker.services.epochs.advance({topic.log: topic.owner_epoch}) == {topic.log}
+    assert await still.broker.epochs.advance({topic.log: topic.owner_epoch}) == {topic.log}
     trap.release()
     await producer.has_receipts(2)
     assert one_row(still.database_url, ENTRIES) == (2,)

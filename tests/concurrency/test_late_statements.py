@@ -72,7 +72,7 @@ async def test_a_late_advance_of_the_epoch_changes_nothing(run: BrokerRun) -> No
     await producer.publish(1)
     topic = run.topic()
     trap = run.proxy.trap(ADVANCE, Moment.LATE_REQUEST)
-    advancing = asyncio.ensure_future(run.broker.services.epochs.advance({topic.log: topic.owner_epoch}))
+    advancing = asyncio.ensure_future(run.broker.epochs.advance({topic.log: topic.owner_epoch}))
     await trap.caught.wait()
     assert await advancing == {topic.log}
     trap.release()
@@ -86,7 +86,7 @@ async def test_an_advance_whose_answer_is_lost_is_not_taken_for_another_broker(r
     await producer.publish(1)
     topic = run.topic()
     trap = run.proxy.trap(ADVANCE, Moment.LOSE_ANSWER)
-    assert await run.broker.services.epochs.advance({topic.log: topic.owner_epoch}) == {topic.log}
+    assert await run.broker.epochs.advance({topic.log: topic.owner_epoch}) == {topic.log}
     assert trap.caught.is_set()
     await producer.publish(3)
     assert not producer.closed
@@ -95,7 +95,7 @@ async def test_an_advance_whose_answer_is_lost_is_not_taken_for_another_broker(r
 async def advanced_but_not_told(run: BrokerRun, topic: Topic) -> tuple[asyncio.Task[set[TopicLog]], object]:
     """The epoch is advanced in PostgreSQL; this process does not know it yet."""
     trap = run.proxy.trap(ADVANCE, Moment.HOLD_ANSWER)
-    task = asyncio.create_task(run.broker.services.epochs.advance({topic.log: topic.owner_epoch}))
+    task = asyncio.create_task(run.broker.epochs.advance({topic.log: topic.owner_epoch}))
     await trap.caught.wait()
     asyncio.get_running_loop().call_later(0.1, trap.release)
     return task, trap
@@ -182,7 +182,7 @@ async def test_an_append_in_flight_while_the_epoch_advances_is_stored_once(run: 
     trap = run.proxy.trap('INSERT INTO "vela_entry_1"', Moment.HOLD_REQUEST)
     producer.send()
     await trap.caught.wait()
-    assert await run.broker.services.epochs.advance({topic.log: topic.owner_epoch}) == {topic.log}
+    assert await run.broker.epochs.advance({topic.log: topic.owner_epoch}) == {topic.log}
     trap.release()  # the statement arrives under the old epoch
     await producer.has_receipts(2)
     assert one_row(run.database_url, "SELECT count(*) FROM vela_entry") == (2,)

@@ -158,10 +158,10 @@ async def test_a_reader_whose_ledger_is_trimmed_during_its_read_goes_on_after_it
 
 async def closed_segment(run: BrokerRun) -> int:
     """Close the open segment behind everything stored so far; its id."""
-    segments = run.broker.services.segments
+    segments = run.broker.segments
     closing = segments.open_id
     await segments._open_next()
-    await run.broker.services.segments._refresh_views()
+    await run.broker.segments._refresh_views()
     rows(run.database_url, "UPDATE vela_segment SET state = 'closed', closed_ms = 1 WHERE id = %s", closing)
     return closing
 
@@ -310,9 +310,9 @@ async def test_a_seal_and_an_append_that_rolls_the_same_ledger_agree(broker_url:
 async def test_a_segment_in_which_a_ledger_lies_is_never_dropped(broker_url: str) -> None:
     async with keeping(broker_url) as run:
         segment, positions = await straggling(run)
-        async with run.broker.services.pool.use() as connection:
+        async with run.broker.pool.use() as connection:
             assert not await store.drop_segment(connection, segment, lock_timeout_ms=200, read_role="")
             assert not await store.drop_segment(
-                connection, run.broker.services.segments.open_id, lock_timeout_ms=200, read_role=""
+                connection, run.broker.segments.open_id, lock_timeout_ms=200, read_role=""
             )
         assert one_row(broker_url, "SELECT count(*) FROM vela_entry") == (len(positions),)

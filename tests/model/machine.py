@@ -108,7 +108,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         )
 
     async def settle(self) -> None:
-        await self.run.broker.services.writer.drain()
+        await self.run.broker.writer.drain()
         for _ in range(12):
             await asyncio.sleep(0)
 
@@ -163,7 +163,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
     @rule()
     def roll(self) -> None:
         """The next append opens a ledger."""
-        self.run.broker.services.segments.open_id += 1
+        self.run.broker.segments.open_id += 1
 
     @rule()
     def let_run(self) -> None:
@@ -202,7 +202,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
     def tick(self, by_ms: int) -> None:
         """Time passes, and beat says so."""
         self.clock.advance(by_ms)
-        self.now(self.run.broker.services.deadlines.run_due)
+        self.now(self.run.broker.deadlines.run_due)
 
     @rule()
     def flush(self) -> None:

@@ -349,18 +349,18 @@ class BrokerRun:
 
     async def crash(self) -> None:
         """As kill -9: tasks end where they are, sockets close, nothing is flushed."""
-        self.broker.services.ownership.is_held = False
-        self.broker.services.deadlines.stop()
-        self.broker.services.pulls.stop()
+        self.broker.ownership.is_held = False
+        self.broker.deadlines.stop()
+        self.broker.parked_pulls.stop()
         mine = [each for each in asyncio.all_tasks() - self.tasks_before if _is_brokers(each)]
         for task in mine:
             task.cancel()
         await self.proxy.stop()
         await asyncio.gather(*mine, return_exceptions=True)
-        services = self.broker.services
-        if services.ownership._connection is not None:
-            await services.ownership._connection.close()
-        for pool in (services.pool, services.flusher._pool, services.reporter._pool):
+        broker = self.broker
+        if broker.ownership._connection is not None:
+            await broker.ownership._connection.close()
+        for pool in (broker.pool, broker.flusher._pool, broker.reporter._pool):
             await pool.close()
 
     async def producer(self, topic: str = "t", name: str | None = None, **request: Any) -> ProducerProbe:
@@ -446,7 +446,7 @@ class BrokerRun:
 
     async def flushed(self) -> None:
         """Every ack so far is stored."""
-        await self.broker.services.flusher.flush_now()
+        await self.broker.flusher.flush_now()
 
 
 def _is_brokers(task: asyncio.Task[Any]) -> bool:

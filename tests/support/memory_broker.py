@@ -44,16 +44,16 @@ class MemoryRun(BrokerRun):
     async def start(self) -> None:
         """Begin to serve."""
         self.tasks_before = asyncio.all_tasks()
-        services = self.broker.services
-        services.ownership.is_held = True
-        services.segments.open_id = 1
-        services.writer.start()
+        broker = self.broker
+        broker.ownership.is_held = True
+        broker.segments.open_id = 1
+        broker.writer.start()
         if self.flushes:
-            services.flusher.start()
+            broker.flusher.start()
 
     async def reported_consumers(self) -> list[ConsumerRow]:
         """The consumers as the console sees them, by key; what changed is reported first."""
-        await self.broker.services.reporter._report()
+        await self.broker.reporter._report()
         return [row for _, row in sorted(self.storage.consumers.items())]
 
 

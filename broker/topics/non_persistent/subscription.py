@@ -73,7 +73,7 @@ class NonPersistentSubscription:
                 f"subscription {self.name} has {limit} consumers, its limit (max_consumers_per_subscription)"
             )
         dispatch = DispatchConsumer(
-            key=self.topic.services.next_key(),
+            key=self.topic.next_key(),
             name=request.consumer_name,
             priority=request.priority,
             writable=sink.is_writable(),
@@ -86,7 +86,7 @@ class NonPersistentSubscription:
             identity=identity,
             sink=sink,
             dispatch=dispatch,
-            now_ms=self.topic.services.clock.now_ms(),
+            now_ms=self.topic.clock.now_ms(),
         )
         self.consumers[consumer.key] = consumer
         if self.type is SubscriptionType.FAILOVER:
@@ -156,7 +156,7 @@ class NonPersistentSubscription:
 
     def rates_changed(self) -> None:
         """The topic's dispatch rates are others now; what comes beyond them is dropped."""
-        policies, clock = self.topic.policies, self.topic.services.clock
+        policies, clock = self.topic.policies, self.topic.clock
         own = RatePair.of(
             policies.subscription_dispatch_rate_messages,
             policies.subscription_dispatch_rate_bytes,
@@ -175,7 +175,7 @@ class NonPersistentSubscription:
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Permits from a client, for messages to come."""
         self._dispatcher.flow(consumer.dispatch, permits)
-        consumer.last_flow_ms = self.topic.services.clock.now_ms()
+        consumer.last_flow_ms = self.topic.clock.now_ms()
 
     def pump(self) -> None:
         """Nothing waits here."""

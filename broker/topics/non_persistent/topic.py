@@ -21,15 +21,19 @@ from broker.subscription.dispatch.rates import RatePair
 from broker.topics.non_persistent.subscription import NonPersistentSubscription
 
 if TYPE_CHECKING:
+    from broker.clock import Clock
     from broker.core.client_identity import ClientIdentity
     from broker.core.errors import BrokerError
     from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
     from broker.log.sends import SendRequest
     from broker.process.services import Services
+    from broker.producers.publish_budget import PublishBudget
     from broker.producers.requests import ProducerRequest, ProducerSink
+    from broker.producers.schemas import Schemas
     from broker.subscription.consumer import Consumer
     from broker.subscription.requests import ConsumerSink, SubscribeRequest
+    from broker.tasks import BackgroundTasks
 
 __all__ = ["NonPersistentTopic"]
 
@@ -45,29 +49,39 @@ class NonPersistentTopic:
         name: TopicName,
         *,
         policies: Policies,
+        publishes: PublishBudget,
+        schemas: Schemas,
+        clock: Clock,
+        tasks: BackgroundTasks,
+        may_send: Callable[[], bool],
+        next_key: Callable[[], int],
         services: Services,
         on_empty: Callable[[NonPersistentTopic], None],
     ) -> None:
         self.name = name
         self.policies = policies
         self.services = services
+        self.clock = clock
+        self.next_key = next_key
+        self._schemas = schemas
+        self._may_send = may_send
         self.is_open = True
         self.subscriptions: dict[str, NonPersistentSubscription] = {}
         self.messages_in = 0
         self.bytes_in = 0
-        self.publishes = services.publishes.account()
+        self.publishes = publishes.account()
         self.publish_limit: PublishLimit | None = None
         self.dispatch_rate: RatePair | None = None
         self.access = ProducerAccess(
             name,
             topic_epoch=None,
             store_epoch=self._keep_epoch,
-            run=lambda work: services.keep(asyncio.create_task(work)),
+            run=lambda work: tasks.keep(asyncio.create_task(work)),
         )
         self.producers = self.access.producers
         self._on_empty = on_empty
         self._attaching = 0  # clients on their way in
-        self._ledger_id = _FIRST_LEDGER + services.next_key()
+        self._ledger_id = _FIRST_LEDGER + next_key()
         self._next_entry_id = 0
         self._queue: list[tuple[Producer, SendRequest]] = []
         self.policies_changed()
@@ -82,17 +96,17 @@ class NonPersistentTopic:
     ) -> Producer:
         """Attach a producer. Raises as `Topic.open_producer`; an initial subscription would hold nothing."""
         producer = Producer(
-            key=self.services.next_key(),
+            key=self.next_key(),
             topic=self,
             name=request.name or f"vela-np-{secrets.token_hex(5)}",
             request=request,
             identity=identity,
             sink=sink,
-            now_ms=self.services.clock.now_ms(),
+            now_ms=self.clock.now_ms(),
         )
         self._attaching += 1
         try:
-            producer.schema_version = await self.services.schemas.of_producer(
+            producer.schema_version = await self._schemas.of_producer(
                 self.name.base, request.schema, self.policies
             )
             await self.access.admit(producer)
@@ -120,7 +134,7 @@ class NonPersistentTopic:
 
     def _pass_on(self) -> None:
         queue, self._queue = self._queue, []
-        now_ms = self.services.clock.now_ms()
+        now_ms = self.clock.now_ms()
         by_producer: dict[Producer, list[Receipt]] = {}
         entries: list[StoredEntry] = []
         for producer, request in queue:
@@ -148,7 +162,7 @@ class NonPersistentTopic:
                     request.sequence_id, request.highest_sequence_id, self._ledger_id, entry_id, size_bytes
                 )
             )
-        if self.services.may_send():
+        if self._may_send():
             for subscription in list(self.subscriptions.values()):
                 subscription.deliver(entries, now_ms)
         for producer, receipts in by_producer.items():
@@ -164,7 +178,7 @@ class NonPersistentTopic:
         self._attaching += 1
         try:
             if request.schema is not None:
-                await self.services.schemas.of_consumer(
+                await self._schemas.of_consumer(
                     self.name.base, request.schema, self.policies, is_idle=self._is_idle()
                 )
             connected = sum(len(each.consumers) for each in self.subscriptions.values())
@@ -199,7 +213,7 @@ class NonPersistentTopic:
 
     def policies_changed(self) -> None:
         """Bring what was derived from `self.policies` up to date."""
-        clock = self.services.clock
+        clock = self.clock
         self.publish_limit = PublishLimit.of(
             self.policies, clock, asyncio.get_running_loop().call_later, replaces=self.publish_limit
         )

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from broker.core.errors import NotAllowed
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import policies as policy_store
 from broker.storage.topics import topics as store
 from broker.topics.auto_creation import topic_not_found
-from broker.topics.non_persistent.topic import NonPersistentTopic
 from broker.topics.policies_in_force import effective_policies
 
 if TYPE_CHECKING:
+    from broker.conf import BrokerSettings
     from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
-    from broker.process.services import Services
+    from broker.storage.pool import ConnectionPool
+    from broker.topics.non_persistent.topic import NonPersistentTopic
 
 __all__ = ["NonPersistentTopics"]
+
+
+class NewNonPersistentTopic(Protocol):
+    """Makes one."""
+
+    def __call__(
+        self, name: TopicName, *, policies: Policies, on_empty: Callable[[NonPersistentTopic], None]
+    ) -> NonPersistentTopic: ...
 
 
 class NonPersistentTopics:
     """By full name."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(
+        self, new_topic: NewNonPersistentTopic, pool: ConnectionPool, settings: BrokerSettings
+    ) -> None:
+        self._new_topic = new_topic
+        self._pool = pool
+        self._settings = settings
         self._topics: dict[str, NonPersistentTopic] = {}
 
     def all(self) -> list[NonPersistentTopic]:
@@ -37,9 +50,7 @@ class NonPersistentTopics:
         known = self._topics.get(name.full)
         if known is not None:
             return known
-        row = await repeat_until_done(
-            self._services.pool, lambda c: store.find_topic(c, name), what="finding a topic"
-        )
+        row = await repeat_until_done(self._pool, lambda c: store.find_topic(c, name), what="finding a topic")
         if row is not None and row.partitions:
             raise NotAllowed(
                 f"topic {name} has {row.partitions} partitions; use {name}-partition-0 and so on"
@@ -50,7 +61,7 @@ class NonPersistentTopics:
         # Somebody else may have made it meanwhile.
         return self._topics.setdefault(
             name.full,
-            NonPersistentTopic(name, policies=policies, services=self._services, on_empty=self._forget),
+            self._new_topic(name, policies=policies, on_empty=self._forget),
         )
 
     async def reload_policies(self, covers: Callable[[TopicName], bool]) -> int:
@@ -59,7 +70,7 @@ class NonPersistentTopics:
         for topic in topics:
             name = topic.name
             row = await repeat_until_done(
-                self._services.pool,
+                self._pool,
                 lambda c, name=name: store.find_topic(c, name),  # type: ignore[misc]
                 what="finding a topic",
             )
@@ -71,12 +82,12 @@ class NonPersistentTopics:
             namespace, own = row.namespace_policies, row.topic_policies
         else:
             stored = await repeat_until_done(
-                self._services.pool,
+                self._pool,
                 lambda c: policy_store.of_namespace(c, name.tenant, name.namespace),
                 what="reading policies",
             )
             namespace, own = {} if stored is None else stored.document, {}
-        return effective_policies(self._services.settings, namespace, own, where=name.full)
+        return effective_policies(self._settings, namespace, own, where=name.full)
 
     def close(self) -> None:
         """The broker stops."""

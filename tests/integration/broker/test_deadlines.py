@@ -30,7 +30,7 @@ async def test_a_tick_alone_redelivers_what_was_not_acked_in_time(
         consumer.ack(positions[1])
         clock.advance(999)
         tick(run)
-        assert run.broker.services.deadlines.run_due() == 0
+        assert run.broker.deadlines.run_due() == 0
         clock.advance(1)
         tick(run)
         await consumer.has(7)
@@ -39,7 +39,7 @@ async def test_a_tick_alone_redelivers_what_was_not_acked_in_time(
         assert counts == ([1, 1, 1] if type_ is SHARED else [0, 0, 0])
         tick(run)
         tick(run)
-        assert run.broker.services.deadlines.run_due() == 0
+        assert run.broker.deadlines.run_due() == 0
         clock.advance(1000)
         tick(run)
         await consumer.has(10)
@@ -61,9 +61,9 @@ async def test_the_owner_redelivers_what_the_tick_found_though_its_own_timer_los
         await eventually(
             lambda: rows(broker_url, deadlines) == [(due_ms,)], "the deadline to be written down"
         )
-        run.broker.services.deadlines.forget(run.subscription())
+        run.broker.deadlines.forget(run.subscription())
         clock.advance(1000)
-        assert run.broker.services.deadlines.run_due() == 0
+        assert run.broker.deadlines.run_due() == 0
         assert sweep.tick(clock.now_ms() - 1) == 0
         assert sweep.tick(clock.now_ms()) == 1
         await consumer.has(2)
@@ -92,9 +92,9 @@ async def test_a_negative_ack_comes_back_when_it_is_due_and_not_before(broker_ur
         consumer.consumer.redeliver_at(positions[:2], clock.now_ms() + 500)
         consumer.ack(positions[0])
         clock.advance(499)
-        assert run.broker.services.deadlines.run_due() == 0
+        assert run.broker.deadlines.run_due() == 0
         clock.advance(1)
-        assert run.broker.services.deadlines.run_due() == 1
+        assert run.broker.deadlines.run_due() == 1
         await consumer.has(5)
         assert consumer.positions[4] == positions[1]
         consumer.consumer.redeliver_at([positions[2]], clock.now_ms())  # due already
@@ -129,7 +129,7 @@ async def test_deadlines_go_with_the_exclusive_consumer_that_had_them(broker_url
         second = await run.consumer(type_=EXCLUSIVE, permits=100, ack_timeout_ms=1000)
         await second.has(5)
         clock.advance(200)  # the first one's time is over, the second one's is not
-        assert run.broker.services.deadlines.run_due() == 0
+        assert run.broker.deadlines.run_due() == 0
         assert second.positions == positions
 
 
@@ -144,9 +144,9 @@ async def test_one_redelivery_of_all_on_exclusive_starts_every_clock_anew(broker
         await producer.publish(2)
         await consumer.has(4)
         clock.advance(500)
-        assert run.broker.services.deadlines.run_due() == 2  # all come again; no permits are left for them
+        assert run.broker.deadlines.run_due() == 2  # all come again; no permits are left for them
         clock.advance(500)
-        assert run.broker.services.deadlines.run_due() == 0
+        assert run.broker.deadlines.run_due() == 0
         consumer.flow(10)
         await eventually(lambda: len(consumer.deliveries) == 8, "all four again, once")
 

@@ -179,7 +179,7 @@ async def test_after_a_crash_nothing_is_stored_twice(broker_url: str, flushes: b
         producer.send_entry(entries.batch_without_highest("p", [50, 51, 52]))
         await producer.has_receipts(51)
         if flushes:
-            await first.broker.services.deduplication.flush([topic])
+            await first.broker.deduplication.flush([topic])
         send(producer, *range(53, 80))
         producer.send_entry(entries.chunk("p", 80, 0, 3))
         producer.send_entry(entries.chunk("p", 80, 1, 3))
@@ -208,7 +208,7 @@ async def test_the_state_goes_with_a_position_and_the_log_is_read_from_there(bro
         for sequence_id in range(0, 35, 5):
             send(producer, *range(sequence_id, sequence_id + 5))
             await producer.has_receipts(sequence_id + 5)
-        await first.broker.services.deduplication.flush([topic])
+        await first.broker.deduplication.flush([topic])
         through = one_row(broker_url, "SELECT ledger_id, entry_id FROM vela_deduplication")
         assert Position(*through) == topic.log.ledgers.last_position()
         assert one_row(broker_url, "SELECT producer_name, sequence_id FROM vela_deduplicated_producer") == (
@@ -230,11 +230,11 @@ async def test_a_producer_not_seen_for_long_is_forgotten(broker_url: str) -> Non
         send(here, 0)
         await gone.has_receipts(1)
         await here.has_receipts(1)
-        await run.broker.services.deduplication.flush([topic])
+        await run.broker.deduplication.flush([topic])
         gone.producer.detach()  # type: ignore[union-attr]
         clock.advance(1001)
-        run.broker.services.deduplication.tidy(topic)
-        await run.broker.services.deduplication.flush([topic])
+        run.broker.deduplication.tidy(topic)
+        await run.broker.deduplication.flush([topic])
         assert rows(broker_url, "SELECT producer_name FROM vela_deduplicated_producer") == [("here",)]
         assert topic.deduplication is not None
         assert await topic.deduplication.last_sequence_id("gone") == -1
@@ -254,7 +254,7 @@ async def test_it_is_switched_on_and_off_while_messages_flow(run: BrokerRun) -> 
     trap.release()
     await producer.has_receipts(4)
     assert positions(producer) == [(0, 0), (1, 1), (1, -1), (1, 2)]
-    run.broker.services.deduplication.tidy(topic)
+    run.broker.deduplication.tidy(topic)
     assert topic.deduplication is None
     await eventually(
         lambda: not rows(run.database_url, "SELECT 1 FROM vela_deduplication"), "its rows are gone"
@@ -292,10 +292,10 @@ async def test_a_flush_that_comes_late_only_costs_reading(broker_url: str) -> No
         await producer.has_receipts(10)
         trap = first.proxy.trap("INSERT INTO vela_deduplication", Moment.LATE_REQUEST)
         with pytest.raises(psycopg.OperationalError):
-            await first.broker.services.deduplication.flush([topic])
+            await first.broker.deduplication.flush([topic])
         send(producer, *range(10, 20))
         await producer.has_receipts(20)
-        await first.broker.services.deduplication.flush([topic])
+        await first.broker.deduplication.flush([topic])
         state = "SELECT sequence_id, entry_id FROM vela_deduplicated_producer JOIN vela_deduplication USING (topic_id)"
         assert one_row(broker_url, state) == (19, 19)
         trap.release()
@@ -319,5 +319,5 @@ async def test_a_stale_owner_stores_no_state(dedup: BrokerRun) -> None:
     topic.deduplication.expire(["p"], now_ms=0, expiry_ms=10**15)
     send(producer, 1)
     await eventually(lambda: topic.is_fenced, "the append is fenced")
-    await dedup.broker.services.deduplication.flush([topic])
+    await dedup.broker.deduplication.flush([topic])
     assert rows(dedup.database_url, "SELECT 1 FROM vela_deduplicated_producer") == []

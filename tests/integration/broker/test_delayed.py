@@ -38,7 +38,7 @@ async def delayed(producer: ProducerProbe, clock: ManualClock, *delays_ms: int) 
 
 
 def run_due(run: BrokerRun) -> int:
-    return run.broker.services.deadlines.run_due()
+    return run.broker.deadlines.run_due()
 
 
 def needs_pruning(run: BrokerRun) -> bool:
@@ -84,7 +84,7 @@ async def test_delayed_message_is_held_on_shared_and_not_on_exclusive(
 async def test_the_wheel_delivers_in_time_and_never_early(run: BrokerRun) -> None:
     producer = await run.producer()
     consumer = await run.consumer(permits=100)
-    clock = run.broker.services.clock
+    clock = run.broker.clock
     early: list[int] = []
 
     class Watching(ConsumerProbe):
@@ -127,9 +127,9 @@ async def test_the_owner_releases_what_the_tick_found_though_its_own_timer_lost_
         producer = await run.producer()
         consumer = await run.consumer(permits=10)
         await delayed(producer, clock, 1000)
-        run.broker.services.deadlines.forget(run.topic().delayed)
+        run.broker.deadlines.forget(run.topic().delayed)
         clock.advance(1000)
-        assert run.broker.services.deadlines.run_due() == 0
+        assert run.broker.deadlines.run_due() == 0
         assert sweep.tick(clock.now_ms()) == 1
         await consumer.has(1)
 
@@ -164,7 +164,7 @@ async def test_not_lost_on_restart_and_only_what_is_due_is_read(broker_url: str,
         assert len(run.topic().delayed) == 41_501
         assert run.topic().delayed.near_entries <= 2 * 8192
         assert not consumer.deliveries
-        assert run.broker.services.cache.size_bytes == 0, "payloads of what waits were read"
+        assert run.broker.cache.size_bytes == 0, "payloads of what waits were read"
         clock.advance(30_000)
         run_due(run)
         await consumer.has(1)

@@ -38,7 +38,7 @@ async def test_all_of_a_backlog_arrives_in_order_however_small_the_cache(
         last = await consumer.consumer.last_message()
         assert last.position == positions[-1]
         assert last.batch_size == 0
-        assert run.broker.services.cache.size_bytes <= max(cache_bytes, 0)
+        assert run.broker.cache.size_bytes <= max(cache_bytes, 0)
 
 
 async def test_one_read_takes_a_bounded_number_of_bytes(broker_url: str) -> None:

@@ -217,10 +217,10 @@ async def test_a_filter_accepts_rejects_and_puts_off(broker_url: str) -> None:
         assert consumer.consumer is not None
         assert consumer.consumer.dispatch.permits.spent == 2
         clock.advance(999)
-        assert run.broker.services.deadlines.run_due() == 0
+        assert run.broker.deadlines.run_due() == 0
         ByPayload.is_later = False
         clock.advance(1)
-        assert run.broker.services.deadlines.run_due() == 2
+        assert run.broker.deadlines.run_due() == 2
         await consumer.has(4)
         assert consumer.payloads[2:] == [b"later", b"raise"]
         assert [each.redelivery_count for each in consumer.deliveries] == [0, 0, 0, 0]
@@ -240,11 +240,11 @@ async def test_order_is_kept_where_it_must_be(broker_url: str) -> None:
         consumer.flow(5)
         assert consumer.payloads == [b"a"]
         clock.advance(1000)
-        assert run.broker.services.deadlines.run_due() == 1  # asked again, and put off again
+        assert run.broker.deadlines.run_due() == 1  # asked again, and put off again
         assert consumer.payloads == [b"a"]
         ByPayload.is_later = False
         clock.advance(1000)
-        run.broker.services.deadlines.run_due()
+        run.broker.deadlines.run_due()
         await consumer.has(3)
         assert consumer.payloads == [b"a", b"later", b"b"]
 
@@ -289,7 +289,7 @@ async def test_a_nacked_entry_keeps_its_count_while_a_filter_puts_it_off(broker_
         assert len(consumer.deliveries) == 1
         ByPayload.is_later = False
         clock.advance(1000)
-        run.broker.services.deadlines.run_due()
+        run.broker.deadlines.run_due()
         await consumer.has(2)
         assert consumer.deliveries[1].redelivery_count == 1
 
@@ -330,8 +330,8 @@ async def test_an_interceptor_sees_each_entry_and_its_failure_disturbs_nothing(
         assert {(each.subscription, each.consumer) for each in Recording.seen} == {("s", "reader")}
         failures = [r for r in caplog.records if "interceptor Failing failed" in r.message]
         assert len(failures) == 1
-        assert run.broker.services.interception is not None
-        assert run.broker.services.interception.failures == 6
+        assert run.broker.interception is not None
+        assert run.broker.interception.failures == 6
 
 
 # -- clients from before batches -----------------------------------------------------------------------------------

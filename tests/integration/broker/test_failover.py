@@ -33,7 +33,7 @@ async def run(broker_url: str, clock: ManualClock) -> AsyncIterator[BrokerRun]:
 async def tick(run: BrokerRun, clock: ManualClock, by_ms: int = DELAY_MS) -> None:
     """What beat's tick does; then let callbacks of the loop run."""
     clock.advance(by_ms)
-    run.broker.services.deadlines.run_due()
+    run.broker.deadlines.run_due()
     await asyncio.sleep(0)
 
 

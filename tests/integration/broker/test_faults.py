@@ -205,11 +205,11 @@ async def test_due_times_that_could_not_be_read_are_read_again(broker_url: str) 
             while faults.hits["delayed.due_after"] < 2:
                 await eventually(lambda: faults.hits["delayed.due_after"], "the fault")
                 clock.advance(1_000)
-                run.broker.services.deadlines.run_due()
+                run.broker.deadlines.run_due()
                 await asyncio.sleep(0)
             clock.advance(60_000)
             await eventually(
-                lambda: run.broker.services.deadlines.run_due() or consumer.deliveries, "the delayed message"
+                lambda: run.broker.deadlines.run_due() or consumer.deliveries, "the delayed message"
             )
             await consumer.has(1)
 
@@ -253,7 +253,7 @@ async def test_acts_and_the_outbox_go_on_after_a_fault(run: BrokerRun) -> None:
 
 
 async def test_the_broker_lock_is_held_again_after_a_fault_of_its_listener(run: BrokerRun) -> None:
-    ownership = run.broker.services.ownership
+    ownership = run.broker.ownership
     producer = await run.producer()
     await producer.publish(1)
     with patch.object(ownership, "_announce", side_effect=Fault("while the lock is taken again")) as failing:

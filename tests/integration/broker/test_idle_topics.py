@@ -90,7 +90,7 @@ async def test_what_an_absent_topic_holds_is_trimmed_and_its_segment_dropped(bro
         assert consumer.consumer is not None
         producer.producer.detach()
         consumer.consumer.detach()
-        segments = run.broker.services.segments
+        segments = run.broker.segments
         closed = segments.open_id
         clock.advance(IDLE_MS)
         run.broker.topics.loaded[NAME].log.close()

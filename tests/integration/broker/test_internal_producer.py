@@ -143,7 +143,7 @@ async def test_an_initial_subscription_is_made_with_the_topic(run: BrokerRun) ->
 async def test_partitions_take_turns_and_a_key_keeps_to_one(broker_url: str) -> None:
     async with running(broker_url) as run:
         await repeat_until_done(
-            run.broker.services.pool,
+            run.broker.pool,
             lambda connection: topics.create_topic(
                 connection, TopicName.parse("many"), partitions=3, policies={}
             ),

@@ -17,7 +17,7 @@ async def test_the_cache_keeps_to_its_budget_small_entries_included(broker_url: 
         await producer.publish(500)
         held = sum(len(ledger) for ledger in run.topic().log.cached.values())
         assert 50 < held <= 100
-        assert run.broker.services.cache.size_bytes <= budget_bytes
+        assert run.broker.cache.size_bytes <= budget_bytes
 
 
 async def test_counts_that_every_subscription_has_passed_are_dropped(run: BrokerRun) -> None:
@@ -71,9 +71,8 @@ async def test_nothing_stays_of_clients_that_came_and_went(run: BrokerRun) -> No
     assert subscription.dispatcher.unacked_messages == 0
     assert not topic.log.queue
     assert topic.log.in_flight is None
-    services = run.broker.services
     await eventually(lambda: not len(run.broker.tasks), "every task of theirs to end")
-    await eventually(lambda: not services.reporter._gone_consumers, "their rows to go")
+    await eventually(lambda: not run.broker.reporter._gone_consumers, "their rows to go")
     await eventually(
         lambda: one_row(run.database_url, "SELECT count(*) FROM vela_consumer_session") == (0,),
         "their rows to be gone",

@@ -39,7 +39,7 @@ async def test_who_is_there_gets_it_and_the_rest_is_dropped(run: BrokerRun) -> N
     await producer.publish(1)
     assert consumer.payloads[3:] == [b"7"]
     assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (0,)
-    assert run.broker.services.writer.commits == 0
+    assert run.broker.writer.commits == 0
 
 
 async def test_every_subscription_gets_a_copy_and_shared_ones_take_turns(run: BrokerRun) -> None:

@@ -108,7 +108,7 @@ async def test_without_a_notification_the_poll_finds_it(run: BrokerRun) -> None:
 
 
 async def test_keys_keep_to_one_partition(run: BrokerRun) -> None:
-    async with run.broker.services.pool.use() as connection:
+    async with run.broker.pool.use() as connection:
         await topic_store.create_topic(connection, TopicName.parse("t"), partitions=3, policies={})
     for slot in range(6):
         committed(run.database_url, *numbers(3), key_hash=slot)

@@ -126,6 +126,6 @@ async def test_a_vanished_host_is_noticed_by_the_server_within_15_seconds(run: B
         ("tcp_keepalives_count", "3"),
         ("tcp_user_timeout", "15s"),
     ):
-        async with run.broker.services.pool.use() as connection:
+        async with run.broker.pool.use() as connection:
             row = await (await connection.execute(f"SHOW {name}".encode())).fetchone()
         assert row == (value,) or (name == "tcp_user_timeout" and row == ("15000",))

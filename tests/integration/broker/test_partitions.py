@@ -20,7 +20,7 @@ P = TopicName.parse("p")
 
 
 def pool(run: BrokerRun) -> ConnectionPool:
-    return run.broker.services.pool
+    return run.broker.pool
 
 
 async def partitioned(run: BrokerRun, partitions: int, name: str = "p") -> None:

@@ -54,7 +54,7 @@ async def test_an_unknown_outcome_is_found_out_and_never_doubled(run: BrokerRun,
     assert consumer.payloads == payloads
     assert not producer.failed
     assert not producer.closed
-    assert run.broker.services.writer.unknown_outcomes == 1
+    assert run.broker.writer.unknown_outcomes == 1
 
 
 async def test_a_stale_owner_stores_nothing_and_lets_everybody_go(run: BrokerRun) -> None:

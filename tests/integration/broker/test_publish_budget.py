@@ -95,7 +95,7 @@ async def test_many_connections_hold_a_bounded_sum_and_everything_is_stored_in_o
             for number in range(PEERS)
         ]
         reading = await run.consumer("t0", permits=1000)
-        budget = run.broker.services.publishes
+        budget = run.broker.publishes
         with closing(psycopg.connect(broker_url)) as slow:
             slow.execute("LOCK TABLE vela_topic_owner IN EXCLUSIVE MODE")  # appends wait
             for peer in peers:
@@ -129,7 +129,7 @@ async def test_a_connection_that_does_not_publish_is_read_from(broker_url: str) 
 @pytest.mark.parametrize("leaves", ["topic", "producer"])
 async def test_what_leaves_unanswered_is_counted_no_more(broker_url: str, leaves: str) -> None:
     async with running(broker_url, max_unanswered_publish_bytes=LIMIT_BYTES) as run:
-        budget = run.broker.services.publishes
+        budget = run.broker.publishes
         gone, stays = await run.producer("t1"), await run.producer("t2")
         for producer in (gone, stays):
             for _ in range(10):

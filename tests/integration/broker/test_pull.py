@@ -173,7 +173,7 @@ async def test_nothing_yet_is_answered_at_once_unless_it_may_be_held(run: Broker
     await run.producer()
     assert (await answered(run, ask(0, suspend=False))).status is PullStatus.NOT_FOUND
     await held(run, ask(0))
-    assert len(run.broker.services.pulls) == 1
+    assert len(run.broker.parked_pulls) == 1
 
 
 @pytest.mark.row("S3.3")
@@ -203,7 +203,7 @@ async def test_beat_alone_answers_a_pull_whose_time_is_over(broker_url: str) -> 
         await run.producer()
         waiting = await held(run, ask(0, hold_ms=2_000))
         clock.advance(1_999)
-        assert run.broker.services.deadlines.run_due() == 0
+        assert run.broker.deadlines.run_due() == 0
         clock.advance(1)
         rows(run.database_url, "SELECT pg_notify('vela_tick', '{}')")  # what Celery's tick sends
         answer = await result(waiting)
@@ -223,8 +223,8 @@ async def test_ten_waiters_are_woken_by_one_message_once_each(run: BrokerRun) ->
     waiting = [await held(run, ask(0)) for _ in range(10)]
     await publish(producer, b"x")
     assert [payloads(await result(each)) for each in waiting] == [[b"x"]] * 10
-    assert len(run.broker.services.pulls) == 0
-    assert run.broker.services.pulls.wake_ups == 10
+    assert len(run.broker.parked_pulls) == 0
+    assert run.broker.parked_pulls.wake_ups == 10
 
 
 @pytest.mark.row("S3.14")
@@ -235,10 +235,10 @@ async def test_a_woken_pull_is_not_held_a_second_time(broker_url: str) -> None:
         waiting = await held(run, ask(0, matches=tagged("A"), hold_ms=60_000))
         await publish(producer, b"other", tag="B")
         clock.advance(6_000)  # the timer's look at every queue lets each filter pass
-        assert run.broker.services.deadlines.run_due() == 1
+        assert run.broker.deadlines.run_due() == 1
         answer = await result(waiting)
         assert (answer.status, answer.next_begin_offset) == (PullStatus.NONE_MATCHED, 1)
-        assert len(run.broker.services.pulls) == 0
+        assert len(run.broker.parked_pulls) == 0
 
 
 @pytest.mark.row("S3.15")
@@ -260,7 +260,7 @@ async def test_an_error_while_waking_answers_and_is_not_held_again(
     await publish(producer, b"x")
     assert (await result(waiting)).status is PullStatus.NOT_FOUND
     assert payloads(await result(other)) == [b"x"]
-    assert len(run.broker.services.pulls) == 0
+    assert len(run.broker.parked_pulls) == 0
 
 
 @pytest.mark.row("S3.17")
@@ -310,7 +310,7 @@ async def test_a_stop_answers_everybody(broker_url: str) -> None:
         waiting = [await held(run, ask(0)) for _ in range(100)]
         await run.stop()
         assert {(await result(each)).status for each in waiting} == {PullStatus.NOT_FOUND}
-        assert len(run.broker.services.pulls) == 0
+        assert len(run.broker.parked_pulls) == 0
 
 
 async def test_a_peer_that_left_is_forgotten(run: BrokerRun) -> None:
@@ -318,7 +318,7 @@ async def test_a_peer_that_left_is_forgotten(run: BrokerRun) -> None:
     waiting = await held(run, ask(0))
     run.broker.forget_pull(waiting)
     run.broker.forget_pull(waiting)
-    assert len(run.broker.services.pulls) == 0
+    assert len(run.broker.parked_pulls) == 0
     await publish(producer, b"x")
     assert not waiting.answer.done()
 
@@ -337,7 +337,7 @@ async def test_unreadable_messages_are_passed_over_and_counted(run: BrokerRun) -
 
 
 async def test_queues_are_partitions(run: BrokerRun) -> None:
-    async with run.broker.services.pool.use() as connection:
+    async with run.broker.pool.use() as connection:
         await topic_store.create_topic(connection, TOPIC, partitions=2, policies={})
     producer = await run.producer("t-partition-1")
     waiting = await held(run, ask(0, queue=1))
@@ -345,7 +345,7 @@ async def test_queues_are_partitions(run: BrokerRun) -> None:
     await publish(producer, b"x")
     answer = await result(waiting)
     assert (payloads(answer), answer.partition) == ([b"x"], 1)
-    assert len(run.broker.services.pulls) == 1
+    assert len(run.broker.parked_pulls) == 1
     with pytest.raises(TopicNotFound, match="2 queues"):
         await run.broker.pull(ask(0, queue=2))
 

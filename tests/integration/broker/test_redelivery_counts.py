@@ -22,7 +22,7 @@ async def still(broker_url: str) -> AsyncIterator[BrokerRun]:
 def pass_ms(run: BrokerRun, ms: int) -> None:
     assert isinstance(run.clock, ManualClock)
     run.clock.advance(ms)
-    run.broker.services.deadlines.run_due()
+    run.broker.deadlines.run_due()
 
 
 async def holding(

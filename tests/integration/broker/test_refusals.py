@@ -110,7 +110,7 @@ async def test_a_refused_cursor_holds_up_no_other_and_heals_by_itself(run: Broke
     assert await good.ack_durably(*positions) is None
     assert isinstance(await bad.ack_durably(positions[1]), PersistenceFailed)
     rows(run.database_url, "ALTER TABLE vela_cursor DROP CONSTRAINT test_no")
-    flusher, subscription = run.broker.services.flusher, run.subscription(subscription="bad")
+    flusher, subscription = run.broker.flusher, run.subscription(subscription="bad")
     await eventually(lambda: flusher.is_settled(subscription), "the cursor to be tried again, by itself")
     assert one_row(
         run.database_url, "SELECT acked_messages FROM vela_cursor WHERE subscription_id = %s", guilty
@@ -130,7 +130,7 @@ async def test_a_refused_cursor_leaves_the_common_flush(run: BrokerRun) -> None:
     for each in consumers:
         each.ack(positions[0])
     async with asyncio.timeout(5):
-        refused = await run.broker.services.flusher.flush_now()
+        refused = await run.broker.flusher.flush_now()
     assert [each.name for each in refused] == ["bad"]
     flushed: list[list[int]] = []
     flush = cursors.flush
@@ -185,7 +185,7 @@ async def test_many_dirty_cursors_are_several_statements(run: BrokerRun) -> None
         return await flush(connection, **named)
 
     with patch.object(cursors, "flush", counting), patch.object(flusher_module, "MAX_CURSORS", 4):
-        async with run.broker.services.flusher.paused():
+        async with run.broker.flusher.paused():
             for each in consumers:
                 each.ack(position)
         await run.flushed()

@@ -35,7 +35,7 @@ async def run(broker_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 async def report(run: BrokerRun) -> None:
     """The next report."""
-    await run.broker.services.reporter._report()
+    await run.broker.reporter._report()
 
 
 async def publish(run: BrokerRun, topic: str, count: int) -> None:
@@ -74,7 +74,7 @@ async def test_an_old_object_s_last_word_does_not_come_after_the_new_one_s(run: 
     await run.consumer()
     await publish(run, "t", 2)
     await report(run)
-    run.broker.services.reporter.changed(old.subscriptions["s"])
+    run.broker.reporter.changed(old.subscriptions["s"])
     await report(run)
     assert one_row(run.database_url, OF_SUBSCRIPTION)[:2] == (1, 2)
     assert one_row(run.database_url, OF_TOPIC, T.full)[0] == 2
@@ -108,7 +108,7 @@ async def test_nobody_stays_connected_to_a_topic_that_was_let_go(run: BrokerRun)
     assert one_row(run.database_url, OF_TOPIC, T.full) == (6, 0, 0.0)
     assert rows(run.database_url, "SELECT name FROM vela_producer_session") == []
     assert rows(run.database_url, "SELECT name FROM vela_consumer_session") == []
-    assert not run.broker.services.reporter.rates.still_moving().topics
+    assert not run.broker.reporter.rates.still_moving().topics
 
 
 async def test_a_row_that_the_server_refuses_is_missed_by_its_topic_alone(
@@ -157,7 +157,7 @@ async def test_publishing_raises_every_backlog_and_writes_no_row_of_a_subscripti
         run.database_url, "SELECT xmin::text FROM vela_subscription_summary ORDER BY subscription_id"
     )
     assert after == before
-    found = (await partitioned_statistics(run.broker.services.pool, T)).total
+    found = (await partitioned_statistics(run.broker.pool, T)).total
     size_bytes = run.subscription(subscription="a").cursor.backlog_bytes
     assert [(each.backlog_messages, each.backlog_bytes) for each in found.subscriptions] == [
         (3, size_bytes)

@@ -100,7 +100,7 @@ async def test_the_first_consumer_of_an_idle_topic_brings_its_schema(run: Broker
 
 async def test_partitions_share_their_parent_s_schemas(run: BrokerRun) -> None:
     parent = TopicName.parse("parts")
-    async with run.broker.services.pool.use() as connection:
+    async with run.broker.pool.use() as connection:
         await topic_store.create_topic(connection, parent, partitions=2, policies={})
     assert version(await run.producer("parts-partition-0", schema=FIRST)) == version_bytes(0)
     assert version(await run.producer("parts-partition-1", schema=SECOND)) == version_bytes(1)

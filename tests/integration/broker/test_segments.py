@@ -17,9 +17,9 @@ async def test_open_ledgers_move_to_the_next_segment_with_their_topics_next_appe
         producers = [await run.producer(f"t{number}") for number in range(3)]
         for producer in producers:
             await producer.publish(4)
-        run.broker.services.segments._opened_ms = clock.now_ms()
+        run.broker.segments._opened_ms = clock.now_ms()
         clock.advance(1000)
-        await run.broker.services.segments.turn()
+        await run.broker.segments.turn()
         for producer in producers[:2]:
             await producer.publish(3)
         assert rows(broker_url, "SELECT id, state FROM vela_segment ORDER BY id") == [
@@ -41,7 +41,7 @@ async def test_a_reader_that_holds_the_views_delays_neither_appends_nor_the_next
     async with running(broker_url, clock=clock, segment_max_age_ms=1000) as run:
         producer = await run.producer()
         await producer.publish(2)
-        segments = run.broker.services.segments
+        segments = run.broker.segments
         segments._opened_ms = clock.now_ms()
         with psycopg.connect(broker_url) as reader:
             reader.execute("SELECT count(*) FROM vela_entry")
@@ -57,7 +57,7 @@ async def test_a_reader_that_holds_the_views_delays_neither_appends_nor_the_next
 async def test_a_segment_under_a_readers_open_transaction_is_dropped_later(run: BrokerRun) -> None:
     producer = await run.producer()
     await producer.publish(2)
-    async with run.broker.services.pool.use() as connection:
+    async with run.broker.pool.use() as connection:
         spare = await store.open_segment(connection, 1)
         await store.close_segment(connection, spare, 1)
         assert await store.refresh_entry_views(connection, lock_timeout_ms=200, read_role="")
@@ -78,10 +78,10 @@ async def test_a_next_segment_that_cannot_be_opened_leaves_the_current_one_in_us
         producer = await run.producer()
         await producer.publish(1)
         rows(broker_url, "ALTER TABLE vela_segment ADD CONSTRAINT test_one CHECK (id = 1)")
-        run.broker.services.segments._opened_ms = clock.now_ms()
+        run.broker.segments._opened_ms = clock.now_ms()
         clock.advance(1000)
         with pytest.raises(psycopg.errors.CheckViolation):
-            await run.broker.services.segments.turn()
+            await run.broker.segments.turn()
         await producer.publish(2)
         assert one_row(broker_url, "SELECT count(*) FROM vela_entry_1") == (3,)
 
@@ -94,9 +94,9 @@ async def test_the_ledgers_of_many_topics_move_to_the_next_segment_in_one_statem
         producers = [await run.producer(f"t{number}") for number in range(40)]
         for producer in producers:
             await producer.publish(2)
-        run.broker.services.segments._opened_ms = clock.now_ms()
+        run.broker.segments._opened_ms = clock.now_ms()
         clock.advance(1000)
-        await run.broker.services.segments.turn()
+        await run.broker.segments.turn()
         statements = count_statements(monkeypatch, "INTO vela_ledger")
         for producer in producers:
             producer.send()
@@ -118,9 +118,9 @@ async def test_a_ledger_that_the_server_refuses_to_open_costs_no_other_topic_its
         producers = [await run.producer(f"t{number}") for number in range(5)]
         for producer in producers:
             await producer.publish(1)
-        run.broker.services.segments._opened_ms = clock.now_ms()
+        run.broker.segments._opened_ms = clock.now_ms()
         clock.advance(1000)
-        await run.broker.services.segments.turn()
+        await run.broker.segments.turn()
         refused = run.topic("t3").topic_id
         rows(
             broker_url,

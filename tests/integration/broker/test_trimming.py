@@ -86,12 +86,12 @@ async def test_nothing_is_deleted_that_is_young_unacked_or_acked_in_memory_only(
         consumer = await run.consumer(permits=100)
         await consumer.has(len(positions))
         clock.advance(2 * DAY_MS)
-        await run.broker.services.flusher._flushing.acquire()  # acks stay in memory
+        await run.broker.flusher._flushing.acquire()  # acks stay in memory
         consumer.ack(*positions)
         assert run.subscription().cursor.backlog_messages == 0
         await look(run)
         assert len(kept(run)) == 3, "a crash would bring the cursor back to where it is stored"
-        run.broker.services.flusher._flushing.release()
+        run.broker.flusher._flushing.release()
         await run.flushed()
         await publish_ledgers(producer, 1)
         await look(run)
@@ -139,9 +139,9 @@ async def test_counts_survive_a_restart_after_every_ledger_of_a_topic_is_gone(br
         producer = await run.producer()
         await publish_ledgers(producer, 2, messages=2)
         await consumed(run, 2 * ENTRIES)
-        run.broker.services.segments.open_id += 1000  # as if its segment had been closed
+        run.broker.segments.open_id += 1000  # as if its segment had been closed
         await look(run)
-        run.broker.services.segments.open_id -= 1000
+        run.broker.segments.open_id -= 1000
         (last,) = kept(run)
         assert (last.sealed, last.entries, last.messages_before) == (True, 0, 4 * ENTRIES)
         assert rows(broker_url, "SELECT segment_id, entries, messages_before, state FROM vela_ledger") == [

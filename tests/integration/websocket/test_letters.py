@@ -31,7 +31,7 @@ def pass_ms(run: BrokerRun, ms: int) -> int:
     """Move time on and take back what is due; how many."""
     assert isinstance(run.clock, ManualClock)
     run.clock.advance(ms)
-    return run.broker.services.deadlines.run_due()
+    return run.broker.deadlines.run_due()
 
 
 def stored(run: BrokerRun, topic: str) -> list[Message]:

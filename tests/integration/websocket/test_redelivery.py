@@ -26,7 +26,7 @@ def pass_ms(run: BrokerRun, ms: int) -> int:
     """Move time on and take back what is due; how many."""
     assert isinstance(run.clock, ManualClock)
     run.clock.advance(ms)
-    return run.broker.services.deadlines.run_due()
+    return run.broker.deadlines.run_due()
 
 
 def backlog(subscription: Subscription) -> int:
@@ -143,7 +143,7 @@ async def test_one_timer_serves_what_is_due_in_the_same_bucket(run: BrokerRun) -
     await publish(run, *(str(number) for number in range(50)))
     peer = await JsonPeer.open(run, f"{SHARED}&negativeAckRedeliveryDelay=100")
     fired = 0
-    deadlines = run.broker.services.deadlines
+    deadlines = run.broker.deadlines
     run_due = deadlines.run_due
 
     def counted(named: Iterable[Timed] = ()) -> int:

@@ -138,7 +138,7 @@ async def test_bytes_of_what_was_delivered_are_not_kept() -> None:
         consumer.flow(1000)
         await consumer.has(100)
         await settled(run)
-        assert run.broker.services.cache.size_bytes <= 5_000
+        assert run.broker.cache.size_bytes <= 5_000
         assert run.subscription()._loop._just_read == {}
 
 
@@ -246,12 +246,12 @@ async def test_a_negative_ack_of_the_only_message_comes_back_in_time_for_one_mor
         assert consumer.consumer is not None
         consumer.consumer.redeliver_at([first], clock.now_ms() + 1000)
         clock.advance(999)
-        run.broker.services.deadlines.run_due()
+        run.broker.deadlines.run_due()
         consumer.flow(1)
         await settled(run)
         assert consumer.positions == [first, second]
         clock.advance(1)
-        run.broker.services.deadlines.run_due()
+        run.broker.deadlines.run_due()
         await settled(run)
         assert consumer.positions == [first, second]
         consumer.flow(1)

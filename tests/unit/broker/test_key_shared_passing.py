@@ -27,7 +27,7 @@ def _puts_off() -> Iterator[None]:
 def pass_ms(run: MemoryRun, by_ms: int) -> None:
     assert isinstance(run.clock, ManualClock)
     run.clock.advance(by_ms)
-    run.broker.services.deadlines.run_due()
+    run.broker.deadlines.run_due()
 
 
 async def newcomer_with_the_slot(run: MemoryRun) -> ConsumerProbe:

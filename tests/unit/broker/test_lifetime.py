@@ -185,7 +185,7 @@ async def _live(time_ms: int, steps: list[tuple[str, int | str, int]]) -> None:
             default_retention_ms=time_ms,
             default_retention_bytes=-1,
         ) as run:
-            run.broker.services.segments.open_id = world.segment
+            run.broker.segments.open_id = world.segment
             world.acked = {name: set(acked) for name, acked in world.stored.items()}
             await run.producer()
             while at < len(steps):
@@ -213,7 +213,7 @@ async def _step(run: MemoryRun, world: World, kind: str, first: int | str, secon
         topic.log.index.evict(topic.log.ledgers.last_position(), 0)
     elif kind == "segment":
         world.segment += 1
-        run.broker.services.segments.open_id = world.segment
+        run.broker.segments.open_id = world.segment
         await run.broker.lifetime.look_at(topic)
         _trimmed(run, world, time_ms)
     elif kind == "trim":
@@ -254,7 +254,7 @@ async def _move(run: MemoryRun, world: World, kind: str, name: str, at: int) -> 
             cursor.ack_through(position)
 
     await subscription.moves.with_index(ack)
-    run.broker.services.flusher.mark(subscription)
+    run.broker.flusher.mark(subscription)
     if kind == "ack":
         acked.add(at)
     elif at >= world.gone:

@@ -45,7 +45,7 @@ async def test_latencies_are_counted_once_a_group() -> None:
         await consumer.has(50)
         consumer.ack(*positions)
         await settled(run)
-        await run.broker.services.flusher.flush_now()
+        await run.broker.flusher.flush_now()
         counts = {
             name: int(count)
             for name, count in re.findall(

@@ -20,7 +20,7 @@ EXCLUSIVE = SubscriptionType.EXCLUSIVE
 
 async def settled(run: MemoryRun) -> None:
     """Whatever was sent is stored, and delivered as far as permits go."""
-    await run.broker.services.writer.drain()
+    await run.broker.writer.drain()
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -192,12 +192,12 @@ async def test_deadlines_are_an_entrys_and_begin_with_its_delivery() -> None:
         consumer.flow(100)
         await consumer.has(2)
         clock.advance(500)
-        run.broker.services.deadlines.run_due()
+        run.broker.deadlines.run_due()
         await consumer.has(3)
         assert consumer.positions == [batch, late, batch]
         assert consumer.deliveries[2].remaining == 0b1
         clock.advance(500)
-        run.broker.services.deadlines.run_due()
+        run.broker.deadlines.run_due()
         await consumer.has(4)
         assert consumer.positions[3] == late
 

@@ -13,8 +13,10 @@ from broker.upkeep.tick import named_in
 
 def topic(topic_id: int, *subscription_ids: int) -> Any:
     subscriptions = {
-        f"s{each}": SimpleNamespace(subscription_id=each, topic_id=topic_id) for each in subscription_ids
+        f"s{each}": SimpleNamespace(subscription_id=each, topic_id=topic_id, is_durable=True)
+        for each in subscription_ids
     }
+    subscriptions["a reader's"] = SimpleNamespace(is_durable=False)
     return SimpleNamespace(topic_id=topic_id, delayed=f"delayed of {topic_id}", subscriptions=subscriptions)
 
 

@@ -68,7 +68,9 @@ class CreateBookmark(DirectKind[NewBookmark]):
 
     async def carry_out(self, context: ActContext, given: NewBookmark) -> None:
         topic, target = await context.topic(), await _target(context, given)
-        async with topic.creating:  # a trim asks for bookmarks and forgets ledgers under the same lock
+        async with (
+            topic.subscriptions.creating
+        ):  # a trim asks for bookmarks and forgets ledgers under the same lock
             stored = await topic.write(
                 lambda connection, epoch: store.create(
                     connection,

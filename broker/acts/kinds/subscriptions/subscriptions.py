@@ -58,7 +58,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
         if given.name in topic.subscriptions and not context.act.is_apply:
             raise ActInvalid(f"{topic.name} has a subscription {given.name} already")
         target = await _target(context, given)
-        state = await topic.cursor_starting_at(target.position, target.remaining)
+        state = await topic.subscriptions.cursor_starting_at(target.position, target.remaining)
         waiting = topic.log.ledgers.total_messages - state.acked_messages
         wait = counted(waiting, "message waits", "messages wait")
         return Effect(
@@ -69,7 +69,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
 
     async def carry_out(self, context: ActContext, given: NewSubscription) -> None:
         topic, target = await context.topic(), await _target(context, given)
-        await topic.find_or_create_subscription(
+        await topic.subscriptions.find_or_create(
             given.name,
             SubscriptionType(given.type),
             target.position,

@@ -1,0 +1,265 @@
+"""The subscriptions of one topic: found, made, loaded, let go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, ValuesView
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from broker.core.cursor.cursor import Cursor
+from broker.core.cursor.state import CursorState
+from broker.core.errors import NotAllowed, ServiceNotReady, TopicFenced
+from broker.core.ledgers.message_index import IndexMissing
+from broker.core.position import EARLIEST, LATEST, Position
+from broker.core.subscription.types import SubscriptionType
+from broker.log.delayed import DELAYING
+from broker.storage.cursors import cursors as store
+from broker.storage.pool import repeat_until_done
+
+if TYPE_CHECKING:
+    from broker.clock import Clock
+    from broker.deadlines import Deadlines
+    from broker.log.reader import TopicReader
+    from broker.log.topic_log import TopicLog
+    from broker.storage.connection import Connection
+    from broker.storage.pool import ConnectionPool
+    from broker.subscription.requests import SubscribeRequest
+    from broker.subscription.subscription import Subscription
+    from broker.tasks import BackgroundTasks
+
+__all__ = ["SubscribedTopic", "SubscriptionReports", "TopicSubscriptions"]
+
+T = TypeVar("T")
+
+
+class SubscribedTopic(Protocol):
+    """A topic, as its subscriptions need it."""
+
+    @property
+    def log(self) -> TopicLog: ...
+    @property
+    def reader(self) -> TopicReader: ...
+    async def write(
+        self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
+    ) -> T | None: ...
+    def require_new_subscription(self, name: str, *, by_attaching: bool) -> None: ...
+    def new_subscription(
+        self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
+    ) -> Subscription: ...
+
+
+class SubscriptionReports(Protocol):
+    """Who reports subscriptions."""
+
+    def changed(self, subscription: Subscription) -> None:
+        """Report this subscription anew."""
+
+
+class TopicSubscriptions(Mapping[str, "Subscription"]):
+    """By name. Touched by the event loop only."""
+
+    def __init__(
+        self,
+        topic: SubscribedTopic,
+        *,
+        pool: ConnectionPool,
+        clock: Clock,
+        deadlines: Deadlines,
+        tasks: BackgroundTasks,
+        reports: SubscriptionReports,
+    ) -> None:
+        self._topic = topic
+        self._pool = pool
+        self._clock = clock
+        self._deadlines = deadlines
+        self._tasks = tasks
+        self._reports = reports
+        self._by_name: dict[str, Subscription] = {}
+        self.creating = asyncio.Lock()  # while one or a bookmark is made, and while ledgers are trimmed
+
+    def __getitem__(self, name: str) -> Subscription:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def values(self) -> ValuesView[Subscription]:
+        """The dict's own, which a batch that was stored goes through."""
+        return self._by_name.values()
+
+    async def of_request(self, request: SubscribeRequest) -> Subscription:
+        """The subscription that a consumer asks for, made where there is none and connecting may make one.
+
+        Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady.
+        """
+        if not request.durable:
+            return await self._of_reader(request)
+        start = EARLIEST if request.earliest else LATEST
+        if request.rollback_s:
+            start = await self._rolled_back(request.rollback_s)
+        return await self.find_or_create(
+            request.subscription,
+            request.type,
+            start,
+            dict(request.subscription_properties),
+            by_attaching=True,
+        )
+
+    async def find_or_create(
+        self,
+        name: str,
+        type_: SubscriptionType,
+        start: Position,
+        properties: dict[str, str],
+        *,
+        by_attaching: bool = False,
+        remaining: int | None = None,
+    ) -> Subscription:
+        """The durable subscription of this name; `by_attaching`: made only where connecting may make one.
+
+        Raises NotAllowed when a reader uses the name or there are too many, SubscriptionNotFound, TopicFenced.
+
+        Cancelling it does not stop it: what PostgreSQL stores, memory must know.
+        """
+        return await self._tasks.finish(
+            self._find_or_create(name, type_, start, properties, by_attaching, remaining)
+        )
+
+    async def _find_or_create(
+        self,
+        name: str,
+        type_: SubscriptionType,
+        start: Position,
+        properties: dict[str, str],
+        by_attaching: bool,
+        remaining: int | None,
+    ) -> Subscription:
+        topic, log = self._topic, self._topic.log
+        async with self.creating:
+            known = self._by_name.get(name)
+            if known is not None:
+                if not known.is_durable:
+                    raise NotAllowed(
+                        f"subscription {name} of {log.name} belongs to a reader; choose another name"
+                    )
+                return known
+            topic.require_new_subscription(name, by_attaching=by_attaching)
+            state = await self.cursor_starting_at(start, remaining)
+            subscription_id = await topic.write(
+                lambda connection, epoch: store.create_subscription(
+                    connection,
+                    topic_id=log.topic_id,
+                    owner_epoch=epoch,
+                    name=name,
+                    type_name=type_.value,
+                    properties=properties,
+                    state=state,
+                ),
+                what="creating a subscription",
+            )
+            if subscription_id is None:
+                raise TopicFenced(f"{log.name} moved to another broker; connect again")
+            if not subscription_id:
+                subscription_id, state = await self._stored(name)
+            # What was appended while the row was being written is delivered, even from LATEST: the stored cursor
+            # stands before it.
+            return self.add(subscription_id, name, type_, Cursor(log.ledgers, log.index, state))
+
+    async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
+        """A new cursor whose next entry is `start`, or the next one stored; of it `remaining` is unacked."""
+        log = self._topic.log
+        while True:
+            try:
+                return Cursor.starting_at(log.ledgers, log.index, start, remaining).snapshot()
+            except IndexMissing as missing:
+                await self._topic.reader.load_index(missing.ranges)
+
+    async def _stored(self, name: str) -> tuple[int, CursorState]:
+        """The row that was there already: written by the same call, whose answer was lost."""
+        rows = await repeat_until_done(
+            self._pool,
+            lambda c: store.subscriptions_of(c, self._topic.log.topic_id),
+            what="looking for a subscription",
+        )
+        for row in rows:
+            if row.name == name:
+                return row.subscription_id, row.cursor
+        raise ServiceNotReady(f"subscription {name} was removed while it was being made; subscribe again")
+
+    async def _of_reader(self, request: SubscribeRequest) -> Subscription:
+        log = self._topic.log
+        known = self._by_name.get(request.subscription)
+        if known is not None:
+            if known.is_durable:
+                raise NotAllowed(
+                    f"subscription {request.subscription} of {log.name} is durable; choose another name for a reader"
+                )
+            return known
+        start = LATEST if request.start is None else request.start
+        if request.rollback_s:
+            start = await self._rolled_back(request.rollback_s)
+        async with self.creating:
+            known = self._by_name.get(request.subscription)
+            if known is not None and not known.is_durable:
+                return known
+            state = await self.cursor_starting_at(start, request.start_remaining)
+            return self.add(None, request.subscription, request.type, Cursor(log.ledgers, log.index, state))
+
+    async def _rolled_back(self, rollback_s: int) -> Position:
+        return await self._topic.reader.position_at_time(self._clock.now_ms() - rollback_s * 1000)
+
+    def add(
+        self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
+    ) -> Subscription:
+        """Take a subscription into memory; `subscription_id` None: a reader's."""
+        subscription = self._topic.new_subscription(subscription_id, name, type_, cursor)
+        self._by_name[name] = subscription
+        subscription.rates_changed()
+        self._reports.changed(subscription)
+        return subscription
+
+    def settle_reader(self, subscription: Subscription) -> None:
+        """After an attach: a reader's cursor lives with its consumers. A failed attach neither leaves nor takes it."""
+        if subscription.is_durable:
+            return
+        if subscription.consumers:
+            self._by_name.setdefault(subscription.name, subscription)
+        else:
+            self.forget(subscription)
+
+    def forget(self, subscription: Subscription) -> None:
+        """It was removed, or the last consumer of a reader's cursor left."""
+        if self._by_name.get(subscription.name) is subscription:
+            del self._by_name[subscription.name]
+        self._deadlines.forget(subscription)
+
+    async def store_type(self, subscription: Subscription) -> None:
+        """Remember the type for the console and for the next owner."""
+        await repeat_until_done(
+            self._pool,
+            lambda c: store.set_type(
+                c,
+                subscription_id=subscription.subscription_id,
+                owner_epoch=self._topic.log.owner_epoch,
+                type_name=subscription.type.value,
+            ),
+            what="storing a subscription's type",
+        )
+
+    def replay(self, positions: Sequence[Position]) -> None:
+        """Send these entries, which are due, on every subscription that passes over what is not."""
+        for subscription in list(self._by_name.values()):
+            if subscription.type in DELAYING:
+                subscription.replay(positions)
+
+    def has_room_for_replays(self) -> bool:
+        """Whether a Shared subscription has sent all that was released before, or none can send."""
+        waiting = [
+            each.dispatcher.replay_entries
+            for each in self._by_name.values()
+            if each.type is SubscriptionType.SHARED and each.dispatcher.can_send()
+        ]
+        return not waiting or min(waiting) == 0
