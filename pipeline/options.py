@@ -11,8 +11,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from pipeline.errors import InvalidOption
-from vela.wire.errors import InvalidMessageId
+from vela.wire.errors import InvalidMessageId, InvalidTopicName
 from vela.wire.message_id import MessageId
+from vela.wire.topic_name import TopicName
 
 __all__ = ["ReadOptions", "full_topic_name"]
 
@@ -66,14 +67,13 @@ class ReadOptions:
 
 def full_topic_name(text: str) -> str:
     """Return the full name of `orders` or `tenant/namespace/orders`. Raises InvalidOption if it cannot be stored."""
-    domain, separator, rest = text.strip().partition("://")
-    if not separator:
-        domain, rest = "persistent", domain if "/" in domain else f"public/default/{domain}"
-    if domain == "non-persistent":
+    try:
+        name = TopicName.parse(text.strip())
+    except InvalidTopicName as error:
+        raise InvalidOption(f"option topic: {error}") from None
+    if name.domain == "non-persistent":
         raise InvalidOption(f"option topic: {text!r} is non-persistent, so none of its messages are stored")
-    if domain != "persistent" or len(rest.split("/")) != 3 or not all(rest.split("/")):
-        raise InvalidOption(f"option topic: {text!r} is not of the form persistent://tenant/namespace/name")
-    return f"persistent://{rest}"
+    return name.full
 
 
 def _required(given: Mapping[str, str], name: str, example: str) -> str:

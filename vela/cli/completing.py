@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vela.cli.errors import CliError
 from vela.cli.settings import Settings
 from vela.cli.text.names import full_name, short_name, topic_path
+from vela.wire.topic_name import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
     import click
@@ -21,7 +22,7 @@ _MOST: Final = 200
 
 def topics_like(context: click.Context, incomplete: str) -> list[CompletionItem]:
     """Return the topics whose short name begins with `incomplete`."""
-    namespace = "public/default" if "/" not in incomplete else ""
+    namespace = DEFAULT_NAMESPACE if "/" not in incomplete else ""
     local = incomplete.rpartition("/")[2]
     rows = _rows(context, "topics", "topics", q=local, namespace=namespace)
     return _items([short_name(row["name"]) for row in rows], incomplete)

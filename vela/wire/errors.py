@@ -16,6 +16,7 @@ __all__ = [
     "FrameTooLarge",
     "InvalidMessageId",
     "InvalidPull",
+    "InvalidTopicName",
     "LocalProtocolError",
     "MalformedCommand",
     "MalformedFrame",
@@ -98,6 +99,10 @@ class EntryEncrypted(EntryCorrupt):
 
 class EntryIsChunk(EntryCorrupt):
     """Not damaged: the entry is one piece of a message; the pieces must be joined first."""
+
+
+class InvalidTopicName(WireError, ValueError):
+    """Text that is no topic's name, or no namespace's; it says how to write one."""
 
 
 class InvalidPull(WireError, ValueError):

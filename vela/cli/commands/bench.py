@@ -27,6 +27,7 @@ from vela.cli.settings import settings
 from vela.cli.text.names import full_name, short_name
 from vela.cli.text.numerals import rate, size
 from vela.cli.text.output import emit, print_rich, table
+from vela.wire.topic_name import DEFAULT_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +100,7 @@ class _Figures:
 @click.option(
     "--namespace",
     metavar="TENANT/NAMESPACE",
-    default="public/default",
+    default=DEFAULT_NAMESPACE,
     show_default=True,
     help="Create the topic in this namespace.",
 )

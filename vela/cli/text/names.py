@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
 from urllib.parse import quote
 
 from vela.core import topic_name
 from vela.errors import InvalidTopicName
+from vela.wire.topic_name import DEFAULT_NAMESPACE
 
 __all__ = [
     "full_name",
@@ -17,26 +17,19 @@ __all__ = [
     "topic_path",
 ]
 
-_HOME: Final = "public/default"
-_SLASHES: Final = 4  # of a whole name: domain://tenant/namespace/local
-_EXAMPLES: Final = "write orders, tenant/namespace/orders or persistent://tenant/namespace/orders"
-
 
 def full_name(text: str) -> str:
     """`orders`, `tenant/namespace/orders` or the whole of `persistent://tenant/namespace/orders`. Raises ValueError."""
     try:
-        name = topic_name.full_name(text)
+        return topic_name.full_name(text)
     except InvalidTopicName as error:
         raise ValueError(str(error)) from error
-    if name.count("/") != _SLASHES:
-        raise ValueError(f"{text!r} is not a topic's name: {_EXAMPLES}")
-    return name
 
 
 def short_name(topic: str) -> str:
     """As short as it can be written: what `full_name` makes whole again."""
     domain, _, rest = topic.partition("://")
-    return rest.removeprefix(f"{_HOME}/") if domain == "persistent" else topic
+    return rest.removeprefix(f"{DEFAULT_NAMESPACE}/") if domain == "persistent" else topic
 
 
 def is_namespace(text: str) -> bool:

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 
 from broker.doors.handshake_errors import InvalidQuery
 from broker.doors.query import Query, form_decode
+from vela.wire.topic_name import DOMAINS
 
 __all__ = ["full_topic", "requested_topics", "subscription_name"]
-
-DOMAINS = ("persistent", "non-persistent")
 
 
 def full_topic(pieces: Mapping[str, str]) -> str:
