@@ -1,14 +1,20 @@
-"""The broker's settings: read once from the environment, validated at start, named in every complaint."""
+"""The broker's settings: read once from the environment, checked at start.
+
+A project that embeds Vela sets the same environment variables; nothing here needs `config`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import Annotated, Final, Self
+
+from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
 from broker.core.web_origin import Origin, parse_host, parse_origin
+from broker.environment import Between, Names, SettingInvalid, Variable, listed, read_settings
 
 __all__ = ["EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
 
@@ -17,70 +23,342 @@ EXIT_SETTING_INVALID: Final = 78  # sysexits.h's EX_CONFIG: a supervisor need no
 MIB = 1024 * 1024
 
 
-class SettingInvalid(ValueError):
-    """A setting has a value that cannot work. The text names the setting and what it takes."""
+def _is_pulsar_url(text: str) -> bool:
+    scheme, _, rest = text.partition("://")
+    host, _, port = rest.rpartition(":")
+    return scheme in ("pulsar", "pulsar+ssl") and bool(host) and port.isdigit()
+
+
+def _pulsar_url(text: str) -> str:
+    if not _is_pulsar_url(text):
+        raise ValueError("it takes pulsar://host:port")
+    return text
+
+
+def _pulsar_tls_url(text: str) -> str:
+    if not (text.startswith("pulsar+ssl://") and _is_pulsar_url(text)):
+        raise ValueError("it takes pulsar+ssl://host:port")
+    return text
+
+
+def _http_url(text: str) -> str:
+    scheme, separator, rest = text.partition("://")
+    if scheme not in ("http", "https", "ws", "wss") or not separator or not rest.split("/")[0]:
+        raise ValueError("it takes http://host:port")
+    return text
+
+
+def _hosts(text: str) -> frozenset[str]:
+    """Host names without a port; `.example.org` is a domain with all that is below it, `*` is any host."""
+    hosts = listed(text.lower())
+    for host in hosts:
+        if host != "*" and parse_host(host) != (host, None):
+            raise ValueError(
+                f"it takes names without a port, IPv6 addresses in brackets, by commas, which {host!r} is not"
+            )
+    return frozenset(hosts)
+
+
+def _origins(text: str) -> frozenset[Origin]:
+    """Origins of web pages."""
+    origins = set()
+    for each in listed(text):
+        origin = parse_origin(each.rstrip("/"))
+        if origin is None:
+            raise ValueError(f"it takes https://host:port, separated by commas, which {each!r} is not")
+        origins.add(origin)
+    return frozenset(origins)
+
+
+def _is_every_send(text: str) -> bool:
+    if text.lower() not in ("explicit", "every_send"):
+        raise ValueError("it takes explicit or every_send")
+    return text.lower() == "every_send"
+
+
+def _local_host(bind: str) -> str:
+    return "127.0.0.1" if bind in ("0.0.0.0", "::") else bind  # noqa: S104 - compared, not bound
+
+
+# The variable is in seconds, the field in milliseconds.
+_IN_MS: Final = AfterValidator(lambda seconds: seconds * 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """One broker process's settings; units are in the names, 0 means "no limit" where the comment says so."""
+    """One broker process's settings. Units are in the names; 0 means "no limit" where the help says so."""
 
-    bind: str  # VELA_BIND: address every door listens on
-    http_port: int  # VELA_HTTP_PORT
-    console_port: int  # VELA_CONSOLE_PORT: where the console listens, in its own process
-    http_request_timeout_s: int  # VELA_HTTP_REQUEST_TIMEOUT_S: from a request's first byte to its last
-    pulsar_port: int  # VELA_PULSAR_PORT
-    advertised_url: str  # VELA_ADVERTISED_URL: what LOOKUP answers, pulsar://host:port
-    advertised_tls_url: str  # VELA_ADVERTISED_TLS_URL: the same for clients with TLS, pulsar+ssl://host:port
-    url: str  # VELA_URL: where handlers find the broker's HTTP port
-    max_message_bytes: int  # VELA_MAX_MESSAGE_BYTES: largest entry payload accepted
-    max_uncompressed_bytes: (
-        int  # VELA_MAX_UNCOMPRESSED_BYTES: an unpacked payload; never below the one before
+    bind: Annotated[str, Variable("VELA_BIND", "address", "the address that all ports listen on")] = (
+        "127.0.0.1"
     )
-    max_unanswered_publish_bytes: int  # VELA_MAX_UNANSWERED_PUBLISH_BYTES: over all connections
-    tick_ms: int  # VELA_TICK_MS: period of Celery beat's tick
-    wheel_enabled: bool  # VELA_WHEEL: the owner's own timing wheel, finer than a tick
-    long_polling: bool  # VELA_LONG_POLLING: held pulls wait as long as they ask for, not the short time
-    short_polling_ms: int  # VELA_SHORT_POLLING_MS: how long a pull is held where long polling is off
-    act_expiry_s: int  # VELA_ACT_EXPIRY_S: an act that waited longer is refused
-    plan_expiry_s: (
-        int  # VELA_PLAN_EXPIRY_S: a plan that nobody applied for so long cannot be applied any more
-    )
-    act_log_days: int  # VELA_ACT_LOG_DAYS: acts are kept so long; 0 = for ever
-    undo_window_s: int  # VELA_UNDO_WINDOW_S: how long an applied act can be undone
-    auto_create_topics: bool  # VELA_AUTO_CREATE_TOPICS
-    default_retention_ms: int  # VELA_DEFAULT_RETENTION_MS: acked messages of new namespaces are kept so long
-    default_retention_bytes: int  # VELA_DEFAULT_RETENTION_BYTES
-    deduplication_expiry_ms: (
-        int  # VELA_DEDUPLICATION_EXPIRY_S: producer names unused for so long are forgotten
-    )
-    ledger_max_entries: int  # VELA_LEDGER_MAX_ENTRIES
-    ledger_max_bytes: int  # VELA_LEDGER_MAX_BYTES
-    ledger_min_age_ms: int  # VELA_LEDGER_MIN_AGE_S
-    ledger_max_age_ms: int  # VELA_LEDGER_MAX_AGE_S
-    segment_max_bytes: int  # VELA_SEGMENT_MAX_BYTES
-    segment_max_age_ms: int  # VELA_SEGMENT_MAX_AGE_S
-    lifetime_check_ms: int  # VELA_LIFETIME_CHECK_S: every topic is looked at once in this time
-    topic_idle_ms: int  # VELA_TOPIC_IDLE_S: a topic without clients for so long leaves memory
-    tail_cache_bytes: int  # VELA_TAIL_CACHE_BYTES: newest entries kept in memory, over all topics
-    max_unacked_per_consumer: int  # VELA_MAX_UNACKED_PER_CONSUMER, messages; 0 = no limit
-    max_unacked_per_subscription: int  # VELA_MAX_UNACKED_PER_SUBSCRIPTION, messages; 0 = no limit
-    batch_index_acks: bool  # VELA_BATCH_INDEX_ACK: members of a batch can be acked by themselves
-    failover_delay_ms: int  # VELA_FAILOVER_DELAY_MS: from a Failover subscription's choice to its switch
-    failover_consistent_hashing: bool  # VELA_FAILOVER_CONSISTENT_HASHING: for partitions too
-    key_shared_consistent_hashing: bool  # VELA_KEY_SHARED_CONSISTENT_HASHING; else ranges are halved
-    key_shared_points: int  # VELA_KEY_SHARED_POINTS: of one consumer on the hash ring
-    read_role: str  # VELA_READ_ROLE: a PostgreSQL role that may read what pages and jobs read; "" = none
-    allowed_hosts: frozenset[str]  # VELA_ALLOWED_HOSTS: names the HTTP port answers to, beside own_hosts
-    allowed_origins: frozenset[
-        Origin
-    ]  # VELA_ALLOWED_ORIGINS: web pages that may ask, beside the broker's own
-    entry_filters: tuple[str, ...]  # VELA_ENTRY_FILTERS: dotted paths, asked before each delivery
-    interceptors: tuple[str, ...]  # VELA_INTERCEPTORS: dotted paths, told of each delivery
-    filter_reschedule_ms: int  # VELA_FILTER_RESCHEDULE_MS: when a filter is asked about an entry again
-    counts_every_send: bool  # VELA_REDELIVERY_COUNT: every_send, not only what was asked for (explicit)
-    refuse_old_clients: bool  # VELA_REFUSE_OLD_CLIENTS: at subscribe, where a topic holds batches
-    lock_wait_s: float  # VELA_LOCK_WAIT_S: how long a second broker waits for the first to leave
+    http_port: Annotated[
+        int, Between(0, 65535), Variable("VELA_HTTP_PORT", "TCP port", "WebSocket, pulls, metrics and probes")
+    ] = 8080
+    console_port: Annotated[
+        int, Between(1, 65535), Variable("VELA_CONSOLE_PORT", "TCP port", "the console, in its own process")
+    ] = 8000
+    http_request_timeout_s: Annotated[
+        int,
+        Between(1, 3600),
+        Variable("VELA_HTTP_REQUEST_TIMEOUT_S", "s", "from a request's first byte to its last"),
+    ] = 30
+    pulsar_port: Annotated[
+        int, Between(0, 65535), Variable("VELA_PULSAR_PORT", "TCP port", "Pulsar's binary protocol")
+    ] = 6650
+    advertised_url: Annotated[
+        str,
+        AfterValidator(_pulsar_url),
+        Variable("VELA_ADVERTISED_URL", "URL", "the address that clients get from LOOKUP"),
+    ] = ""
+    advertised_tls_url: Annotated[
+        str,
+        AfterValidator(_pulsar_tls_url),
+        Variable("VELA_ADVERTISED_TLS_URL", "URL", "the same for clients with TLS"),
+    ] = ""
+    url: Annotated[
+        str,
+        AfterValidator(_http_url),
+        Variable("VELA_URL", "URL", "where handlers find the broker's HTTP port"),
+    ] = ""
+    database_name: Annotated[
+        str, Variable("VELA_DATABASE_NAME", "name", "another database on the configured server")
+    ] = ""
+    read_role: Annotated[
+        str, Variable("VELA_READ_ROLE", "role", "the PostgreSQL role with which pages read")
+    ] = ""
+    admin_password: Annotated[
+        str,
+        Variable(
+            "VELA_ADMIN_PASSWORD",
+            "text",
+            "the password of the user admin when it is made; unset: a random one",
+            is_secret=True,
+        ),
+    ] = field(default="", repr=False)
+    max_message_bytes: Annotated[
+        int,
+        Between(1024, 256 * MIB),
+        Variable("VELA_MAX_MESSAGE_BYTES", "bytes", "the largest payload of an entry"),
+    ] = 5 * MIB
+    max_uncompressed_bytes: Annotated[
+        int,
+        Between(1024, 256 * MIB),
+        Variable(
+            "VELA_MAX_UNCOMPRESSED_BYTES",
+            "bytes",
+            "the largest uncompressed payload; never below VELA_MAX_MESSAGE_BYTES",
+        ),
+    ] = 64 * MIB
+    max_unanswered_publish_bytes: Annotated[
+        int,
+        Between(MIB),
+        Variable(
+            "VELA_MAX_UNANSWERED_PUBLISH_BYTES",
+            "bytes",
+            "publishes that wait for receipts, over all connections",
+        ),
+    ] = 256 * MIB
+    tick_ms: Annotated[
+        int, Between(100), Variable("VELA_TICK_MS", "ms", "the period of Celery beat's tick")
+    ] = 1000
+    wheel_enabled: Annotated[
+        bool, Variable("VELA_WHEEL", "switch", "the broker's own timer, finer than a tick")
+    ] = True
+    long_polling: Annotated[
+        bool, Variable("VELA_LONG_POLLING", "switch", "pulls wait as long as they ask for")
+    ] = True
+    short_polling_ms: Annotated[
+        int,
+        Between(1),
+        Variable("VELA_SHORT_POLLING_MS", "ms", "how long a pull waits if long polling is off"),
+    ] = 1000
+    act_expiry_s: Annotated[
+        int, Between(1), Variable("VELA_ACT_EXPIRY_S", "s", "an act that waited longer is refused")
+    ] = 600
+    plan_expiry_s: Annotated[
+        int,
+        Between(1),
+        Variable("VELA_PLAN_EXPIRY_S", "s", "a plan that waited longer can no longer be applied"),
+    ] = 3600
+    act_log_days: Annotated[
+        int, Between(0, 36_500), Variable("VELA_ACT_LOG_DAYS", "days", "how long acts are kept; 0: for ever")
+    ] = 90
+    undo_window_s: Annotated[
+        int, Between(0), Variable("VELA_UNDO_WINDOW_S", "s", "how long an applied act can be undone")
+    ] = 3600
+    auto_create_topics: Annotated[
+        bool, Variable("VELA_AUTO_CREATE_TOPICS", "switch", "clients make topics by opening them")
+    ] = True
+    default_retention_ms: Annotated[
+        int,
+        Between(-1),
+        Variable(
+            "VELA_DEFAULT_RETENTION_MS", "ms", "how long new namespaces keep acked messages; -1: for ever"
+        ),
+    ] = 24 * 3600 * 1000
+    default_retention_bytes: Annotated[
+        int,
+        Between(-1),
+        Variable(
+            "VELA_DEFAULT_RETENTION_BYTES", "bytes", "how many bytes of a topic new namespaces keep; -1: all"
+        ),
+    ] = 1024 * MIB
+    deduplication_expiry_ms: Annotated[
+        int,
+        Between(1),
+        _IN_MS,
+        Variable("VELA_DEDUPLICATION_EXPIRY_S", "s", "producer names unused for longer are forgotten"),
+    ] = 6 * 3600 * 1000
+    ledger_max_entries: Annotated[
+        int, Between(1), Variable("VELA_LEDGER_MAX_ENTRIES", "entries", "a ledger with this many is sealed")
+    ] = 50_000
+    ledger_max_bytes: Annotated[
+        int, Between(1), Variable("VELA_LEDGER_MAX_BYTES", "bytes", "a ledger of this size is sealed")
+    ] = 2048 * MIB
+    ledger_min_age_ms: Annotated[
+        int, Between(0), _IN_MS, Variable("VELA_LEDGER_MIN_AGE_S", "s", "a younger ledger is not sealed")
+    ] = 600 * 1000
+    ledger_max_age_ms: Annotated[
+        int, Between(1), _IN_MS, Variable("VELA_LEDGER_MAX_AGE_S", "s", "an older ledger is sealed")
+    ] = 14_400 * 1000
+    segment_max_bytes: Annotated[
+        int, Between(MIB), Variable("VELA_SEGMENT_MAX_BYTES", "bytes", "a larger table of entries is closed")
+    ] = 1024 * MIB
+    segment_max_age_ms: Annotated[
+        int,
+        Between(1),
+        _IN_MS,
+        Variable("VELA_SEGMENT_MAX_AGE_S", "s", "an older table of entries is closed"),
+    ] = 24 * 3600 * 1000
+    lifetime_check_ms: Annotated[
+        int,
+        Between(1),
+        _IN_MS,
+        Variable("VELA_LIFETIME_CHECK_S", "s", "every topic is looked at once in this time"),
+    ] = 10 * 1000
+    topic_idle_ms: Annotated[
+        int,
+        Between(1),
+        _IN_MS,
+        Variable("VELA_TOPIC_IDLE_S", "s", "a topic without clients for longer leaves memory"),
+    ] = 300 * 1000
+    tail_cache_bytes: Annotated[
+        int,
+        Between(0),
+        Variable("VELA_TAIL_CACHE_BYTES", "bytes", "the newest entries kept in memory, over all topics"),
+    ] = 64 * MIB
+    max_unacked_per_consumer: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_MAX_UNACKED_PER_CONSUMER", "messages", "unacknowledged messages of a consumer; 0: no limit"
+        ),
+    ] = 50_000
+    max_unacked_per_subscription: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_MAX_UNACKED_PER_SUBSCRIPTION",
+            "messages",
+            "unacknowledged messages of a subscription; 0: no limit",
+        ),
+    ] = 200_000
+    batch_index_acks: Annotated[
+        bool, Variable("VELA_BATCH_INDEX_ACK", "switch", "clients can acknowledge single messages of a batch")
+    ] = True
+    failover_delay_ms: Annotated[
+        int,
+        Between(0),
+        Variable(
+            "VELA_FAILOVER_DELAY_MS", "ms", "how long a new active consumer waits for its first message"
+        ),
+    ] = 1000
+    failover_consistent_hashing: Annotated[
+        bool,
+        Variable(
+            "VELA_FAILOVER_CONSISTENT_HASHING",
+            "switch",
+            "a hash ring chooses the active consumer, for partitions too",
+        ),
+    ] = False
+    key_shared_consistent_hashing: Annotated[
+        bool,
+        Variable(
+            "VELA_KEY_SHARED_CONSISTENT_HASHING",
+            "switch",
+            "a hash ring gives slots to consumers; 0: ranges are halved",
+        ),
+    ] = True
+    key_shared_points: Annotated[
+        int,
+        Between(1, 1000),
+        Variable("VELA_KEY_SHARED_POINTS", "points", "points of one consumer on the hash ring"),
+    ] = 100
+    allowed_hosts: Annotated[
+        frozenset[str],
+        PlainValidator(_hosts),
+        Variable(
+            "VELA_ALLOWED_HOSTS",
+            "names, separated by commas",
+            "host names that both HTTP ports answer to, beside their own",
+        ),
+    ] = frozenset()
+    allowed_origins: Annotated[
+        frozenset[Origin],
+        PlainValidator(_origins),
+        Variable(
+            "VELA_ALLOWED_ORIGINS",
+            "origins, by commas",
+            "web pages that may use the broker's HTTP port, beside its own",
+        ),
+    ] = frozenset()
+    entry_filters: Annotated[
+        Names,
+        Variable(
+            "VELA_ENTRY_FILTERS", "names, by commas", "dotted paths of filters, asked before each delivery"
+        ),
+    ] = ()
+    interceptors: Annotated[
+        Names,
+        Variable(
+            "VELA_INTERCEPTORS", "names, by commas", "dotted paths of interceptors, told of each delivery"
+        ),
+    ] = ()
+    filter_reschedule_ms: Annotated[
+        int,
+        Between(1),
+        Variable("VELA_FILTER_RESCHEDULE_MS", "ms", "when a filter is asked about an entry again"),
+    ] = 1000
+    counts_every_send: Annotated[
+        bool,
+        BeforeValidator(_is_every_send),
+        Variable("VELA_REDELIVERY_COUNT", "`explicit`, `every_send`", "which redeliveries raise the count"),
+    ] = False
+    refuse_old_clients: Annotated[
+        bool,
+        Variable(
+            "VELA_REFUSE_OLD_CLIENTS",
+            "switch",
+            "clients that know no batches may not subscribe where there are some",
+        ),
+    ] = True
+    lock_wait_s: Annotated[
+        float,
+        Between(0),
+        Variable("VELA_LOCK_WAIT_S", "s", "how long a second broker waits for the first to stop"),
+    ] = 20
+
+    def __post_init__(self) -> None:
+        """Fill what follows from other settings."""
+        host = _local_host(self.bind)
+        set_ = object.__setattr__  # the class is frozen for everybody else
+        advertised_url = self.advertised_url or f"pulsar://{host}:{self.pulsar_port}"
+        tls_url = self.advertised_tls_url or f"pulsar+ssl://{advertised_url.partition('://')[2]}"
+        set_(self, "advertised_url", advertised_url)
+        set_(self, "advertised_tls_url", tls_url)
+        set_(self, "url", self.url or f"http://{host}:{self.http_port}")
+        # The broker delivers what it takes without compression.
+        set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
 
     @property
     def local_host(self) -> str:
@@ -95,169 +373,12 @@ class BrokerSettings:
         return frozenset(hosts | ({advertised.host} if advertised else set()))
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> BrokerSettings:
-        """Read and check every setting. Raises SettingInvalid naming the first one that cannot work."""
-        read = _Reader(environment)
-        bind = environment.get("VELA_BIND") or "127.0.0.1"
-        pulsar_port = read.integer("VELA_PULSAR_PORT", 6650, least=0, most=65535)
-        host = _local_host(bind)
-        advertised_url = read.text(
-            "VELA_ADVERTISED_URL", f"pulsar://{host}:{pulsar_port}", _is_pulsar_url, "pulsar://host:port"
-        )
-        max_message_bytes = read.integer("VELA_MAX_MESSAGE_BYTES", 5 * MIB, least=1024, most=256 * MIB)
-        return cls(
-            bind=bind,
-            http_port=read.integer("VELA_HTTP_PORT", 8080, least=0, most=65535),
-            console_port=read.integer("VELA_CONSOLE_PORT", 8000, least=1, most=65535),
-            http_request_timeout_s=read.integer("VELA_HTTP_REQUEST_TIMEOUT_S", 30, least=1, most=3600),
-            pulsar_port=pulsar_port,
-            advertised_url=advertised_url,
-            advertised_tls_url=read.text(
-                "VELA_ADVERTISED_TLS_URL",
-                f"pulsar+ssl://{advertised_url.partition('://')[2]}",
-                _is_pulsar_tls_url,
-                "pulsar+ssl://host:port",
-            ),
-            url=read.text(
-                "VELA_URL",
-                f"http://{host}:{read.integer('VELA_HTTP_PORT', 8080, least=0, most=65535)}",
-                _is_http_url,
-                "http://host:port",
-            ),
-            max_message_bytes=max_message_bytes,
-            max_uncompressed_bytes=max(  # what is taken without compression is delivered too
-                max_message_bytes,
-                read.integer("VELA_MAX_UNCOMPRESSED_BYTES", 64 * MIB, least=1024, most=256 * MIB),
-            ),
-            max_unanswered_publish_bytes=read.integer(
-                "VELA_MAX_UNANSWERED_PUBLISH_BYTES", 256 * MIB, least=MIB
-            ),
-            tick_ms=read.integer("VELA_TICK_MS", 1000, least=100),
-            wheel_enabled=read.flag("VELA_WHEEL", default=True),
-            long_polling=read.flag("VELA_LONG_POLLING", default=True),
-            short_polling_ms=read.integer("VELA_SHORT_POLLING_MS", 1000, least=1),
-            act_expiry_s=read.integer("VELA_ACT_EXPIRY_S", 600, least=1),
-            plan_expiry_s=read.integer("VELA_PLAN_EXPIRY_S", 3600, least=1),
-            act_log_days=read.integer("VELA_ACT_LOG_DAYS", 90, least=0, most=36_500),
-            undo_window_s=read.integer("VELA_UNDO_WINDOW_S", 3600, least=0),
-            auto_create_topics=read.flag("VELA_AUTO_CREATE_TOPICS", default=True),
-            default_retention_ms=read.integer("VELA_DEFAULT_RETENTION_MS", 24 * 3600 * 1000, least=-1),
-            default_retention_bytes=read.integer("VELA_DEFAULT_RETENTION_BYTES", 1024 * MIB, least=-1),
-            deduplication_expiry_ms=1000 * read.integer("VELA_DEDUPLICATION_EXPIRY_S", 6 * 3600, least=1),
-            ledger_max_entries=read.integer("VELA_LEDGER_MAX_ENTRIES", 50_000, least=1),
-            ledger_max_bytes=read.integer("VELA_LEDGER_MAX_BYTES", 2048 * MIB, least=1),
-            ledger_min_age_ms=1000 * read.integer("VELA_LEDGER_MIN_AGE_S", 600, least=0),
-            ledger_max_age_ms=1000 * read.integer("VELA_LEDGER_MAX_AGE_S", 14_400, least=1),
-            segment_max_bytes=read.integer("VELA_SEGMENT_MAX_BYTES", 1024 * MIB, least=MIB),
-            segment_max_age_ms=1000 * read.integer("VELA_SEGMENT_MAX_AGE_S", 24 * 3600, least=1),
-            lifetime_check_ms=1000 * read.integer("VELA_LIFETIME_CHECK_S", 10, least=1),
-            topic_idle_ms=1000 * read.integer("VELA_TOPIC_IDLE_S", 300, least=1),
-            tail_cache_bytes=read.integer("VELA_TAIL_CACHE_BYTES", 64 * MIB, least=0),
-            max_unacked_per_consumer=read.integer("VELA_MAX_UNACKED_PER_CONSUMER", 50_000, least=0),
-            max_unacked_per_subscription=read.integer("VELA_MAX_UNACKED_PER_SUBSCRIPTION", 200_000, least=0),
-            batch_index_acks=read.flag("VELA_BATCH_INDEX_ACK", default=True),
-            failover_delay_ms=read.integer("VELA_FAILOVER_DELAY_MS", 1000, least=0),
-            failover_consistent_hashing=read.flag("VELA_FAILOVER_CONSISTENT_HASHING", default=False),
-            key_shared_consistent_hashing=read.flag("VELA_KEY_SHARED_CONSISTENT_HASHING", default=True),
-            key_shared_points=read.integer("VELA_KEY_SHARED_POINTS", 100, least=1, most=1000),
-            read_role=environment.get("VELA_READ_ROLE", ""),
-            allowed_hosts=read.hosts("VELA_ALLOWED_HOSTS"),
-            allowed_origins=read.origins("VELA_ALLOWED_ORIGINS"),
-            entry_filters=_listed(environment.get("VELA_ENTRY_FILTERS", "")),
-            interceptors=_listed(environment.get("VELA_INTERCEPTORS", "")),
-            filter_reschedule_ms=read.integer("VELA_FILTER_RESCHEDULE_MS", 1000, least=1),
-            counts_every_send=read.choice("VELA_REDELIVERY_COUNT", ("explicit", "every_send"))
-            == "every_send",
-            refuse_old_clients=read.flag("VELA_REFUSE_OLD_CLIENTS", default=True),
-            lock_wait_s=read.integer("VELA_LOCK_WAIT_S", 20, least=0),
-        )
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    """What stands between the commas."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _local_host(bind: str) -> str:
-    return "127.0.0.1" if bind in ("0.0.0.0", "::") else bind  # noqa: S104 - compared, not bound
-
-
-def _is_pulsar_url(text: str) -> bool:
-    scheme, _, rest = text.partition("://")
-    host, _, port = rest.rpartition(":")
-    return scheme in ("pulsar", "pulsar+ssl") and bool(host) and port.isdigit()
-
-
-def _is_pulsar_tls_url(text: str) -> bool:
-    return text.startswith("pulsar+ssl://") and _is_pulsar_url(text)
-
-
-def _is_http_url(text: str) -> bool:
-    scheme, separator, rest = text.partition("://")
-    return scheme in ("http", "https", "ws", "wss") and bool(separator) and bool(rest.split("/")[0])
-
-
-class _Reader:
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
-
-    def integer(self, name: str, default: int, *, least: int, most: int = 2**62) -> int:
-        raw = self._environment.get(name, "")
-        if not raw:
-            return default
-        try:
-            value = int(raw)
-        except ValueError:
-            raise SettingInvalid(f"{name} is {raw!r}: it takes a whole number") from None
-        if not least <= value <= most:
-            raise SettingInvalid(f"{name} is {value}: it takes a number from {least} to {most}")
-        return value
-
-    def flag(self, name: str, *, default: bool) -> bool:
-        raw = self._environment.get(name, "").lower()
-        if not raw:
-            return default
-        if raw in ("1", "true", "yes", "on"):
-            return True
-        if raw in ("0", "false", "no", "off"):
-            return False
-        raise SettingInvalid(f"{name} is {raw!r}: it takes 1 or 0")
-
-    def choice(self, name: str, values: Sequence[str]) -> str:
-        """One of `values`, the first where nothing is said."""
-        value = self._environment.get(name, "").lower() or values[0]
-        if value not in values:
-            raise SettingInvalid(f"{name} is {value!r}: it takes {' or '.join(values)}")
-        return value
-
-    def hosts(self, name: str) -> frozenset[str]:
-        """Host names without a port; `.example.org` is a domain with all that is below it, `*` is any host."""
-        hosts = _listed(self._environment.get(name, "").lower())
-        for host in hosts:
-            if host != "*" and parse_host(host) != (host, None):
-                raise SettingInvalid(
-                    f"{name} has {host!r}: it takes names without a port, IPv6 addresses in brackets, by commas"
-                )
-        return frozenset(hosts)
-
-    def origins(self, name: str) -> frozenset[Origin]:
-        """Origins of web pages."""
-        origins = set()
-        for text in _listed(self._environment.get(name, "")):
-            origin = parse_origin(text.rstrip("/"))
-            if origin is None:
-                raise SettingInvalid(f"{name} has {text!r}: it takes https://host:port, separated by commas")
-            origins.add(origin)
-        return frozenset(origins)
-
-    def text(self, name: str, default: str, valid: Callable[[str], bool], shape: str) -> str:
-        value = self._environment.get(name, "") or default
-        if not valid(value):
-            raise SettingInvalid(f"{name} is {value!r}: it takes {shape}")
-        return value
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read and check every setting. Raises SettingInvalid naming each one that cannot work."""
+        return read_settings(cls, environment)
 
 
 @cache
 def broker_settings() -> BrokerSettings:
-    """The settings of this process, from its environment."""
+    """The settings of this process, from its environment. Raises SettingInvalid."""
     return BrokerSettings.from_environment(os.environ)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from celery import Celery
 from celery.signals import beat_init, worker_ready
 
 from config.celery_transport import broker_url
+from config.environment import project_settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 app = Celery("vela")
 app.conf.update(
-    broker_url=broker_url(),
+    broker_url=broker_url(project_settings()),
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,  # wait for a PostgreSQL that restarts, however long
     task_ignore_result=True,
@@ -43,5 +43,5 @@ def _schedule(sender: Celery, **_: Any) -> None:
 @beat_init.connect
 def _tell_supervisor(**_: Any) -> None:
     """Touch VELA_READY_FILE, by which `make run` learns that this process is ready."""
-    if path := os.environ.get("VELA_READY_FILE"):
-        Path(path).touch()
+    if path := project_settings().ready_file:
+        path.touch()

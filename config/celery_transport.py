@@ -23,7 +23,7 @@ from sqlalchemy import create_engine, delete, func, select
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.orm import sessionmaker
 
-from config.environment import Environment
+from config.environment import ProjectSettings
 
 __all__ = ["Channel", "Transport", "broker_url"]
 
@@ -115,9 +115,8 @@ class Transport(SqlTransport):
 TRANSPORT_ALIASES[SCHEME] = f"{__name__}:Transport"
 
 
-def broker_url(environment: Environment | None = None) -> str:
+def broker_url(settings: ProjectSettings) -> str:
     """Return VELA_CELERY_BROKER_URL, a Redis for example, or else the URL of Vela's own database."""
-    environment = environment or Environment()
-    if url := environment.text("VELA_CELERY_BROKER_URL"):
-        return url
-    return f"{SCHEME}+postgresql+psycopg://{environment.database_url().partition('://')[2]}"
+    if settings.celery_broker_url:
+        return settings.celery_broker_url
+    return f"{SCHEME}+postgresql+psycopg://{settings.database_address.partition('://')[2]}"

@@ -1,106 +1,143 @@
-"""Typed reading of the environment: every complaint names the setting and what it takes."""
+"""The settings of the project that this repository is: the broker's, and those of Django, Celery and `make run`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from broker.conf import SettingInvalid
+from pydantic import AfterValidator, BeforeValidator
 
-__all__ = ["PROJECT_DIR", "Environment", "SettingInvalid", "database_options", "database_parts"]
+from broker.conf import BrokerSettings, SettingInvalid
+from broker.environment import Between, Names, Variable
+
+__all__ = [
+    "PROJECT_DIR",
+    "ProjectSettings",
+    "SettingInvalid",
+    "database_options",
+    "database_parts",
+    "project_settings",
+]
 
 PROJECT_DIR = Path(__file__).resolve().parent.parent
-SYSTEM_DATA_DIR = Path(
-    "/var/lib/vela"
-)  # root's default: PostgreSQL then runs as a system user, who must reach it
+# The default for root: PostgreSQL then runs as a system user, who must be able to reach the folder.
+SYSTEM_DATA_DIR = Path("/var/lib/vela")
 
 
-class Environment:
-    """The process's environment (or a test's). Each method raises SettingInvalid for a value that cannot work."""
-
-    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
-        self.variables: Mapping[str, str] = os.environ if variables is None else variables
-
-    def text(self, name: str, default: str = "") -> str:
-        """The variable, or the default where it is unset or empty."""
-        return self.variables.get(name, "") or default
-
-    def flag(self, name: str, *, default: bool = False) -> bool:
-        """A switch written 1 or 0."""
-        raw = self.text(name).lower()
-        if not raw:
-            return default
-        if raw in ("1", "true", "yes", "on"):
-            return True
-        if raw in ("0", "false", "no", "off"):
-            return False
-        raise SettingInvalid(f"{name} is {raw!r}: it takes 1 or 0")
-
-    def integer(self, name: str, default: int, *, least: int, most: int) -> int:
-        """A whole number between two bounds, both allowed."""
-        raw = self.text(name)
-        if not raw:
-            return default
-        try:
-            value = int(raw)
-        except ValueError:
-            raise SettingInvalid(f"{name} is {raw!r}: it takes a whole number") from None
-        if not least <= value <= most:
-            raise SettingInvalid(f"{name} is {value}: it takes a number from {least} to {most}")
-        return value
-
-    def port(self, name: str, default: int) -> int:
-        """A TCP port that something can listen on."""
-        return self.integer(name, default, least=1, most=65535)
-
-    def names(self, name: str, default: str = "") -> list[str]:
-        """A list written with commas."""
-        return [part.strip() for part in self.text(name, default).split(",") if part.strip()]
-
-    def data_dir(self) -> Path:
-        """VELA_DATA_DIR, else /var/lib/vela for root and .vela in the checkout for everyone else."""
-        default = SYSTEM_DATA_DIR if os.geteuid() == 0 else PROJECT_DIR / ".vela"
-        return Path(self.text("VELA_DATA_DIR", str(default))).expanduser().absolute()
-
-    def database_url(self) -> str:
-        """DATABASE_URL, else the address that the embedded server left in the data folder.
-
-        Where neither is there yet (type checking, collectstatic at build) the embedded server's address without a
-        password: nothing connects then.
-        """
-        if url := self.text("DATABASE_URL"):
-            return url
-        try:
-            return (self.data_dir() / "database-url").read_text(encoding="utf-8").strip()
-        except OSError:
-            return f"postgresql://vela@127.0.0.1:{self.port('VELA_PG_PORT', 54329)}/vela"
+DATABASE_URL_SHAPE = "postgresql://user:password@host:port/name"
 
 
 def database_parts(url: str) -> dict[str, str]:
     """Split a postgresql:// URL into what Django's DATABASES takes. Raises SettingInvalid, without the password."""
-    shape = "DATABASE_URL takes postgresql://user:password@host:port/name"
     try:
-        parts = urlsplit(url)
-        port = parts.port
+        parts = urlsplit(_usable(url))
     except ValueError as error:
-        raise SettingInvalid(
-            f"DATABASE_URL cannot be read ({error}): {shape.removeprefix('DATABASE_URL ')}"
-        ) from None
-    if parts.scheme not in ("postgres", "postgresql"):
-        raise SettingInvalid(f"{shape}, and this one begins with {parts.scheme or 'no scheme'!r}")
-    if not parts.path.strip("/"):
-        raise SettingInvalid(f"{shape}, and this one names no database")
+        raise SettingInvalid(f"DATABASE_URL cannot be used: {error}") from None
     return {
         "NAME": unquote(parts.path.strip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": unquote(parts.hostname or ""),
-        "PORT": str(port or ""),
+        "PORT": str(parts.port or ""),
     }
 
 
 def database_options(url: str) -> dict[str, str]:
-    """What stands after the question mark of the URL: libpq's parameters, such as sslmode."""
+    """Return what stands after the question mark of the URL: libpq's parameters, such as sslmode."""
     return dict(parse_qsl(urlsplit(url).query))
+
+
+def _usable(url: str) -> str:
+    takes = f"it takes {DATABASE_URL_SHAPE}"
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError(f"{takes}, and this one cannot be read: {error}") from None
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ValueError(f"{takes}, and this one begins with {parts.scheme or 'no scheme'!r}")
+    if not parts.path.strip("/"):
+        raise ValueError(f"{takes}, and this one names no database")
+    return url
+
+
+def _default_data_dir() -> Path:
+    return SYSTEM_DATA_DIR if os.geteuid() == 0 else PROJECT_DIR / ".vela"
+
+
+def _upper(text: Any) -> Any:
+    return text.upper() if isinstance(text, str) else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSettings(BrokerSettings):
+    """Everything that the environment says to a checkout or an image of Vela."""
+
+    data_dir: Annotated[
+        Path,
+        AfterValidator(lambda folder: folder.expanduser().absolute()),
+        Variable("VELA_DATA_DIR", "folder", "the folder for everything that Vela keeps on disk"),
+    ] = field(default_factory=_default_data_dir)
+    database_url: Annotated[
+        str,
+        AfterValidator(_usable),
+        Variable("DATABASE_URL", "URL", "your own PostgreSQL; unset: the embedded one", is_secret=True),
+    ] = field(default="", repr=False)
+    pg_port: Annotated[
+        int, Between(1, 65535), Variable("VELA_PG_PORT", "TCP port", "the embedded PostgreSQL, on 127.0.0.1")
+    ] = 54329
+    celery_broker_url: Annotated[
+        str,
+        Variable(
+            "VELA_CELERY_BROKER_URL", "URL", "Celery's own broker; unset: tables in the same PostgreSQL"
+        ),
+    ] = field(default="", repr=False)
+    secret_key: Annotated[
+        str, Variable("VELA_SECRET_KEY", "text", "Django's secret key; unset: a kept one", is_secret=True)
+    ] = field(default="", repr=False)
+    csrf_trusted_origins: Annotated[
+        Names,
+        Variable(
+            "VELA_CSRF_TRUSTED_ORIGINS", "origins, separated by commas", "for a proxy that changes the host"
+        ),
+    ] = ()
+    proxy_count: Annotated[
+        int, Between(0, 10), Variable("VELA_PROXY_COUNT", "proxies", "proxies that add to X-Forwarded-For")
+    ] = 0
+    https: Annotated[bool, Variable("VELA_HTTPS", "switch", "a proxy in front ends TLS")] = False
+    debug: Annotated[bool, Variable("VELA_DEBUG", "switch", "Django's debug pages")] = False
+    log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
+        BeforeValidator(_upper),
+        Variable("VELA_LOG_LEVEL", "level", "the level of the root logger"),
+    ] = "INFO"
+    stop_timeout_s: Annotated[
+        int, Between(1, 3600), Variable("VELA_STOP_TIMEOUT_S", "s", "all of a stop, PostgreSQL's included")
+    ] = 25
+    ready_file: Annotated[
+        Path | None, Variable("VELA_READY_FILE", "file", "made when a worker or beat is up")
+    ] = None
+
+    @property
+    def database_address(self) -> str:
+        """DATABASE_URL, or the address that the embedded server left in the data folder.
+
+        If neither exists yet, as during type checking and collectstatic of a build, it is the embedded server's
+        address without a password: nothing connects then.
+        """
+        if self.database_url:
+            return self.database_url
+        try:
+            return (self.data_dir / "database-url").read_text(encoding="utf-8").strip()
+        except OSError:
+            return f"postgresql://vela@127.0.0.1:{self.pg_port}/vela"
+
+
+@cache
+def project_settings() -> ProjectSettings:
+    """The settings of this process, from its environment. Raises SettingInvalid."""
+    return ProjectSettings.from_environment(os.environ)

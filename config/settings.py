@@ -8,34 +8,41 @@ import sys
 from datetime import timedelta
 from typing import Any
 
-from config.environment import PROJECT_DIR, Environment, database_options, database_parts
+from config.environment import (
+    PROJECT_DIR,
+    ProjectSettings,
+    database_options,
+    database_parts,
+    project_settings,
+)
 
-environment = Environment()
+_vela = project_settings()
 
 BASE_DIR = PROJECT_DIR
-DATA_DIR = environment.data_dir()
+DATA_DIR = _vela.data_dir
 
 
-def _secret_key() -> str:
+def _secret_key(vela: ProjectSettings) -> str:
     """VELA_SECRET_KEY, else the one `make run` keeps in the data folder, else one that lasts as long as the process."""
     try:
-        kept = (DATA_DIR / "secret-key").read_text(encoding="ascii").strip()
+        kept = (vela.data_dir / "secret-key").read_text(encoding="ascii").strip()
     except OSError:
         kept = secrets.token_urlsafe(48)
-    return environment.text("VELA_SECRET_KEY", kept)
+    return vela.secret_key or kept
 
 
-def _allowed_hosts() -> list[str]:
-    bind = environment.text("VELA_BIND")
-    own = [] if bind in ("", "0.0.0.0", "::") else [f"[{bind}]" if ":" in bind else bind]  # noqa: S104 - compared
-    return ["localhost", "127.0.0.1", "[::1]", *own, *environment.names("VELA_ALLOWED_HOSTS")]
+def _allowed_hosts(vela: ProjectSettings) -> list[str]:
+    bind = vela.bind
+    everywhere_or_listed = ("0.0.0.0", "::", "127.0.0.1")  # noqa: S104 - compared, not bound
+    own = [] if bind in everywhere_or_listed else [f"[{bind}]" if ":" in bind else bind]
+    return ["localhost", "127.0.0.1", "[::1]", *own, *sorted(vela.allowed_hosts)]
 
 
-SECRET_KEY = _secret_key()
-DEBUG = environment.flag("VELA_DEBUG")
-ALLOWED_HOSTS = _allowed_hosts()
+SECRET_KEY = _secret_key(_vela)
+DEBUG = _vela.debug
+ALLOWED_HOSTS = _allowed_hosts(_vela)
 
-# Daphne's app is its runserver and nothing else, and brings Twisted along: 0.8 s of every process's start.
+# Daphne's app only brings its runserver, and Twisted with it, which adds 0.8 s to the start of every process.
 _RUNSERVER = ["daphne"] if "runserver" in sys.argv[1:2] else []  # first: it replaces Django's command
 INSTALLED_APPS = [
     *_RUNSERVER,
@@ -84,7 +91,7 @@ TEMPLATES = [
     },
 ]
 
-_DATABASE_URL = environment.database_url()
+_DATABASE_URL = _vela.database_address
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
@@ -96,21 +103,20 @@ DATABASES: dict[str, dict[str, Any]] = {
         },
     },
 }
-# What pages read with: it cannot write, and no page may hold the database up (console rule 10).
-_READ_ROLE = environment.text("VELA_READ_ROLE")
+# Pages read with this: it cannot write, and no page may keep the database busy for long.
 DATABASES["read"] = {
     **DATABASES["default"],
     "OPTIONS": {
         **DATABASES["default"]["OPTIONS"],
         "application_name": "vela pages",
         "options": "-c default_transaction_read_only=on -c statement_timeout=5000"
-        + (f" -c role={_READ_ROLE}" if _READ_ROLE else ""),
+        + (f" -c role={_vela.read_role}" if _vela.read_role else ""),
     },
     "TEST": {"MIRROR": "default"},
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# In memory, inside one process: it carries page refreshes, never messages.
+# In memory, inside one process: it carries refreshes of pages, never messages.
 CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -131,10 +137,10 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_RESET_ON_SUCCESS = True
-AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # nor is anything written while it lasts
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # nor does anything write while it lasts
 AXES_DISABLE_ACCESS_LOG = True
 AXES_VERBOSE = False
-VELA_PROXY_COUNT = environment.integer("VELA_PROXY_COUNT", 0, least=0, most=10)
+VELA_PROXY_COUNT = _vela.proxy_count
 
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
@@ -148,7 +154,7 @@ USE_I18N = False
 STATIC_URL = "static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [folder for folder in [BASE_DIR / "static"] if folder.is_dir()]
-# An image runs collectstatic when it is built, which writes the manifest; a checkout serves the files where they lie.
+# The build of an image runs collectstatic, which writes the manifest. A checkout serves the files from static/.
 _COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file() or "collectstatic" in sys.argv[1:2]
 _STATIC_STORAGE = (
     "whitenoise.storage.CompressedManifestStaticFilesStorage"
@@ -162,10 +168,10 @@ STORAGES = {
 WHITENOISE_USE_FINDERS = not _COLLECTED
 WHITENOISE_AUTOREFRESH = not _COLLECTED  # else it warns at every start that nothing was collected
 
-# Everything that only works over TLS hangs on one switch: by default pages are plain HTTP on the loopback address,
+# One switch turns on everything that only works over TLS. By default pages are plain HTTP on the loopback address,
 # where a secure cookie would lock the operator out. VELA_HTTPS=1 says that a proxy in front ends TLS and sets
 # X-Forwarded-Proto.
-HTTPS = environment.flag("VELA_HTTPS")
+HTTPS = _vela.https
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come straight to the process, without the proxy
@@ -175,15 +181,15 @@ CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True
 CSRF_COOKIE_HTTPONLY = False
 X_FRAME_OPTIONS = "DENY"
-CSRF_TRUSTED_ORIGINS = environment.names("VELA_CSRF_TRUSTED_ORIGINS")
+CSRF_TRUSTED_ORIGINS = list(_vela.csrf_trusted_origins)
 SILENCED_SYSTEM_CHECKS = [
-    "security.W005",  # HSTS for subdomains and preloading bind hosts that are not Vela's to speak for
+    "security.W005",  # HSTS for subdomains and preloading would bind hosts that do not belong to Vela
     "security.W021",
 ] + ([] if HTTPS else ["security.W004", "security.W008", "security.W012", "security.W016"])
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """A request that was refused for what it holds is no fault of the server: no traceback."""
+    """Drop the traceback of a refused request: the server is not at fault."""
     if record.name.startswith("django.security"):
         record.exc_info = None
     return True
@@ -197,7 +203,7 @@ LOGGING = {
     "handlers": {
         "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["in_one_line"]},
     },
-    "root": {"handlers": ["stderr"], "level": environment.text("VELA_LOG_LEVEL", "INFO").upper()},
+    "root": {"handlers": ["stderr"], "level": _vela.log_level},
     "loggers": {
         "django": {"handlers": [], "level": "WARNING", "propagate": True},
         "django.request": {"level": "ERROR"},

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from config.environment import PROJECT_DIR, Environment
+from config.environment import PROJECT_DIR
 from config.run.errors import StartRefused
 from config.run.options import Options
 from config.run.processes import CELERY, child_environment, stages
@@ -47,7 +47,7 @@ def environment_of(role: str, variables: Mapping[str, str]) -> dict[str, str]:
             f"DATABASE_URL is not set: the role {role} needs postgresql://user:password@host:port/name "
             "(only the role all brings a PostgreSQL of its own)"
         )
-    return child_environment(Options.from_environment(Environment(variables)), url)
+    return child_environment(Options.from_environment(variables), url)
 
 
 def commands(role: str, environment: Mapping[str, str]) -> list[list[str]]:
@@ -60,7 +60,7 @@ def commands(role: str, environment: Mapping[str, str]) -> list[list[str]]:
         return [[*CELERY, "pipeline"]]
     if role.startswith("spark-"):
         return [_spark(role, environment)]
-    options = Options.from_environment(Environment(environment))
+    options = Options.from_environment(environment)
     options.data_dir.mkdir(parents=True, exist_ok=True)
     children = {child.name: child for stage in stages(options, environment) for child in stage}
     return [list(children[name].command) for name in _CHILDREN[role]]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from django.conf import settings
 from psycopg.conninfo import make_conninfo
+
+from broker.conf import broker_settings
 
 __all__ = ["conninfo"]
 
@@ -18,7 +18,7 @@ def conninfo() -> str:
     database = settings.DATABASES["default"]
     options = {key: value for key, value in database.get("OPTIONS", {}).items() if isinstance(value, str)}
     parts = {
-        "dbname": os.environ.get("VELA_DATABASE_NAME") or database["NAME"],
+        "dbname": broker_settings().database_name or database["NAME"],
         "host": database.get("HOST") or None,
         "port": str(database.get("PORT") or "") or None,
         "user": database.get("USER") or None,

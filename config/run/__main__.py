@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import secrets
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from config.environment import PROJECT_DIR, Environment
+from config.environment import PROJECT_DIR
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
 from config.run.postgres.database import embedded_server, refuse_unusable_url, write_private
@@ -22,7 +23,7 @@ from config.run.supervisor import Supervisor, say
 def main() -> int:
     """Run until SIGINT or SIGTERM; 0 after an ordinary stop, 1 after one sentence on standard error."""
     try:
-        options = Options.from_environment(Environment())
+        options = Options.from_environment(os.environ)
         with _sole_owner(options.data_dir):
             return _run(options)
     except StartRefused as refused:

@@ -10,12 +10,11 @@ import gc
 import sys
 from typing import Any
 
-from celery import platforms
+from celery import Celery, platforms
 from celery.utils.nodenames import default_nodename, host_format
 
 from broker.conf import EXIT_SETTING_INVALID
-from config.celery import app
-from config.environment import Environment, SettingInvalid
+from config.environment import SettingInvalid, project_settings
 
 __all__ = ["main"]
 
@@ -29,8 +28,10 @@ WORKERS: dict[str, dict[str, Any]] = {
 def main(part: str) -> int:
     """Run one part until SIGTERM; its exit code."""
     try:
-        _require_usable_broker()
-        return _run(part)
+        from config.celery import app  # reads the settings
+
+        _require_usable_broker(app)
+        return _run(app, part)
     except SettingInvalid as error:
         sys.stderr.write(f"vela: {error}\n")
         return EXIT_SETTING_INVALID
@@ -38,7 +39,7 @@ def main(part: str) -> int:
         gc.freeze()  # a process that ends need not look through its whole memory: 0.02 s of CPU instead of 0.3
 
 
-def _require_usable_broker() -> None:
+def _require_usable_broker(app: Celery) -> None:
     """Raises SettingInvalid where VELA_CELERY_BROKER_URL names a transport that Celery cannot load."""
     scheme = app.conf.broker_url.partition(":")[0]
     try:
@@ -54,13 +55,13 @@ def _require_usable_broker() -> None:
         ) from None
 
 
-def _run(part: str) -> int:
+def _run(app: Celery, part: str) -> int:
     # Celery renames its processes if setproctitle is installed; keep the names that `ps` shows of the others.
     platforms._setproctitle = None  # noqa: SLF001
     app.set_current()
     app.set_default()
     if part == "beat":
-        schedule = Environment().data_dir() / "celerybeat-schedule"
+        schedule = project_settings().data_dir / "celerybeat-schedule"
         app.Beat(schedule=str(schedule), loglevel="WARNING", quiet=True).run()
         return 0
     worker = app.Worker(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.conf import BrokerSettings
-from config.environment import Environment, SettingInvalid, database_parts
+from config.environment import ProjectSettings, SettingInvalid
 from config.run.errors import StartRefused
 
 __all__ = ["Options", "refuse_taken_ports"]
@@ -32,33 +32,31 @@ class Options:
     stop_timeout_s: int  # all of a stop, PostgreSQL's included
 
     @classmethod
-    def from_environment(cls, environment: Environment) -> Options:
-        """Read and check everything. Raises StartRefused naming the setting."""
+    def from_environment(cls, environment: Mapping[str, str]) -> Options:
+        """Read and check everything. Raises StartRefused naming each setting that cannot work."""
         try:
-            broker = BrokerSettings.from_environment(environment.variables)
-            url = environment.text("DATABASE_URL")
-            if url:
-                database_parts(url)
-            for switch in (
-                "VELA_DEBUG",
-                "VELA_HTTPS",
-            ):  # Django's, checked before its processes would stumble
-                environment.flag(switch)
-            return cls(
-                data_dir=environment.data_dir(),
-                database_url=url,
-                bind=broker.bind,
-                console_port=environment.port("VELA_CONSOLE_PORT", 8000),
-                http_port=environment.port("VELA_HTTP_PORT", 8080),
-                pulsar_port=environment.port("VELA_PULSAR_PORT", 6650),
-                pg_port=environment.port("VELA_PG_PORT", 54329),
-                advertised_url=broker.advertised_url,
-                advertised_tls_url=broker.advertised_tls_url,
-                admin_password=environment.text("VELA_ADMIN_PASSWORD"),
-                stop_timeout_s=environment.integer("VELA_STOP_TIMEOUT_S", 25, least=1, most=3600),
-            )
+            settings = ProjectSettings.from_environment(environment)
         except SettingInvalid as error:
             raise StartRefused(str(error)) from None
+        for name, port in (
+            ("VELA_HTTP_PORT", settings.http_port),
+            ("VELA_PULSAR_PORT", settings.pulsar_port),
+        ):
+            if not port:  # a broker that starts alone may let the system choose
+                raise StartRefused(f"{name} is 0: it takes a number from 1 to 65535")
+        return cls(
+            data_dir=settings.data_dir,
+            database_url=settings.database_url,
+            bind=settings.bind,
+            console_port=settings.console_port,
+            http_port=settings.http_port,
+            pulsar_port=settings.pulsar_port,
+            pg_port=settings.pg_port,
+            advertised_url=settings.advertised_url,
+            advertised_tls_url=settings.advertised_tls_url,
+            admin_password=settings.admin_password,
+            stop_timeout_s=settings.stop_timeout_s,
+        )
 
     @property
     def local_host(self) -> str:

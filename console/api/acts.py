@@ -15,10 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from broker.acts import requests as acts
+from broker.environment import Between
 from console.api.access import ACTS, AuthorizedRequest
 from console.api.answers import Act, Acts
 from console.api.app import read
-from console.api.parameters import Between, SearchText, StorableText
+from console.api.parameters import SearchText, StorableText
 from console.api.problems import Problem
 from console.origin import origin_of
 from console.queries.acts import ActsAsked, act_log

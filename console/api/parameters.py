@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, GetCoreSchemaHandler
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from broker.acts.kinds.parameters import STORABLE_TEXT, is_storable_text
+from broker.environment import Between
 from console.queries.topics import PAGE_ROWS
 
-__all__ = ["Between", "Page", "SearchText", "StorableText", "TopicPath"]
+__all__ = ["Page", "SearchText", "StorableText", "TopicPath"]
 
 MOST_ROWS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    """Annotates an int with its bounds, both allowed. The complaint names both, whichever was broken."""
-
-    least: int
-    most: int
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Replace pydantic's complaints about the number by one."""
-        return core_schema.custom_error_schema(
-            core_schema.int_schema(ge=self.least, le=self.most),
-            custom_error_type="not_between",
-            custom_error_message="it takes a number from {least} to {most}",
-            custom_error_context={"least": self.least, "most": self.most},
-        )
 
 
 def _comparable(text: str) -> str:

@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 from ninja import Path, Query, Router
 from pydantic import BaseModel, Field
 
+from broker.environment import Between
 from console.api.access import SEES_PAYLOADS, AuthorizedRequest
 from console.api.answers import Message, Messages
 from console.api.app import read
 from console.api.found import found_subscription, found_topic
-from console.api.parameters import Between, TopicPath
+from console.api.parameters import TopicPath
 from console.api.problems import Problem
 from console.api.topics import TOPIC
 from console.queries.analysis import ANALYSED_ENTRIES, ANALYSED_S, BacklogAnalysis, analyse

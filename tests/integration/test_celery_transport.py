@@ -7,7 +7,7 @@ import pytest
 from kombu.connection import Connection
 
 from config.celery_transport import broker_url
-from config.environment import Environment
+from config.environment import ProjectSettings
 
 # What a server without statistics may come to: the subquery run anew for each row of the outer table.
 PLAIN_LOOPS = " ".join(
@@ -23,7 +23,7 @@ def test_messages_are_taken_one_by_one_and_in_order(database_url: str, options: 
         for setting in options.replace("-c ", "").split():
             name, _, value = setting.partition("=")
             connection.execute(f"ALTER DATABASE {connection.info.dbname} SET {name} = {value}".encode())
-    with Connection(broker_url(Environment({"DATABASE_URL": database_url}))) as celery:  # type: ignore[no-untyped-call]
+    with Connection(broker_url(ProjectSettings.from_environment({"DATABASE_URL": database_url}))) as celery:  # type: ignore[no-untyped-call]
         queue = celery.SimpleQueue("work")
         for number in range(6):
             queue.put({"number": number})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand
+
+from broker.conf import broker_settings
 
 NAME = "admin"
 
@@ -21,7 +22,7 @@ class Command(BaseCommand):
         """Print the password only if this command generated it."""
         if User.objects.filter(username=NAME).exists():
             return
-        given = os.environ.get("VELA_ADMIN_PASSWORD")
+        given = broker_settings().admin_password
         password = given or secrets.token_urlsafe(12)
         User.objects.create_superuser(NAME, password=password)
         shown = "from VELA_ADMIN_PASSWORD" if given else f"{password}   (shown once)"

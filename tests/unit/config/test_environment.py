@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from broker.environment import read_settings
 from config import settings
 from config.celery_transport import broker_url
-from config.environment import Environment, SettingInvalid, database_options, database_parts
+from config.environment import ProjectSettings, SettingInvalid, database_options, database_parts
 
 
 def test_a_database_url_is_taken_apart() -> None:
@@ -31,32 +33,78 @@ def test_a_broken_database_url_is_named_without_its_password(url: str) -> None:
     ("value", "port"), [("", 8000), ("1", 1), ("65535", 65535), ("0", None), ("65536", None), ("x", None)]
 )
 def test_a_port_is_checked(value: str, port: int | None) -> None:
-    environment = Environment({"VELA_CONSOLE_PORT": value})
+    environment = {"VELA_CONSOLE_PORT": value}
     if port is not None:
-        assert environment.port("VELA_CONSOLE_PORT", 8000) == port
+        assert ProjectSettings.from_environment(environment).console_port == port
         return
-    with pytest.raises(SettingInvalid, match="VELA_CONSOLE_PORT"):
-        environment.port("VELA_CONSOLE_PORT", 8000)
+    with pytest.raises(
+        SettingInvalid, match=f"VELA_CONSOLE_PORT is '{value}': it takes a number from 1 to 65535"
+    ):
+        ProjectSettings.from_environment(environment)
 
 
 def test_a_switch_is_checked() -> None:
-    assert Environment({"VELA_HTTPS": "yes"}).flag("VELA_HTTPS")
-    assert not Environment({"VELA_HTTPS": "0"}).flag("VELA_HTTPS", default=True)
-    with pytest.raises(SettingInvalid, match="VELA_HTTPS"):
-        Environment({"VELA_HTTPS": "perhaps"}).flag("VELA_HTTPS")
+    for value in ("1", "true", "yes", "ON"):
+        assert ProjectSettings.from_environment({"VELA_HTTPS": value}).https
+    for value in ("0", "False", "no", "off"):
+        assert not ProjectSettings.from_environment({"VELA_WHEEL": value}).wheel_enabled
+    with pytest.raises(SettingInvalid, match="VELA_HTTPS is 'perhaps': it takes 1 or 0"):
+        ProjectSettings.from_environment({"VELA_HTTPS": "perhaps"})
+
+
+def test_everything_that_is_wrong_is_said_at_once_in_a_line_each() -> None:
+    wrong = {
+        "VELA_HTTP_PORT": "http",
+        "VELA_LOG_LEVEL": "loud",
+        "DATABASE_URL": "mysql://u:hush@h/d",
+        "VELA_ALLOWED_ORIGINS": "https://a.example, null",
+        "VELA_TICK_MS": "1000",
+    }
+    with pytest.raises(SettingInvalid) as refused:
+        ProjectSettings.from_environment(wrong)
+    lines = str(refused.value).splitlines()
+    assert [line.partition(" ")[0] for line in lines] == [
+        "VELA_HTTP_PORT",
+        "VELA_ALLOWED_ORIGINS",
+        "DATABASE_URL",
+        "VELA_LOG_LEVEL",
+    ]
+    assert "hush" not in str(refused.value)
+    assert "'null' is not" in lines[1]
+    assert "it takes DEBUG, INFO, WARNING, ERROR or CRITICAL" in lines[3]
+
+
+def test_no_secret_is_shown_with_the_settings() -> None:
+    secrets = {
+        "VELA_SECRET_KEY": "hush",
+        "VELA_ADMIN_PASSWORD": "hush",
+        "DATABASE_URL": "postgresql://u:hush@h/d",
+    }
+    assert "hush" not in repr(ProjectSettings.from_environment(secrets))
+
+
+def test_a_field_without_a_variable_is_a_mistake_in_the_code() -> None:
+    @dataclass
+    class Unnamed:
+        port: int = 0
+
+    with pytest.raises(TypeError, match=r"Unnamed\.port"):
+        read_settings(Unnamed, {})
 
 
 def test_the_embedded_servers_address_is_found_in_the_data_folder(tmp_path: Path) -> None:
-    environment = Environment({"VELA_DATA_DIR": str(tmp_path), "VELA_PG_PORT": "5555"})
-    assert environment.database_url() == "postgresql://vela@127.0.0.1:5555/vela"
+    settings = ProjectSettings.from_environment({"VELA_DATA_DIR": str(tmp_path), "VELA_PG_PORT": "5555"})
+    assert settings.database_address == "postgresql://vela@127.0.0.1:5555/vela"
     (tmp_path / "database-url").write_text("postgresql://vela:pw@127.0.0.1:5556/vela\n")
-    assert environment.database_url() == "postgresql://vela:pw@127.0.0.1:5556/vela"
+    assert settings.database_address == "postgresql://vela:pw@127.0.0.1:5556/vela"
 
 
 def test_celery_uses_the_same_database_unless_told_otherwise() -> None:
-    own = Environment({"DATABASE_URL": "postgres://u:p@h:5432/d?sslmode=require"})
+    own = ProjectSettings.from_environment({"DATABASE_URL": "postgres://u:p@h:5432/d?sslmode=require"})
     assert broker_url(own) == "velapg+postgresql+psycopg://u:p@h:5432/d?sslmode=require"
-    redis = Environment({"VELA_CELERY_BROKER_URL": "redis://h/0", "DATABASE_URL": "postgres://h/d"})
+    redis = ProjectSettings.from_environment(
+        {"VELA_CELERY_BROKER_URL": "redis://h/0", "DATABASE_URL": "postgres://h/d"}
+    )
     assert broker_url(redis) == "redis://h/0"
 
 
@@ -72,8 +120,7 @@ def test_celery_uses_the_same_database_unless_told_otherwise() -> None:
         ({"VELA_BIND": "10.0.0.5", "VELA_ALLOWED_HOSTS": "a.example"}, ["10.0.0.5", "a.example"]),
     ],
 )
-def test_the_console_always_answers_to_the_loopback_names(
-    variables: dict[str, str], more: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(settings, "environment", Environment(variables))
-    assert settings._allowed_hosts() == ["localhost", "127.0.0.1", "[::1]", *more]
+def test_the_console_always_answers_to_the_loopback_names(variables: dict[str, str], more: list[str]) -> None:
+    hosts = settings._allowed_hosts(ProjectSettings.from_environment(variables))
+    assert hosts[:3] == ["localhost", "127.0.0.1", "[::1]"]
+    assert set(hosts[3:]) == set(more)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from config.environment import Environment
 from config.run.children.child import Backoff, Child
 from config.run.errors import StartRefused
 from config.run.options import Options, refuse_taken_ports
@@ -33,14 +32,14 @@ def test_a_taken_port_is_refused() -> None:
 
 
 def test_a_foreign_server_needs_no_port_of_ours() -> None:
-    assert "VELA_PG_PORT" in Options.from_environment(Environment({})).ports
-    own = Options.from_environment(Environment({"DATABASE_URL": "postgresql://h/d"}))
+    assert "VELA_PG_PORT" in Options.from_environment({}).ports
+    own = Options.from_environment({"DATABASE_URL": "postgresql://h/d"})
     assert "VELA_PG_PORT" not in own.ports
 
 
 def test_doors_open_to_all_are_reached_on_the_loopback_address() -> None:
-    assert Options.from_environment(Environment({"VELA_BIND": "0.0.0.0"})).local_host == "127.0.0.1"
-    assert Options.from_environment(Environment({"VELA_BIND": "::"})).local_host == "[::1]"
+    assert Options.from_environment({"VELA_BIND": "0.0.0.0"}).local_host == "127.0.0.1"
+    assert Options.from_environment({"VELA_BIND": "::"}).local_host == "[::1]"
 
 
 def test_a_long_log_is_cut_and_the_old_one_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import fields
 
 import pytest
 
-from broker.conf import BrokerSettings
-from config.environment import Environment
-from config.run.options import Options
+from broker.environment import Variable, variables_of
+from config.environment import ProjectSettings
 from tests.unit.docs.pages import code_names, page, python_files, rows
 
 CODE = ("broker", "config", "console", "pipeline", "vela")
@@ -53,13 +53,36 @@ def plain_defaults() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "default"), plain_defaults())
 def test_a_documented_default_changes_nothing(name: str, default: str) -> None:
     given = {name: default}
-    assert BrokerSettings.from_environment(given) == BrokerSettings.from_environment({})
-    assert Options.from_environment(Environment(given)) == Options.from_environment(Environment({}))
+    assert ProjectSettings.from_environment(given) == ProjectSettings.from_environment({})
 
 
 def test_the_test_of_defaults_can_fail() -> None:
     assert len(plain_defaults()) > 20
-    assert BrokerSettings.from_environment({"VELA_TICK_MS": "999"}) != BrokerSettings.from_environment({})
+    assert ProjectSettings.from_environment({"VELA_TICK_MS": "999"}) != ProjectSettings.from_environment({})
+
+
+def declared() -> dict[str, Variable]:
+    """Variable → its declaration."""
+    return {variable.name: variable for variable in variables_of(ProjectSettings).values()}
+
+
+def test_every_documented_variable_is_declared_but_those_that_others_read() -> None:
+    of_the_command_line = {"VELA_CONSOLE_URL", "VELA_USER", "VELA_PASSWORD"}
+    of_the_tests = {"VELA_TEST_PG15_URL"}
+    assert documented().keys() == declared().keys() | of_the_command_line | of_the_tests
+
+
+@pytest.mark.parametrize("variable", declared().values(), ids=lambda variable: variable.name)
+def test_a_variable_has_the_unit_that_it_is_documented_with(variable: Variable) -> None:
+    assert documented()[variable.name][2] == variable.unit
+
+
+def test_a_setting_that_has_a_default_is_documented_with_it() -> None:
+    plain = dict(plain_defaults())
+    for field in fields(ProjectSettings):
+        variable = variables_of(ProjectSettings)[field.name]
+        if isinstance(field.default, int):
+            assert variable.name in plain, variable.name
 
 
 def test_ms_and_bytes_and_seconds_are_named_as_such() -> None:

@@ -1,0 +1,120 @@
+"""Reads settings from environment variables. A setting is declared once, as a field of a dataclass:
+
+    http_port: Annotated[int, Between(0, 65535), Variable("VELA_HTTP_PORT", "TCP port", "WebSocket and probes")] = 8080
+
+Pydantic checks the values, so one start reports everything that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+from pydantic import GetCoreSchemaHandler, PlainValidator, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
+
+__all__ = ["Between", "Names", "SettingInvalid", "Variable", "listed", "read_settings", "variables_of"]
+
+T = TypeVar("T")
+
+_MOST = 2**62  # fits PostgreSQL's bigint, with room for sums
+
+
+class SettingInvalid(ValueError):
+    """Settings have values that cannot work. The text has a line for each, which says what the variable takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """The environment variable that sets a field."""
+
+    name: str
+    unit: str  # as docs/reference/settings.md has it; "" where a value has none
+    help: str  # what it sets, in a few words
+    is_secret: bool = False  # complaints do not show the value
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Annotates an int with its bounds, both allowed. The complaint names both, whichever was broken."""
+
+    least: int
+    most: int | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Replace pydantic's complaints about the number by one."""
+        bounds = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+        return core_schema.custom_error_schema(
+            core_schema.int_schema(ge=self.least, le=_MOST if self.most is None else self.most),
+            custom_error_type="not_between",
+            custom_error_message=f"it takes a number {bounds}",
+        )
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Split at commas, without blanks and empty parts."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+Names = Annotated[tuple[str, ...], PlainValidator(listed)]
+"""A list written with commas."""
+
+
+def read_settings(shape: type[T], environment: Mapping[str, str]) -> T:
+    """Fill a dataclass, every field of which has a Variable and a default. An empty variable counts as unset.
+
+    Raises SettingInvalid, with a line for each variable whose value cannot work.
+    """
+    plain: type[Any] = shape  # a type variable is not hashable to mypy
+    variables = variables_of(plain)
+    given = {
+        field: environment[variable.name]
+        for field, variable in variables.items()
+        if environment.get(variable.name)
+    }
+    try:
+        settings: T = _adapter(plain).validate_python(given)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        lines = [_complaint(variables[str(each["loc"][0])], each) for each in found]
+        raise SettingInvalid("\n".join(lines)) from None
+    return settings
+
+
+@cache
+def variables_of(shape: type[Any]) -> dict[str, Variable]:
+    """Return the variable of each field, in the order of declaration."""
+    return dict(_variables(shape))
+
+
+@cache
+def _adapter(shape: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
+
+
+def _variables(shape: type[Any]) -> Iterator[tuple[str, Variable]]:
+    hints = get_type_hints(shape, include_extras=True)
+    for field in fields(shape):
+        metadata = getattr(hints[field.name], "__metadata__", ())
+        variables = [each for each in metadata if isinstance(each, Variable)]
+        if len(variables) != 1:
+            raise TypeError(f"{shape.__name__}.{field.name} needs one Variable")
+        yield field.name, variables[0]
+
+
+def _complaint(variable: Variable, error: ErrorDetails) -> str:
+    takes = _takes(error)
+    given = "cannot be used" if variable.is_secret else f"is {error['input']!r}"
+    return f"{variable.name} {given}: {takes} ({variable.help})"
+
+
+def _takes(error: ErrorDetails) -> str:
+    if error["type"] in ("bool_parsing", "bool_type"):
+        return "it takes 1 or 0"
+    if error["type"] == "literal_error":
+        return f"it takes {error['ctx']['expected'].replace(chr(39), '')}"
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    return error["msg"]
