@@ -18,7 +18,7 @@ from broker.core.subscription.delivery_deadlines import BUCKET_MS
 
 __all__ = ["Deadlines", "Timed"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SOONEST_S: Final = 0.01
 _AGAIN_AFTER_ERROR_MS: Final = 1000
@@ -62,7 +62,7 @@ class Deadlines:
                 done += timed.run_due(now_ms)
                 next_ms = timed.next_due_ms()
             except Exception:  # one fault must not keep the others waiting
-                log.exception("running what is due failed and is tried again in a second: %s", timed)
+                logger.exception("running what is due failed and is tried again in a second: %s", timed)
                 next_ms = now_ms + _AGAIN_AFTER_ERROR_MS
             if next_ms is not None:
                 self.watch(timed, next_ms)

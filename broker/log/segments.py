@@ -18,7 +18,7 @@ from broker.storage.topics import topics as store
 
 __all__ = ["Segments"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 VIEW_LOCK_TIMEOUT_MS = 200
 _EMPTY_BYTES = 16 * 1024  # what a table without rows has on disk: its index, and its TOAST table's
@@ -84,7 +84,7 @@ class Segments:
                 return found[0]
             self._views_stale = True
             segment_id = await lifetime_store.open_segment(connection, self._clock.now_ms(), long_lived=True)
-        log.info("opened segment %s for what lives long", segment_id)
+        logger.info("opened segment %s for what lives long", segment_id)
         return segment_id
 
     async def views_hold_all(self) -> bool:
@@ -111,7 +111,7 @@ class Segments:
             self.open_id = await store.open_segment(connection, now_ms)
         self._opened_ms = now_ms
         self._views_stale = True
-        log.info("opened segment %s", self.open_id)
+        logger.info("opened segment %s", self.open_id)
 
     async def _refresh_views(self) -> None:
         async with self._pool.use() as connection:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerAccess"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIVE)
 
@@ -108,7 +108,7 @@ class ProducerAccess:
         self.producers.clear()
         self._exclusive = newcomer
         for other in others:
-            log.info("%s: producer %s is fenced: %s", self._topic_name, other.name, reason)
+            logger.info("%s: producer %s is fenced: %s", self._topic_name, other.name, reason)
             other.closed_by_broker(ProducerFenced(reason))
 
     async def _take(self, producer: Producer) -> None:

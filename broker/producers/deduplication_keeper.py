@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeduplicatedTopic", "DeduplicationKeeper"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 UNKNOWN_TAIL_ENTRIES = 10_000  # looked at when nothing is stored: deduplication was switched on just now
@@ -98,7 +98,7 @@ class DeduplicationKeeper:
             raise
         except Exception:
             if len(topics) <= 1:
-                log.exception(
+                logger.exception(
                     "storing the deduplication of %s failed", ", ".join(each.name.full for each in topics)
                 )
                 return

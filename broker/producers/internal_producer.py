@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InternalProducer", "OpenedProducer", "ProducerOpener"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_PENDING: Final = 500  # entries without a receipt; further sends wait
 REOPEN_S: Final = 30.0  # how long a send waits for a topic that is moving

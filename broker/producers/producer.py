@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Producer", "ProducerTopic", "Repeat"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _NOWHERE = -1  # ledger and entry of a repeated send: it is stored once, elsewhere (protocol 3.5)
 
@@ -173,7 +173,7 @@ class Producer:
             try:
                 self.sink.on_receipts(receipts)
             except Exception:  # other producers of the same commit must get theirs
-                log.exception("producer %s: writing receipts failed; it is closed", self.name)
+                logger.exception("producer %s: writing receipts failed; it is closed", self.name)
                 self.closed_by_broker(
                     PersistenceFailed("a receipt could not be written; open the producer again")
                 )
@@ -187,7 +187,7 @@ class Producer:
             try:
                 self.sink.on_send_failed(request, error)
             except Exception:
-                log.exception("producer %s: writing a refusal failed", self.name)
+                logger.exception("producer %s: writing a refusal failed", self.name)
 
     def admitted(self, topic_epoch: int | None) -> None:
         """It may send from now on; one that had to wait is told."""
@@ -209,7 +209,7 @@ class Producer:
             try:
                 self.request.on_throttled(is_throttled)
             except Exception:  # its transport is broken; the topic and the other producers go on
-                log.exception("producer %s: telling it that it is throttled, or no longer", self.name)
+                logger.exception("producer %s: telling it that it is throttled, or no longer", self.name)
 
     async def close(self) -> None:
         """Detach after every pending send has been answered."""
@@ -231,7 +231,7 @@ class Producer:
             try:
                 self.sink.on_producer_closed(error)
             except Exception:
-                log.exception("producer %s: telling it that it is closed", self.name)
+                logger.exception("producer %s: telling it that it is closed", self.name)
 
     def _end(self) -> None:
         self.is_open = self.is_ready = False

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ParkedPulls"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # An offset, at most so many messages, which: the rest of a request says nothing about its answer.
 _Question: TypeAlias = "tuple[int, int, Matches | None]"
@@ -178,14 +178,14 @@ class ParkedPulls:
             else:
                 self._tasks.keep(asyncio.create_task(self._read_then_resolve(topic, held)))
         except Exception:
-            log.exception("a held pull of %s", topic.name)
+            logger.exception("a held pull of %s", topic.name)
             self._refuse(held)
 
     async def _read_then_resolve(self, topic: Topic, held: HeldPull) -> None:
         try:
             self._resolve(held, await self._reader.read(topic, held.ask))
         except Exception:
-            log.exception("a held pull of %s", topic.name)
+            logger.exception("a held pull of %s", topic.name)
             self._refuse(held)
 
     def _refuse(self, held: HeldPull) -> None:
@@ -220,7 +220,7 @@ class ParkedPulls:
 
 
 def _log_error(key: QueueKey, error: Exception) -> None:
-    log.error("held pulls of %s, queue %s: %r", key.topic, key.queue, error)
+    logger.error("held pulls of %s, queue %s: %r", key.topic, key.queue, error)
 
 
 def _key(name: TopicName) -> QueueKey:

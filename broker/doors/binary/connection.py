@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SERVER_VERSION", "BinaryConnection"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SERVER_VERSION: Final = "Vela 0.1.0"
 MAX_GREETING_BYTES: Final = 64 * 1024  # more than a CONNECT with credentials; a larger frame fails by itself
@@ -177,7 +177,7 @@ class BinaryConnection:
                 self.peer.fail(server_error(error), str(error))
             except Exception:
                 # A fault of the broker: only the connection that met it is closed.
-                log.exception("%s: handling %s failed", self.peer.address, type(event).__name__)
+                logger.exception("%s: handling %s failed", self.peer.address, type(event).__name__)
                 self.peer.fail(ServerError.UNKNOWN_ERROR, "internal error; the broker's log says which")
 
     def _resume_reading(self) -> None:

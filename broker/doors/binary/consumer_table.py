@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsumerTable"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ConsumerTable:
@@ -105,7 +105,7 @@ class ConsumerTable:
         if self._slots.get(slot.consumer_id) is not slot:
             return
         self._forget_consumer(slot)
-        log.info("%s: consumer %s is closed: %s", self._peer.address, slot.consumer_id, reason)
+        logger.info("%s: consumer %s is closed: %s", self._peer.address, slot.consumer_id, reason)
         try:
             self._peer.engine.send_close_consumer(slot.consumer_id)
         except LocalProtocolError as error:

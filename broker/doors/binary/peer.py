@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_UNREAD_ANSWER_BYTES", "Peer"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024
 JOIN_BYTES: Final = 256 * 1024  # written at once even while more commands of the same piece are being handled
@@ -94,7 +94,7 @@ class Peer:
         """Send what is ready and close. Logged in one line."""
         if self.is_closing:
             return
-        log.info("%s (%s): closing the connection: %s", self.address, self.face, reason)
+        logger.info("%s (%s): closing the connection: %s", self.address, self.face, reason)
         self.is_closing = True
         self.is_joining = False
         self.written()

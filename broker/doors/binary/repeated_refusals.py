@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = ["RepeatedRefusals"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MOST_SHOWN: Final = 300  # characters of a client's text in one log line
 REPEATED: Final = 10  # refusals of one kind of request after which the log names the client
@@ -40,7 +40,7 @@ class RepeatedRefusals:
             refused = self._refused[request] = _Refused(self._now_s())
         refused.count += 1
         if refused.count == REPEATED:
-            log.warning(
+            logger.warning(
                 "%s repeats a refused request: %s%s, %d times in %.1f s, last because: %s. This connection's"
                 " further refusals are only counted, in vela_refused_requests_total and when it ends",
                 self._peer(),
@@ -55,7 +55,7 @@ class RepeatedRefusals:
         """The connection is gone: log the totals of the requests that it repeated."""
         for request, refused in self._refused.items():
             if refused.count > REPEATED:
-                log.warning(
+                logger.warning(
                     "%s is gone: %s was refused %d times in %.1f s",
                     self._peer(),
                     request,

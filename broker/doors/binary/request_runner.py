@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestRunner"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class RequestRunner:
@@ -51,7 +51,7 @@ class RequestRunner:
             self.count_refusal(event, str(error))
             refuse(error)
         except Exception:
-            log.exception("%s: a request failed", self._peer.address)
+            logger.exception("%s: a request failed", self._peer.address)
             refuse(BrokerError("internal error; the broker's log says which"))
         finally:
             self._peer.written()

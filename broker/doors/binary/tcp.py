@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TcpListener"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 HIGH_WATER_BYTES: Final = 1024 * 1024  # unsent bytes above which a consumer gets nothing more
 LOW_WATER_BYTES: Final = 256 * 1024

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PULL_PREFIX", "PullAnswers", "PullInProgress", "Respond", "refusal"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PULL_PREFIX: Final = "/pull/v1/"
 
@@ -157,7 +157,7 @@ def refusal(error: Exception) -> tuple[int, bytes]:
         return 400, json_reason(str(error))
     if isinstance(error, BrokerError):
         return http_status(error), json_reason(str(error))
-    log.error("a pull failed", exc_info=error)
+    logger.error("a pull failed", exc_info=error)
     return 500, json_reason("internal error; the broker's log says which")
 
 
