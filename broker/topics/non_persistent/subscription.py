@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import ConsumerBusy, MetadataInvalid, NotAllowed
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
-from broker.subscription.attaching import new_dispatcher
 from broker.subscription.consumer import Consumer
 from broker.subscription.dispatch.rates import DispatchLimit, RatePair
 from broker.subscription.dispatch.read_entries import whole_entries
@@ -22,24 +21,44 @@ from broker.subscription.failover import tell_active
 from broker.subscription.requests import Delivery, LastMessage
 
 if TYPE_CHECKING:
+    from broker.clock import Clock
     from broker.core.client_identity import ClientIdentity
-    from broker.core.dispatchers.key_shared_policy import KeySharedPolicy
+    from broker.core.dispatchers.base import Dispatcher
     from broker.core.entry import StoredEntry
+    from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
     from broker.subscription.requests import AckRequest, ConsumerSink, DurableCallback, SubscribeRequest
-    from broker.topics.non_persistent.topic import NonPersistentTopic
 
-__all__ = ["NonPersistentSubscription"]
+__all__ = ["NonPersistentSubscription", "PassingTopic"]
 
 _BATCHES_REMEMBERED = 1000
+
+
+class PassingTopic(Protocol):
+    """A non-persistent topic, as its subscriptions need it."""
+
+    @property
+    def name(self) -> TopicName: ...
+    @property
+    def policies(self) -> Policies: ...
+    @property
+    def dispatch_rate(self) -> RatePair | None: ...
+    def forget_subscription(self, subscription: NonPersistentSubscription) -> None: ...
 
 
 class NonPersistentSubscription:
     """Exists while it has consumers. Touched by the event loop only."""
 
     def __init__(
-        self, topic: NonPersistentTopic, name: str, type_: SubscriptionType, key_shared: KeySharedPolicy
+        self,
+        topic: PassingTopic,
+        name: str,
+        type_: SubscriptionType,
+        dispatcher: Dispatcher,
+        clock: Clock,
+        next_key: Callable[[], int],
     ) -> None:
+        """`dispatcher` is of that type and has no consumers; `next_key` numbers consumers in this process."""
         self.topic = topic
         self.name = name
         self.type = type_
@@ -47,7 +66,9 @@ class NonPersistentSubscription:
         self.messages_out = 0
         self.messages_dropped = 0
         self.dispatch_limit: DispatchLimit | None = None
-        self._dispatcher = new_dispatcher(topic, type_, key_shared, is_durable=False, failover_delay_ms=0)
+        self._dispatcher = dispatcher
+        self._clock = clock
+        self._next_key = next_key
         self._batches: dict[Position, int] = {}  # messages in the batches sent last
         self.rates_changed()
 
@@ -73,7 +94,7 @@ class NonPersistentSubscription:
                 f"subscription {self.name} has {limit} consumers, its limit (max_consumers_per_subscription)"
             )
         dispatch = DispatchConsumer(
-            key=self.topic.next_key(),
+            key=self._next_key(),
             name=request.consumer_name,
             priority=request.priority,
             writable=sink.is_writable(),
@@ -86,7 +107,7 @@ class NonPersistentSubscription:
             identity=identity,
             sink=sink,
             dispatch=dispatch,
-            now_ms=self.topic.clock.now_ms(),
+            now_ms=self._clock.now_ms(),
         )
         self.consumers[consumer.key] = consumer
         if self.type is SubscriptionType.FAILOVER:
@@ -156,7 +177,7 @@ class NonPersistentSubscription:
 
     def rates_changed(self) -> None:
         """The topic's dispatch rates are others now; what comes beyond them is dropped."""
-        policies, clock = self.topic.policies, self.topic.clock
+        policies, clock = self.topic.policies, self._clock
         own = RatePair.of(
             policies.subscription_dispatch_rate_messages,
             policies.subscription_dispatch_rate_bytes,
@@ -175,7 +196,7 @@ class NonPersistentSubscription:
     def flow(self, consumer: Consumer, permits: int) -> None:
         """Permits from a client, for messages to come."""
         self._dispatcher.flow(consumer.dispatch, permits)
-        consumer.last_flow_ms = self.topic.clock.now_ms()
+        consumer.last_flow_ms = self._clock.now_ms()
 
     def pump(self) -> None:
         """Nothing waits here."""

@@ -17,6 +17,7 @@ from broker.log.sends import Receipt
 from broker.producers.access import ProducerAccess
 from broker.producers.producer import Producer
 from broker.producers.publish_limit import PublishLimit
+from broker.subscription.attaching import new_dispatcher
 from broker.subscription.dispatch.rates import RatePair
 from broker.topics.non_persistent.subscription import NonPersistentSubscription
 
@@ -61,8 +62,8 @@ class NonPersistentTopic:
         self.name = name
         self.policies = policies
         self.services = services
-        self.clock = clock
-        self.next_key = next_key
+        self._clock = clock
+        self._next_key = next_key
         self._schemas = schemas
         self._may_send = may_send
         self.is_open = True
@@ -96,13 +97,13 @@ class NonPersistentTopic:
     ) -> Producer:
         """Attach a producer. Raises as `Topic.open_producer`; an initial subscription would hold nothing."""
         producer = Producer(
-            key=self.next_key(),
+            key=self._next_key(),
             topic=self,
             name=request.name or f"vela-np-{secrets.token_hex(5)}",
             request=request,
             identity=identity,
             sink=sink,
-            now_ms=self.clock.now_ms(),
+            now_ms=self._clock.now_ms(),
         )
         self._attaching += 1
         try:
@@ -134,7 +135,7 @@ class NonPersistentTopic:
 
     def _pass_on(self) -> None:
         queue, self._queue = self._queue, []
-        now_ms = self.clock.now_ms()
+        now_ms = self._clock.now_ms()
         by_producer: dict[Producer, list[Receipt]] = {}
         entries: list[StoredEntry] = []
         for producer, request in queue:
@@ -186,9 +187,7 @@ class NonPersistentTopic:
                 raise ConsumerBusy(f"{self.name} has {connected} consumers, its limit (max_consumers)")
             subscription = self.subscriptions.get(request.subscription)
             if subscription is None:
-                subscription = NonPersistentSubscription(
-                    self, request.subscription, request.type, request.key_shared
-                )
+                subscription = self._new_subscription(request)
             consumer = await subscription.attach(request, identity, sink)
             self.subscriptions[request.subscription] = subscription
             self._require_open()
@@ -196,6 +195,14 @@ class NonPersistentTopic:
         finally:
             self._attaching -= 1
             self._leave_if_empty()
+
+    def _new_subscription(self, request: SubscribeRequest) -> NonPersistentSubscription:
+        dispatcher = new_dispatcher(
+            self, request.type, request.key_shared, is_durable=False, failover_delay_ms=0
+        )
+        return NonPersistentSubscription(
+            self, request.subscription, request.type, dispatcher, self._clock, self._next_key
+        )
 
     def forget_subscription(self, subscription: NonPersistentSubscription) -> None:
         """Its last consumer left: it holds nothing that could wait for another."""
@@ -213,7 +220,7 @@ class NonPersistentTopic:
 
     def policies_changed(self) -> None:
         """Bring what was derived from `self.policies` up to date."""
-        clock = self.clock
+        clock = self._clock
         self.publish_limit = PublishLimit.of(
             self.policies, clock, asyncio.get_running_loop().call_later, replaces=self.publish_limit
         )
