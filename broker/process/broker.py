@@ -1,4 +1,7 @@
-"""One broker process: builds the parts, starts and stops them, and answers what doors ask of the whole."""
+"""One broker process: builds the parts, starts and stops them, and passes on what doors ask of them.
+
+Over 400 lines: what is wired together here, and in which order it starts and stops, must be read in one place.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ from broker.acts.kinds.base import ActContext, TopicTools
 from broker.acts.runner import ActRunner
 from broker.clock import Clock, SystemClock
 from broker.core.errors import ServiceNotReady
-from broker.core.schemas.schema import SchemaType
-from broker.core.topic_name import TopicName, parse_namespace
+from broker.core.topic_name import TopicName
 from broker.deadlines import Deadlines
 from broker.instruments import Instruments
 from broker.log.cache import EntryCache
@@ -30,23 +32,22 @@ from broker.process.reports.reporter import Reporter
 from broker.process.services import Services
 from broker.producers.deduplication_keeper import DeduplicationKeeper
 from broker.producers.publish_budget import PublishBudget
-from broker.producers.schemas import Schemas, check_schema
+from broker.producers.schemas import Schemas
 from broker.pulls.offsets import GroupOffsets
 from broker.pulls.parked import ParkedPulls
 from broker.pulls.pulls import Pulls
-from broker.storage.pool import ConnectionPool, repeat_until_done
-from broker.storage.topics import topics as store
+from broker.storage.pool import ConnectionPool
 from broker.subscription.dispatch.interception import Interception
 from broker.subscription.flusher import Flusher
 from broker.tasks import BackgroundTasks
 from broker.topics.auto_creation import TopicCreation
+from broker.topics.client_requests import ClientRequests
 from broker.topics.ending import Endings
 from broker.topics.loading import TopicLoader
 from broker.topics.non_persistent.topic import NonPersistentTopic
 from broker.topics.non_persistent.topics import NonPersistentTopics
 from broker.topics.policies import PolicyChanges, PolicyDocuments
 from broker.topics.policies_in_force import default_policies
-from broker.topics.request_checks import check_producer, check_subscribe
 from broker.topics.topic import Topic
 from broker.topics.topics import Topics
 from broker.topics.trimming import Trimmer
@@ -123,6 +124,9 @@ class Broker:
         )
         self.topics = self._build_topics()
         self.non_persistent = self._build_non_persistent()
+        self._requests = ClientRequests(
+            self.topics, self.non_persistent, self.schemas, pool, self._require_ready
+        )
         offsets = GroupOffsets(self.parked_pulls, pool, self.flusher, self.reporter.changed)
         self._pulls = Pulls(self.topics, self.parked_pulls, offsets, is_ready=self._serves)
         self.trimmer = Trimmer(pool, clock)
@@ -218,7 +222,7 @@ class Broker:
                 trimmer=self.trimmer,
                 policies=self.policies,
             ),
-            opener=self,
+            opener=self._requests,
             reports=self.reporter,
             pool=self.pool,
             clock=self.clock,
@@ -235,7 +239,7 @@ class Broker:
 
     def _build_upkeep(self) -> None:
         settings, topics, pool, clock = self.settings, self.topics, self.pool, self.clock
-        self.outbox = OutboxMover(self, pool, is_ready=self._serves)
+        self.outbox = OutboxMover(self._requests, pool, is_ready=self._serves)
         disuse = Disuse(
             topics,
             self.endings,
@@ -339,34 +343,32 @@ class Broker:
         return self._metrics.page()
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """How many partitions a topic has; 0 = it is not partitioned. Raises TopicNotFound unless it may be made."""
-        return await self.topics.partition_count(topic, create=create)
+        """See `Topics.partition_count`."""
+        return await self._requests.partition_count(topic, create=create)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Full names of its topics; a partitioned one appears as its partitions. Raises InvalidTopicName."""
-        tenant, name = parse_namespace(namespace)
-        stored = await repeat_until_done(
-            self.pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"
-        )
-        return stored + [
-            each.name.full for each in self.non_persistent.all() if each.name.namespace_name == namespace
-        ]
+        """See `ClientRequests.topics_of_namespace`."""
+        return await self._requests.topics_of_namespace(namespace)
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer. Raises BrokerError."""
-        check_producer(request, identity)
-        topic = await self._any_topic(request.topic, create=request.create_topic)
-        return await topic.open_producer(request, identity, sink)
+        """See `ClientRequests.open_producer`."""
+        return await self._requests.open_producer(request, identity, sink)
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer. Raises BrokerError."""
-        check_subscribe(request)
-        topic = await self._any_topic(request.topic, create=request.create_topic)
-        return await topic.subscribe(request, identity, sink)
+        """See `ClientRequests.subscribe`."""
+        return await self._requests.subscribe(request, identity, sink)
+
+    async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
+        """See `ClientRequests.get_schema`."""
+        return await self._requests.get_schema(topic, version)
+
+    async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
+        """See `ClientRequests.get_or_create_schema`."""
+        return await self._requests.get_or_create_schema(topic, schema)
 
     async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
         """See `Pulls.pull`."""
@@ -389,29 +391,6 @@ class Broker:
     ) -> int:
         """See `Pulls.commit_offset`."""
         return await self._pulls.commit_offset(topic, queue, subscription, offset, peer)
-
-    async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """A version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
-        self._require_ready()
-        return await self.schemas.get(topic.base, version)
-
-    async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of this schema, stored when it is new and may be; b"" for the type NONE.
-
-        Raises IncompatibleSchema, TopicNotFound.
-        """
-        if schema.type is not SchemaType.NONE:
-            check_schema(schema)
-        partitions = await self.partition_count(TopicName.parse(topic.base), create=False)
-        one = topic.with_partition(0) if partitions else topic
-        policies = (await self._any_topic(one, create=False)).policies
-        return await self.schemas.of_producer(topic.base, schema, policies)
-
-    async def _any_topic(self, name: TopicName, *, create: bool) -> Topic | NonPersistentTopic:
-        if name.domain == "persistent":
-            return await self.topics.open(name, create=create)
-        self._require_ready()
-        return await self.non_persistent.topic(name, create=create)
 
     def _on_notify(self, channel: str, payload: str) -> None:
         if channel == "vela_act":

@@ -1,0 +1,138 @@
+"""What clients ask of topics by name: to publish, to subscribe, for partitions and for schemas.
+
+What no topic could grant is refused before one is opened: such a request makes no topic and no namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.core.client_identity import INTERNAL_FACE
+from broker.core.errors import NotAllowed
+from broker.core.producers.access import OUTBOX_PRODUCER
+from broker.core.schemas.schema import SchemaType
+from broker.core.subscription.types import SubscriptionType, check_attach, check_name, check_printable
+from broker.core.topic_name import TopicName, parse_namespace
+from broker.producers.schemas import check_schema
+from broker.storage.pool import repeat_until_done
+from broker.storage.topics import topics as store
+
+if TYPE_CHECKING:
+    from broker.core.client_identity import ClientIdentity
+    from broker.core.schemas.schema import SchemaDefinition
+    from broker.producers.producer import Producer
+    from broker.producers.requests import ProducerRequest, ProducerSink
+    from broker.producers.schemas import Schemas
+    from broker.storage.pool import ConnectionPool
+    from broker.subscription.consumer import Consumer
+    from broker.subscription.requests import ConsumerSink, SubscribeRequest
+    from broker.topics.non_persistent.topic import NonPersistentTopic
+    from broker.topics.non_persistent.topics import NonPersistentTopics
+    from broker.topics.topic import Topic
+    from broker.topics.topics import Topics
+
+__all__ = ["ClientRequests"]
+
+
+class ClientRequests:
+    """Finds or makes the topic that a request names, and asks it. `require_ready` raises while nobody is served."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        non_persistent: NonPersistentTopics,
+        schemas: Schemas,
+        pool: ConnectionPool,
+        require_ready: Callable[[], None],
+    ) -> None:
+        self._topics = topics
+        self._non_persistent = non_persistent
+        self._schemas = schemas
+        self._pool = pool
+        self._require_ready = require_ready
+
+    async def partition_count(self, topic: TopicName, *, create: bool) -> int:
+        """See `Topics.partition_count`."""
+        return await self._topics.partition_count(topic, create=create)
+
+    async def topics_of_namespace(self, namespace: str) -> list[str]:
+        """Full names of its topics; a partitioned one appears as its partitions. Raises InvalidTopicName."""
+        tenant, name = parse_namespace(namespace)
+        stored = await repeat_until_done(
+            self._pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"
+        )
+        return stored + [
+            each.name.full for each in self._non_persistent.all() if each.name.namespace_name == namespace
+        ]
+
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> Producer:
+        """Attach a producer. Raises BrokerError."""
+        _check_producer(request, identity)
+        topic = await self._topic(request.topic, create=request.create_topic)
+        return await topic.open_producer(request, identity, sink)
+
+    async def subscribe(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> Consumer:
+        """Attach a consumer. Raises BrokerError."""
+        _check_subscribe(request)
+        topic = await self._topic(request.topic, create=request.create_topic)
+        return await topic.subscribe(request, identity, sink)
+
+    async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
+        """A version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
+        self._require_ready()
+        return await self._schemas.get(topic.base, version)
+
+    async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
+        """Return the version of this schema, stored when it is new and may be; b"" for the type NONE.
+
+        Raises IncompatibleSchema, TopicNotFound.
+        """
+        if schema.type is not SchemaType.NONE:
+            check_schema(schema)
+        partitions = await self.partition_count(TopicName.parse(topic.base), create=False)
+        one = topic.with_partition(0) if partitions else topic
+        policies = (await self._topic(one, create=False)).policies
+        return await self._schemas.of_producer(topic.base, schema, policies)
+
+    async def _topic(self, name: TopicName, *, create: bool) -> Topic | NonPersistentTopic:
+        if name.domain == "persistent":
+            return await self._topics.open(name, create=create)
+        self._require_ready()
+        return await self._non_persistent.topic(name, create=create)
+
+
+def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
+    """Raises NotAllowed for names, IncompatibleSchema for a schema that is none."""
+    check_printable("producer", request.name or "")
+    if request.name == OUTBOX_PRODUCER and identity.face != INTERNAL_FACE:
+        raise NotAllowed(
+            f"producer name {OUTBOX_PRODUCER} is the broker's own, for what Django code publishes: choose another"
+        )
+    if request.initial_subscription:
+        check_name(request.initial_subscription)
+    if request.schema is not None and request.schema.type is not SchemaType.NONE:
+        check_schema(request.schema)
+
+
+def _check_subscribe(request: SubscribeRequest) -> None:
+    """Raises NotAllowed for names and options that contradict each other, ConsumerAssignFailed, IncompatibleSchema."""
+    check_printable("consumer", request.consumer_name)
+    check_name(request.subscription)
+    check_attach(
+        request.type,
+        current=None,
+        consumers=0,
+        read_compacted=request.read_compacted,
+        persistent=request.topic.domain == "persistent",
+    )
+    if request.type is SubscriptionType.KEY_SHARED or (
+        request.type is SubscriptionType.EXCLUSIVE and request.key_shared.ranges
+    ):
+        request.key_shared.check()
+    if request.schema is not None and request.schema.type not in (SchemaType.NONE, SchemaType.AUTO_CONSUME):
+        check_schema(request.schema)
