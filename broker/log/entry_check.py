@@ -1,4 +1,4 @@
-"""Rows can rot: what is read from PostgreSQL is verified once, before anybody is sent it (semantics S1.2).
+"""Rows can rot: what is read from PostgreSQL is verified once, before anybody is sent it.
 
 What comes from the tail cache was verified when its producer sent it.
 """

@@ -83,7 +83,7 @@ class ProducerAccess:
             await self._take(producer)
 
     async def _make_room(self, producer: Producer) -> None:
-        """A producer of the same name whose connection does not answer gives way (protocol 3.2)."""
+        """A producer of the same name whose connection does not answer gives way."""
         while (other := self.producers.get(producer.name)) is not None:
             # Whoever asks for the same name meanwhile may have taken it: look again after each wait.
             is_alive = await other.sink.is_alive()

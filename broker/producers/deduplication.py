@@ -1,4 +1,4 @@
-"""Deduplication of one topic: judges its sends and says what to keep of them (protocol 3.5, sequence ids).
+"""Deduplication of one topic: judges its sends and says what to keep of them.
 
 The state is written behind, once a second; what the log holds beyond it is read again when the topic is taken, so that
 a crash at any moment loses nothing of it.

@@ -2,7 +2,7 @@
 
 It is an ordinary producer whose sends are awaited. A topic that is unloaded, fenced or refused by the database closes
 its producers; this one opens again with its next send. What had no receipt by then may be stored or not, and its
-sender is told so: he sends again and may store it twice, or gives up and may lose it (I16 chooses the first).
+sender is told so: it sends again and may store it twice, or gives up and may lose it. Letters and redrives send again.
 """
 
 from __future__ import annotations

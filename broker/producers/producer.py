@@ -23,7 +23,7 @@ __all__ = ["Producer", "ProducerTopic", "Repeat"]
 
 logger = logging.getLogger(__name__)
 
-_NOWHERE = -1  # ledger and entry of a repeated send: it is stored once, elsewhere (protocol 3.5)
+_NOWHERE = -1  # ledger and entry of a repeated send: it is stored once, elsewhere
 
 
 class ProducerTopic(Protocol):
@@ -78,7 +78,7 @@ class Producer:
         self.identity = identity
         self.sink = sink
         self.connected_ms = now_ms
-        self.last_sequence_id = -1  # -1 = not known: deduplication is off (protocol 3.5)
+        self.last_sequence_id = -1  # -1 = not known: deduplication is off
         self.schema_version = b""  # of the schema it came with, b"" = none
         self.topic_epoch: int | None = None  # of an exclusive producer
         self.messages_in = 0

@@ -157,7 +157,7 @@ class ParkedPulls:
         entries: Sequence[StoredEntry],
         shared: dict[_Question, PullAnswer],
     ) -> None:
-        """Run a pull again, without holding it a second time (S3.14). Each request is answered once, whatever fails.
+        """Run a pull again, without parking it a second time. Each request is answered once, whatever fails.
 
         Those who asked the same, and are woken by the same entries, share one answer.
         """

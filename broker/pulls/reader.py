@@ -1,4 +1,4 @@
-"""From an offset, counted in messages, to the messages themselves (semantics 3.11)."""
+"""From an offset, counted in messages, to the messages themselves."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ __all__ = ["HeldPull", "PullAnswer", "PullAsk", "PullStatus", "PulledMessage"]
 
 
 class PullStatus(Enum):
-    """The outcomes of semantics 3.11."""
+    """How a pull can end."""
 
     FOUND = "found"
     NOT_FOUND = "not found"

@@ -1,4 +1,4 @@
-"""What lets data go, and topics leave memory: the owner looks, at its own pace and when Celery says so (design 7).
+"""What lets data go, and topics leave memory: the owner looks, at its own pace and when Celery says so.
 
 One task looks at the topics, a part of them each second, so that each is looked at once in `lifetime_check_ms`; another
 drops segments and copies stragglers out of them. Both may run at any time and twice: they decide by what is there.

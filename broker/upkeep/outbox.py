@@ -1,4 +1,4 @@
-"""Moves what Django code published inside its transactions into the log (design 5).
+"""Moves what Django code published inside its transactions into the log.
 
 Rows of one topic are moved in the order of their ids among those visible: within a transaction, and from one
 transaction to another that began publishing after the first had committed. A transaction that is still open keeps only

@@ -1,4 +1,4 @@
-"""What the console sees of memory: sessions, pending acks and summaries, written behind (design 4).
+"""What the console sees of memory: sessions, pending acks and summaries, written behind.
 
 Only what changed, at most once a second. Nothing here is read to recover.
 """

@@ -82,7 +82,7 @@ class NonPersistentSubscription:
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Add a consumer (semantics 3.1). Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed."""
+        """Add a consumer. Raises ConsumerBusy, SubscriptionBusy, ConsumerAssignFailed."""
         if request.type is self.type is SubscriptionType.EXCLUSIVE:
             for other in list(self.consumers.values()):
                 if not await other.sink.is_alive():
@@ -116,7 +116,7 @@ class NonPersistentSubscription:
         return consumer
 
     def _switch(self, joined: Consumer | None) -> None:
-        """Failover without a wait: nothing can come twice, so there is nothing to wait for (semantics 3.2)."""
+        """Failover without a wait: nothing can come twice, so there is nothing to wait for."""
         told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
         for consumer in list(told):
             tell_active(consumer, self._dispatcher)
@@ -213,7 +213,7 @@ class NonPersistentSubscription:
     ) -> None:
         """There is nothing to acknowledge; who asks for a receipt gets one.
 
-        `returns_permits`: a batch thrown away cost more than the one permit that the client gives back (S0.19).
+        `returns_permits`: a batch thrown away cost more than the one permit that the client gives back.
         """
         if returns_permits:
             for each in acks:

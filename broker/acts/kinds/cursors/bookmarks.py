@@ -1,4 +1,4 @@
-"""Bookmarks: named places of a topic. What follows one is kept until its time is over (design 9)."""
+"""Bookmarks: named places of a topic. What follows one is kept until its time is over."""
 
 from __future__ import annotations
 

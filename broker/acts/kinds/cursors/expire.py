@@ -1,4 +1,4 @@
-"""Expire: everything before a time or up to a message counts as acked (semantics 2.2).
+"""Expire: everything before a time or up to a message counts as acked.
 
 Cumulative: what is in flight or delayed before that place goes too.
 """

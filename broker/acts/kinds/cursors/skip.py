@@ -1,4 +1,4 @@
-"""Skip and clear: what is passed counts as acked and is not delivered (semantics 2.2)."""
+"""Skip and clear: what is passed counts as acked and is not delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Undo: the snapshot before an act, plus everything acked since (design 9)."""
+"""Undo: the snapshot before an act, plus everything acked since."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Disconnect(DirectKind[DisconnectWhom]):
 
 
 class Redeliver(DirectKind[WhichConsumer]):
-    """As if the client had asked for it (semantics 3.7)."""
+    """As if the client had asked for it."""
 
     name = "redeliver"
     summary = "Take back what a consumer holds unacknowledged and deliver it again, now."
