@@ -144,9 +144,9 @@ class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
         self.unfinished: dict[LimitedConnection, None] = {}  # the oldest first
 
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
-        channel = super().buildProtocol(addr)
-        channel.requestFactory = _LimitedRequest
-        return channel
+        protocol = super().buildProtocol(addr)
+        protocol.requestFactory = _LimitedRequest
+        return protocol
 
 
 class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types

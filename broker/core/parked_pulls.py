@@ -1,6 +1,6 @@
 """Requests held until something arrives or their time is over: RocketMQ's suspend table (semantics S3.4-S3.16).
 
-No clock and no channel inside: whoever calls executes what comes back. All steps of a notification run without a
+No clock and no connection inside: whoever calls executes what comes back. All steps of a notification run without a
 pause, so nothing can arrive between "nothing found" and "parked".
 """
 

@@ -100,8 +100,8 @@ class Feed:
                         await layer.group_send(group_of(key), {"type": "page.changed", "key": key})
 
 
-def _keys_of(channel: str, payload: str) -> list[str]:
-    if channel == "vela_act_done":
+def _keys_of(name: str, payload: str) -> list[str]:
+    if name == "vela_act_done":
         return ["acts", f"act:{payload}"]
     try:
         keys = json.loads(payload)

@@ -180,8 +180,8 @@ async def took_as_long_as_it_may(url: str) -> None:
 async def test_tcp_no_delay_reaches_the_socket(peer: ScriptedPeer, switch: bool) -> None:
     async with Client(peer.url, tcp_no_delay=switch) as client:
         connection = await client.connection_for(TOPIC)
-        channel: Any = connection._channel
-        option = channel._transport.get_extra_info("socket").getsockopt(
+        transport: Any = connection._transport
+        option = transport._transport.get_extra_info("socket").getsockopt(
             socket.IPPROTO_TCP, socket.TCP_NODELAY
         )
         assert bool(option) is switch
@@ -376,15 +376,15 @@ async def test_what_is_written_in_one_turn_leaves_in_one_piece(
     async with Client(tcp_peer.url) as client:
         connection = await client.connection_for(TOPIC)
         written: list[bytes] = []
-        channel = connection._channel
-        assert channel is not None
-        write = channel.write
+        transport = connection._transport
+        assert transport is not None
+        write = transport.write
 
         def recorded(data: bytes) -> None:
             written.append(data)
             write(data)
 
-        monkeypatch.setattr(channel, "write", recorded)
+        monkeypatch.setattr(transport, "write", recorded)
         for sequence_id in range(10):
             connection.write(*commands.send(1, sequence_id, b"entry"))
         connection.write(commands.flow(1, 5))

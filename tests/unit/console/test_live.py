@@ -8,7 +8,7 @@ from console.live.feed import _keys_of, group_of, is_key
 
 
 @pytest.mark.parametrize(
-    ("channel", "payload", "keys"),
+    ("name", "payload", "keys"),
     [
         ("vela_page", '["topic:5", "sub:9"]', ["topic:5", "sub:9"]),
         ("vela_page", '["topic:5", 7]', ["topic:5"]),
@@ -17,8 +17,8 @@ from console.live.feed import _keys_of, group_of, is_key
         ("vela_act_done", "12", ["acts", "act:12"]),
     ],
 )
-def test_notifications_become_keys(channel: str, payload: str, keys: list[str]) -> None:
-    assert _keys_of(channel, payload) == keys
+def test_notifications_become_keys(name: str, payload: str, keys: list[str]) -> None:
+    assert _keys_of(name, payload) == keys
 
 
 @pytest.mark.parametrize("key", ["topic:5", "sub:9223372036854775807", "act:7", "acts"])

@@ -17,7 +17,7 @@ from vela.aio.connections.credentials import credentials_of
 from vela.aio.connections.requests import Request, Requests, failed
 from vela.aio.connections.sinks import ConsumerSink, ProducerSink
 from vela.aio.own_loop import require_loop
-from vela.aio.transports.channel import HIGH_WATER_BYTES, ByteChannel
+from vela.aio.transports.byte_transport import HIGH_WATER_BYTES, ByteTransport
 from vela.authentication import Authentication
 from vela.core.first_words import FirstWords
 from vela.errors import (
@@ -33,14 +33,14 @@ from vela.wire.binary import commands, replies
 from vela.wire.binary.client import ClientEngine
 from vela.wire.errors import RemoteProtocolError
 
-__all__ = ["Connection", "OpenChannel"]
+__all__ = ["Connection", "OpenTransport"]
 
 logger = logging.getLogger(__name__)
 
 _SILENT_INTERVALS: Final = 2  # a connection that was silent for so many keep-alive intervals is dead
 _CLOSE_TIMEOUT_S: Final = 2.0
 
-OpenChannel = Callable[["Connection"], Awaitable[ByteChannel]]
+OpenTransport = Callable[["Connection"], Awaitable[ByteTransport]]
 
 
 class Connection:
@@ -65,7 +65,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._engine = ClientEngine(client_version=client_version)
         self._authentication = authentication
-        self._channel: ByteChannel | None = None
+        self._transport: ByteTransport | None = None
         self._first_words = FirstWords(name)
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._lost: asyncio.Future[None] = self._loop.create_future()
@@ -73,7 +73,7 @@ class Connection:
         self._requests = Requests(name, self._loop)
         self._out: list[bytes] = []  # written in this turn of the loop
         self._out_bytes = 0
-        self._paused = False  # by the channel
+        self._paused = False  # by the transport
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._last_heard = self._loop.time()
@@ -121,7 +121,7 @@ class Connection:
         return self._engine.protocol_version
 
     async def open(
-        self, open_channel: OpenChannel, *, proxy_to_broker_url: str | None, keep_alive_interval_s: float
+        self, open_transport: OpenTransport, *, proxy_to_broker_url: str | None, keep_alive_interval_s: float
     ) -> None:
         """Connect and shake hands. On any error, cancellation included, nothing is left behind.
 
@@ -129,11 +129,11 @@ class Connection:
         """
         try:
             data = await credentials_of(self._authentication)
-            channel = await open_channel(self)
+            transport = await open_transport(self)
             if self._error is not None:  # the peer spoke, or went, before it was asked
-                channel.abort()
+                transport.abort()
                 raise self._error
-            self._channel = channel
+            self._transport = transport
             method = self._authentication.method
             anonymous = method == Authentication.method
             self.write(
@@ -158,10 +158,10 @@ class Connection:
 
         May be called twice.
         """
-        if self._channel is not None and self._error is None:
+        if self._transport is not None and self._error is None:
             self._flush()
-            self._channel.close()
-            self._loop.call_later(_CLOSE_TIMEOUT_S, self._channel.abort)  # a peer that reads nothing more
+            self._transport.close()
+            self._loop.call_later(_CLOSE_TIMEOUT_S, self._transport.abort)  # a peer that reads nothing more
             self._lose(AlreadyClosed("the connection was closed by this client"), abort=False)
         await asyncio.shield(self._lost)
 
@@ -179,10 +179,10 @@ class Connection:
             self._keep_alive.cancel()
         for task in self._challenges:
             task.cancel()
-        if self._channel is None:
+        if self._transport is None:
             self._set_lost()
         elif abort:
-            self._channel.abort()
+            self._transport.abort()
         if not self._connected.done():
             self._connected.set_exception(error)
             self._connected.exception()  # nobody may be waiting
@@ -230,12 +230,12 @@ class Connection:
             self._resumed.clear()
 
     def _flush(self) -> None:
-        if not self._out or self._channel is None:
+        if not self._out or self._transport is None:
             return
         data = b"".join(self._out)
         self._out.clear()
         self._out_bytes = 0
-        self._channel.write(data)
+        self._transport.write(data)
         if not self._paused:
             self._set_writable()
 

@@ -14,7 +14,7 @@ from vela.errors import ConnectError, HandshakeError
 if TYPE_CHECKING:
     from vela.aio.connections.connection import Connection
     from vela.aio.connections.settings import ConnectionSettings
-    from vela.aio.transports.channel import ByteChannel
+    from vela.aio.transports.byte_transport import ByteTransport
     from vela.core.service_url import BrokerAddress
 
 __all__ = ["open_connection"]
@@ -115,12 +115,12 @@ async def _open(
     tls = settings.tls if address.tls else None
     opener = open_tcp if address.websocket_path is None else open_websocket
 
-    async def open_channel(receiver: Connection) -> ByteChannel:
+    async def open_transport(receiver: Connection) -> ByteTransport:
         return await opener(address, receiver, tls=tls, no_delay=settings.tcp_no_delay)
 
     try:
         await connection.open(
-            open_channel,
+            open_transport,
             proxy_to_broker_url=proxy_to_broker_url,
             keep_alive_interval_s=settings.keep_alive_interval_s,
         )

@@ -6,14 +6,14 @@ import asyncio
 import socket
 import ssl
 
-from vela.aio.transports.channel import HIGH_WATER_BYTES, LOW_WATER_BYTES, ByteReceiver
+from vela.aio.transports.byte_transport import HIGH_WATER_BYTES, LOW_WATER_BYTES, ByteReceiver
 from vela.core.service_url import BrokerAddress
 
-__all__ = ["TcpChannel", "connect_socket", "open_tcp"]
+__all__ = ["TcpTransport", "connect_socket", "open_tcp"]
 
 
-class TcpChannel(asyncio.Protocol):
-    """A `ByteChannel` that is an asyncio protocol."""
+class TcpTransport(asyncio.Protocol):
+    """A `ByteTransport` that is an asyncio protocol."""
 
     def __init__(self, receiver: ByteReceiver) -> None:
         self._receiver = receiver
@@ -43,28 +43,28 @@ class TcpChannel(asyncio.Protocol):
         self._receiver.on_resume()
 
     def write(self, data: bytes) -> None:
-        """See `ByteChannel`."""
+        """See `ByteTransport`."""
         if self._transport is not None:
             self._transport.write(data)
 
     def close(self) -> None:
-        """See `ByteChannel`."""
+        """See `ByteTransport`."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """See `ByteChannel`."""
+        """See `ByteTransport`."""
         if self._transport is not None:
             self._transport.abort()
 
 
 async def open_tcp(
     address: BrokerAddress, receiver: ByteReceiver, *, tls: ssl.SSLContext | None, no_delay: bool
-) -> TcpChannel:
+) -> TcpTransport:
     """Connect; the TLS handshake included. Raises OSError (ssl.SSLError is one)."""
-    channel = TcpChannel(receiver)
-    await connect_socket(address, channel, tls=tls, no_delay=no_delay)
-    return channel
+    transport = TcpTransport(receiver)
+    await connect_socket(address, transport, tls=tls, no_delay=no_delay)
+    return transport
 
 
 async def connect_socket(

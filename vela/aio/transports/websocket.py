@@ -17,13 +17,13 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from vela.aio.transports.channel import HIGH_WATER_BYTES, LOW_WATER_BYTES, ByteReceiver
+from vela.aio.transports.byte_transport import HIGH_WATER_BYTES, LOW_WATER_BYTES, ByteReceiver
 from vela.aio.transports.tcp import connect_socket
 from vela.core.first_words import speaks_something_else
 from vela.core.service_url import BrokerAddress
 from vela.errors import AuthenticationError, AuthorizationError, ConnectError, HandshakeError
 
-__all__ = ["WebSocketChannel", "open_websocket"]
+__all__ = ["WebSocketTransport", "open_websocket"]
 
 _MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 """Of a WebSocket message: the broker puts what it has into one. Pulsar's frames inside have their own limit."""
@@ -38,8 +38,8 @@ _IN_ORDER: Final = frozenset((CloseCode.NORMAL_CLOSURE, CloseCode.GOING_AWAY, Cl
 _DATA: Final = frozenset((Opcode.BINARY, Opcode.CONT))
 
 
-class WebSocketChannel(asyncio.Protocol):
-    """A `ByteChannel` that is an asyncio protocol."""
+class WebSocketTransport(asyncio.Protocol):
+    """A `ByteTransport` that is an asyncio protocol."""
 
     def __init__(self, address: BrokerAddress, receiver: ByteReceiver) -> None:
         self._receiver = receiver
@@ -146,7 +146,7 @@ class WebSocketChannel(asyncio.Protocol):
         self._receiver.on_resume()
 
     def write(self, data: bytes) -> None:
-        """See `ByteChannel`: one message, or several where the broker would not take one so large."""
+        """See `ByteTransport`: one message, or several where the broker would not take one so large."""
         engine = self._engine
         if engine.state is not State.OPEN:
             return
@@ -158,7 +158,7 @@ class WebSocketChannel(asyncio.Protocol):
         self._send()
 
     def close(self) -> None:
-        """See `ByteChannel`."""
+        """See `ByteTransport`."""
         if self._engine.state is State.OPEN:
             self._engine.send_close(CloseCode.NORMAL_CLOSURE)
             self._send()
@@ -167,7 +167,7 @@ class WebSocketChannel(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """See `ByteChannel`."""
+        """See `ByteTransport`."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -206,16 +206,16 @@ def _refusal(address: BrokerAddress, error: Exception) -> Exception:
 
 async def open_websocket(
     address: BrokerAddress, receiver: ByteReceiver, *, tls: ssl.SSLContext | None, no_delay: bool
-) -> WebSocketChannel:
+) -> WebSocketTransport:
     """Connect and upgrade; the TLS handshake included.
 
     Raises OSError (ssl.SSLError is one), ConnectError, AuthenticationError, AuthorizationError.
     """
-    channel = WebSocketChannel(address, receiver)
+    transport = WebSocketTransport(address, receiver)
     try:
-        await connect_socket(address, channel, tls=tls, no_delay=no_delay)
-        await channel.handshake()
+        await connect_socket(address, transport, tls=tls, no_delay=no_delay)
+        await transport.handshake()
     except BaseException:
-        channel.abort()
+        transport.abort()
         raise
-    return channel
+    return transport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-__all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "ByteChannel", "ByteReceiver"]
+__all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "ByteReceiver", "ByteTransport"]
 
 HIGH_WATER_BYTES: Final = 1024 * 1024
 """With so much unsent a connection is not writable."""
@@ -13,19 +13,19 @@ LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 4
 
 
 class ByteReceiver(Protocol):
-    """Called by the channel, on the event loop."""
+    """Called by the transport, on the event loop."""
 
     def on_reached(self) -> None:
         """Somebody took the connection; TLS, where there is any, is agreed on."""
 
     def on_answered(self) -> None:
-        """Something came that is for the channel itself, of whatever protocol."""
+        """Something came that is for the transport itself, of whatever protocol."""
 
     def on_bytes(self, data: bytes) -> None:
         """What came, in order, however cut."""
 
     def on_lost(self, error: Exception | None) -> None:
-        """Once, when the channel is gone; None = closed in order."""
+        """Once, when the transport is gone; None = closed in order."""
 
     def on_pause(self) -> None:
         """Too much is unsent."""
@@ -34,7 +34,7 @@ class ByteReceiver(Protocol):
         """Enough has been sent."""
 
 
-class ByteChannel(Protocol):
+class ByteTransport(Protocol):
     """A way to the broker."""
 
     def write(self, data: bytes) -> None:
