@@ -77,7 +77,7 @@ def read_settings(shape: type[T], environment: Mapping[str, str]) -> T:
         try:
             values[field] = _adapter(hint).validate_python(text)
         except ValidationError as error:
-            complaints.append(_complaint(variable, error.errors(include_url=False)[0]))
+            complaints.append(_complaint(variable, text, error.errors(include_url=False)[0]))
     if complaints:
         raise SettingInvalid("\n".join(complaints))
     return shape(**values)
@@ -107,9 +107,9 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
     return TypeAdapter(hint)
 
 
-def _complaint(variable: Variable, error: ErrorDetails) -> str:
+def _complaint(variable: Variable, text: str, error: ErrorDetails) -> str:
     takes = _takes(error)
-    given = "cannot be used" if variable.is_secret else f"is {error['input']!r}"
+    given = "cannot be used" if variable.is_secret else f"is {text!r}"
     return f"{variable.name} {given}: {takes} ({variable.help})"
 
 

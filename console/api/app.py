@@ -20,6 +20,7 @@ from ninja import NinjaAPI, Router
 from ninja.errors import HttpError, ValidationError, ValidationErrorContext
 from ninja.operation import Operation
 from ninja.parser import Parser
+from pydantic import BaseModel
 
 from console.api.access import LOOKS
 from console.api.problems import Problem, no_such_address
@@ -89,7 +90,11 @@ class _Api(NinjaAPI):
         """Keep the refused value, which ninja leaves out, so that the answer can show it."""
         return ValidationError(
             [
-                {**error, "source": context.model.__ninja_param_source__}
+                {
+                    **error,
+                    "source": context.model.__ninja_param_source__,
+                    "takes": _members(context.model),
+                }
                 for context in error_contexts
                 for error in context.pydantic_validation_error.errors(include_url=False)
             ]
@@ -122,7 +127,7 @@ def _invalid(request: HttpRequest, invalid: ValidationError) -> HttpResponse:
 def _in_words(error: dict[str, Any]) -> str:
     name = error["loc"][-1]
     if error["type"] == "extra_forbidden":
-        return f"unknown member {name!r}"
+        return f"unknown member {name!r}; this takes {error['takes'] or 'no body'}"
     if error["type"] == "missing":
         return f"{name} is missing"
     given = repr(error["input"])
@@ -130,6 +135,12 @@ def _in_words(error: dict[str, Any]) -> str:
     if error["type"] == "literal_error":
         return f"{name} is {given}: use {error['ctx']['expected'].replace(chr(39), '')}"
     return f"{name} is {given}: {error['msg']}"
+
+
+def _members(body: type[BaseModel]) -> str:
+    """The members of the objects that an operation takes as its body."""
+    objects = (field.annotation for field in body.model_fields.values())
+    return ", ".join(name for each in objects for name in getattr(each, "model_fields", ()))
 
 
 def _not_json(request: HttpRequest, error: HttpError) -> HttpResponse:

@@ -159,6 +159,21 @@ def test_what_makes_no_sense_is_said(body: bytes, status: int, code: str, operat
     assert answer.json()["retriable"] is False
 
 
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("acts", "unknown member 'force'; this takes kind, topic, subscription, parameters, reason"),
+        ("acts/1/apply", "unknown member 'force'; this takes reason, allowed_drift_messages"),
+        ("acts/1/undo", "unknown member 'force'; this takes no body"),
+    ],
+)
+def test_a_member_that_is_not_taken_is_named_with_those_that_are(
+    address: str, says: str, operator: Client
+) -> None:
+    body = {"force": 1, **(CLEAR if address == "acts" else {})}
+    assert post(operator, f"/api/v1/{address}", body).json()["detail"] == says
+
+
 def test_who_may_call(
     operator: Client, looker: Client, nobody: Client, staff: dict[str, str], broker: FakeActs, shop: Shop
 ) -> None:

@@ -71,7 +71,7 @@ def test_everything_that_is_wrong_is_said_at_once_in_a_line_each() -> None:
     ]
     assert "hush" not in str(refused.value)
     assert "'null' is not" in lines[1]
-    assert "it takes DEBUG, INFO, WARNING, ERROR or CRITICAL" in lines[3]
+    assert "is 'loud': it takes DEBUG, INFO, WARNING, ERROR or CRITICAL" in lines[3]
 
 
 def test_no_secret_is_shown_with_the_settings() -> None:
