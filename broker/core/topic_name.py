@@ -33,7 +33,7 @@ class TopicName(wire.TopicName):
         except NotATopicName as error:
             raise InvalidTopicName(str(error)) from None
         if not _LOCAL.fullmatch(name.local_name):
-            raise InvalidTopicName(f"{text!r} is not a topic's name: {name.local_name!r} holds a blank")
+            raise InvalidTopicName(f"{text!r} is not a topic name: {name.local_name!r} contains a blank")
         return name
 
     def with_partition(self, index: int) -> Self:

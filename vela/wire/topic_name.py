@@ -39,10 +39,10 @@ class TopicName:
         parts = rest.split("/")
         if domain not in DOMAINS or len(parts) != 3 or not all(parts) or not parts[2].strip():
             raise InvalidTopicName(
-                f"{text!r} is not a topic's name: write t, tenant/namespace/t or persistent://tenant/namespace/t"
+                f"{text!r} is not a topic name: write t, tenant/namespace/t or persistent://tenant/namespace/t"
             )
         tenant, namespace, local_name = parts
-        _check_namespace(f"{text!r} is not a topic's name", tenant, namespace)
+        _check_namespace(f"{text!r} is not a topic name", tenant, namespace)
         match = _PARTITION.fullmatch(local_name)
         return cls(
             domain=domain,

@@ -84,7 +84,7 @@ def test_places(text: str, start: Start) -> None:
         ("bench --seconds nan", "'nan' is not a finite number"),
         ("bench --seconds 1e999", "'1e999' is not a finite number"),
         ("produce t --compression gzip m", "is not one of"),
-        ("produce a/b m", "is not a topic's name"),
+        ("produce a/b m", "is not a topic name"),
         ("consume t s --seek soon", "is not a place: write earliest, latest"),
         ("consume t s --count 0", "not in the range"),
         ("consume t s --type Exclusiv", "is not one of"),
