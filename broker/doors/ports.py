@@ -27,7 +27,19 @@ if TYPE_CHECKING:
         SubscribeRequest,
     )
 
-__all__ = ["BrokerPort", "ConsumerPort", "ProducerPort"]
+__all__ = [
+    "BrokerPort",
+    "ConsumerPort",
+    "LookupPort",
+    "MetricsPort",
+    "PartitionsPort",
+    "ProducerPort",
+    "PublishPort",
+    "PullsPort",
+    "SchemasPort",
+    "StatusPort",
+    "SubscribePort",
+]
 
 
 class ProducerPort(Protocol):
@@ -144,31 +156,71 @@ class ConsumerPort(Protocol):
         """Let go: the connection is lost, or the client closed the consumer. Safe to repeat."""
 
 
-class BrokerPort(Protocol):
-    """`broker.process.broker.Broker`."""
+class StatusPort(Protocol):
+    """Whether and by which settings the broker serves."""
 
     @property
     def settings(self) -> BrokerSettings:
         """The settings that the broker read at its start."""
 
-    @property
-    def refused_requests(self) -> Counter[str]:
-        """Requests that the broker refused since its start, by kind."""
-
     def is_ready(self) -> tuple[bool, str]:
         """Return whether the broker serves clients, and if not, why."""
+
+
+class MetricsPort(StatusPort, Protocol):
+    """What the operator's pages show."""
 
     def metrics_page(self) -> Iterator[bytes]:
         """Yield Prometheus text in slices. Each takes about a millisecond to make."""
 
+
+class PartitionsPort(Protocol):
+    """How topics are divided."""
+
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
         """Return the number of partitions, 0 = not partitioned. Raises TopicNotFound."""
+
+
+class LookupPort(StatusPort, PartitionsPort, Protocol):
+    """Where topics are."""
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Return full names, with each partition by itself."""
 
+
+class PublishPort(StatusPort, PartitionsPort, Protocol):
+    """Where producers are opened."""
+
+    async def open_producer(
+        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
+    ) -> ProducerPort:
+        """Open a producer. Raises BrokerError."""
+
+
+class SubscribePort(StatusPort, PartitionsPort, Protocol):
+    """Where consumers attach."""
+
+    async def subscribe(
+        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
+    ) -> ConsumerPort:
+        """Attach a consumer. Raises BrokerError."""
+
+
+class SchemasPort(Protocol):
+    """The schemas of topics."""
+
+    async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
+        """Return a version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
+
+    async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
+        """Return the version of this schema, new or known. Raises IncompatibleSchema, TopicNotFound."""
+
+
+class PullsPort(StatusPort, PartitionsPort, Protocol):
+    """What pull clients ask."""
+
     async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
-        """A long-poll pull: its answer, or a request that is held. Raises BrokerError."""
+        """Return the answer to a long-poll pull, or the parked pull. Raises BrokerError."""
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
         """Do the same without asking PostgreSQL; None when only PostgreSQL has the answer. Raises BrokerError."""
@@ -184,18 +236,10 @@ class BrokerPort(Protocol):
     ) -> int:
         """Store that everything before `offset` is consumed; return the offset kept. Raises BrokerError."""
 
-    async def open_producer(
-        self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
-    ) -> ProducerPort:
-        """Open a producer. Raises BrokerError."""
 
-    async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """Return a version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
+class BrokerPort(MetricsPort, LookupPort, PublishPort, SubscribePort, SchemasPort, PullsPort, Protocol):
+    """All of these together: what a listener hands to its connections."""
 
-    async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of this schema, new or known. Raises IncompatibleSchema, TopicNotFound."""
-
-    async def subscribe(
-        self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
-    ) -> ConsumerPort:
-        """Attach a consumer. Raises BrokerError."""
+    @property
+    def refused_requests(self) -> Counter[str]:
+        """Requests that the broker refused since its start, by kind."""

@@ -18,7 +18,7 @@ from vela.wire.message_id import MessageId
 if TYPE_CHECKING:
     from broker.doors.binary.peer import Peer
     from broker.doors.binary.request_runner import RequestRunner
-    from broker.doors.ports import BrokerPort
+    from broker.doors.ports import SubscribePort
 
 __all__ = ["ConsumerTable"]
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 class ConsumerTable:
     """Commands that concern consumers."""
 
-    def __init__(self, broker: BrokerPort, peer: Peer, requests: RequestRunner) -> None:
+    def __init__(self, broker: SubscribePort, peer: Peer, requests: RequestRunner) -> None:
         self._broker = broker
         self._peer = peer
         self._requests = requests

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from broker.doors.binary.request_runner import RequestRunner
     from broker.doors.binary.wire.engine import ServerEngine
     from broker.doors.binary.wire.events import GetTopicsOfNamespace, Lookup, PartitionMetadata
-    from broker.doors.ports import BrokerPort
+    from broker.doors.ports import LookupPort
 
 __all__ = ["LookupAnswers"]
 
@@ -21,7 +21,7 @@ __all__ = ["LookupAnswers"]
 class LookupAnswers:
     """Answers PARTITIONED_METADATA, LOOKUP and GET_TOPICS_OF_NAMESPACE of one connection."""
 
-    def __init__(self, broker: BrokerPort, engine: ServerEngine, requests: RequestRunner) -> None:
+    def __init__(self, broker: LookupPort, engine: ServerEngine, requests: RequestRunner) -> None:
         self._broker = broker
         self._engine = engine
         self._requests = requests

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from broker.doors.binary.peer import Peer
     from broker.doors.binary.request_runner import RequestRunner
     from broker.doors.binary.wire import events
-    from broker.doors.ports import BrokerPort
+    from broker.doors.ports import PublishPort
 
 __all__ = ["ProducerTable"]
 
@@ -28,7 +28,7 @@ CLOSED_PRODUCERS_REMEMBERED: Final = 10_000
 class ProducerTable:
     """Commands that concern producers."""
 
-    def __init__(self, broker: BrokerPort, peer: Peer, requests: RequestRunner) -> None:
+    def __init__(self, broker: PublishPort, peer: Peer, requests: RequestRunner) -> None:
         self._broker = broker
         self._peer = peer
         self._requests = requests

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from broker.doors.binary.request_runner import RequestRunner
     from broker.doors.binary.wire import events
     from broker.doors.binary.wire.engine import ServerEngine
-    from broker.doors.ports import BrokerPort
+    from broker.doors.ports import SchemasPort
 
 __all__ = ["SchemaAnswers"]
 
@@ -22,7 +22,7 @@ __all__ = ["SchemaAnswers"]
 class SchemaAnswers:
     """Answers for one connection."""
 
-    def __init__(self, broker: BrokerPort, engine: ServerEngine, requests: RequestRunner) -> None:
+    def __init__(self, broker: SchemasPort, engine: ServerEngine, requests: RequestRunner) -> None:
         self._broker = broker
         self._engine = engine
         self._requests = requests

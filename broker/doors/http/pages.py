@@ -9,7 +9,7 @@ from broker.doors.asgi import JSON, json_reason, respond
 
 if TYPE_CHECKING:
     from broker.doors.asgi import Receive, Scope, Send
-    from broker.doors.ports import BrokerPort
+    from broker.doors.ports import MetricsPort
 
 __all__ = ["HttpPages"]
 
@@ -22,7 +22,7 @@ _PAUSE_S: Final = 0.002
 class HttpPages:
     """An ASGI application. It answers 404 to every other path."""
 
-    def __init__(self, broker: BrokerPort) -> None:
+    def __init__(self, broker: MetricsPort) -> None:
         self._broker = broker
         self._making_metrics = asyncio.Lock()  # a second request waits: two at once would leave no pause
 

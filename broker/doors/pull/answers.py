@@ -25,7 +25,7 @@ from vela.wire.pull.codes import PullCode
 from vela.wire.pull.tags import TAG_PROPERTY
 
 if TYPE_CHECKING:
-    from broker.doors.ports import BrokerPort
+    from broker.doors.ports import PullsPort
 
 __all__ = ["PULL_PREFIX", "PullAnswers", "PullInProgress", "Respond", "refusal"]
 
@@ -48,7 +48,7 @@ Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status, JSON body
 class PullAnswers:
     """The pulls of one process. Touched by the event loop only."""
 
-    def __init__(self, broker: BrokerPort) -> None:
+    def __init__(self, broker: PullsPort) -> None:
         self.broker = broker
         self.gate = WebGate(
             broker.settings

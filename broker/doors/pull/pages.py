@@ -14,7 +14,7 @@ from broker.doors.pull.wire.request import OffsetRequest, parse_offset_request, 
 
 if TYPE_CHECKING:
     from broker.doors.asgi import Receive, Scope, Send
-    from broker.doors.ports import BrokerPort
+    from broker.doors.ports import PullsPort
 
 __all__ = ["PullPages"]
 
@@ -29,7 +29,7 @@ class _Gone(Exception):
 class PullPages:
     """An ASGI application for the paths of pull."""
 
-    def __init__(self, broker: BrokerPort, answers: PullAnswers) -> None:
+    def __init__(self, broker: PullsPort, answers: PullAnswers) -> None:
         self._broker = broker
         self._answers = answers
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.core.entry import StoredEntry
     from broker.core.subscription.delivery_deadlines import Due
-    from broker.doors.ports import BrokerPort, ConsumerPort
+    from broker.doors.ports import ConsumerPort, PublishPort
     from broker.doors.websocket.consumer.delivery_source import DeliverySource
     from vela.wire.letters import DeadLetterPolicy, RetryPolicy
 
@@ -73,7 +73,7 @@ class Letters:
 
     def __init__(
         self,
-        broker: BrokerPort,
+        broker: PublishPort,
         clock: Clock,
         *,
         subscription: str,
