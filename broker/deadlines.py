@@ -1,4 +1,4 @@
-"""What waits for a time, in one heap: deliveries to take back, delayed messages, held pulls; and one timer for all.
+"""What waits for a time, in one heap: deliveries to take back, delayed messages, parked pulls; and one timer for all.
 
 The timer is finer than Celery's tick. Both call `run_due`, which runs what is due and may run twice harmlessly; either
 alone is enough. The tick also names what it found in PostgreSQL, and that is run whatever the heap knows of it.
@@ -25,7 +25,7 @@ _AGAIN_AFTER_ERROR_MS: Final = 1000
 
 
 class Timed(Protocol):
-    """One that waits for a time: a subscription, a topic's delayed messages, the held pulls."""
+    """One that waits for a time: a subscription, a topic's delayed messages, the parked pulls."""
 
     def run_due(self, now_ms: int) -> int:
         """Do what is due and return the number of entries concerned. Running it twice does no harm."""

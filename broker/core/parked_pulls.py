@@ -1,4 +1,4 @@
-"""Requests held until something arrives or their time is over: RocketMQ's suspend table (semantics S3.4-S3.16).
+"""Requests parked until something arrives or their time is over: RocketMQ's suspend table.
 
 No clock and no connection inside: whoever calls executes what comes back. All steps of a notification run without a
 pause, so nothing can arrive between "nothing found" and "parked".
@@ -13,9 +13,9 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from vela.wire.timing_wheel import TimingWheel
 
-__all__ = ["FULL_CHECK_MS", "HeldRequest", "HoldTable", "Matches", "QueueKey"]
+__all__ = ["FULL_CHECK_MS", "Matches", "ParkedRequest", "ParkedRequests", "QueueKey"]
 
-FULL_CHECK_MS: Final = 5000  # between two looks at every queue, the net under the notifications (S3.7)
+FULL_CHECK_MS: Final = 5000  # between two looks at every queue, the net under the notifications
 _TICK_MS: Final = 16
 
 Properties: TypeAlias = Mapping[str, str]
@@ -23,33 +23,33 @@ Matches: TypeAlias = Callable[[Properties], bool]
 
 
 class QueueKey(NamedTuple):
-    """A pair, not a text with a separator: a topic's name may hold any (S3.6)."""
+    """A pair, not a text with a separator: a topic's name may hold any."""
 
     topic: str  # full name without the partition
     queue: int
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class HeldRequest:
+class ParkedRequest:
     """One parked request. Compared by identity."""
 
     key: QueueKey
     offset: int  # of the first message it wants
     parked_ms: int
-    hold_ms: int  # how long it may be held
+    park_ms: int  # how long it may be parked
     matches: Matches | None  # by a message's properties; None = any message will do
 
     @property
     def due_ms(self) -> int:
         """When it is answered in any case."""
-        return self.parked_ms + self.hold_ms
+        return self.parked_ms + self.park_ms
 
 
-H = TypeVar("H", bound=HeldRequest)
+H = TypeVar("H", bound=ParkedRequest)
 
 
-class HoldTable(Generic[H]):
-    """All held requests of one process. A request that was returned by any method is not in the table any more."""
+class ParkedRequests(Generic[H]):
+    """All parked requests of one process. A request that was returned by any method is not in the table any more."""
 
     def __init__(self) -> None:
         self._queues: dict[QueueKey, list[H]] = {}
@@ -63,22 +63,22 @@ class HoldTable(Generic[H]):
         return key in self._queues
 
     def queues(self) -> Mapping[QueueKey, list[H]]:
-        """Who is held, by queue; for those who ask what is parked."""
+        """Who is parked, by queue; for those who ask what is parked."""
         return self._queues
 
-    def park(self, held: H) -> int:
-        """Hold a request and return when to call `check`. Look for new messages in the same step, before and not
-        after (S3.17).
+    def park(self, parked: H) -> int:
+        """Park a request and return when to call `check`. Look for new messages in the same step, before and not
+        after.
         """
-        self._queues.setdefault(held.key, []).append(held)
-        self._due.schedule(held, held.due_ms)
-        return min(held.due_ms, self._last_full_check_ms + FULL_CHECK_MS)
+        self._queues.setdefault(parked.key, []).append(parked)
+        self._due.schedule(parked, parked.due_ms)
+        return min(parked.due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 
-    def discard(self, held: H) -> bool:
+    def discard(self, parked: H) -> bool:
         """The peer is gone; False when it has been taken for an answer already."""
-        if not self._due.cancel(held):
+        if not self._due.cancel(parked):
             return False
-        self._remove(held)
+        self._remove(parked)
         return True
 
     def notify(
@@ -98,15 +98,15 @@ class HoldTable(Generic[H]):
         waiting = self._queues.pop(key, [])  # step 1: nobody else can answer them now
         ready: list[H] = []
         kept: list[H] = []
-        for held in waiting:
-            if newest_offset <= held.offset:  # step 2
+        for parked in waiting:
+            if newest_offset <= parked.offset:  # step 2
                 newest_offset = max(newest_offset, newest_again())
-            is_wanted = newest_offset > held.offset and _matches(held, arrived)  # step 3
-            if is_wanted or now_ms >= held.due_ms:  # step 4
-                self._due.cancel(held)
-                ready.append(held)
+            is_wanted = newest_offset > parked.offset and _matches(parked, arrived)  # step 3
+            if is_wanted or now_ms >= parked.due_ms:  # step 4
+                self._due.cancel(parked)
+                ready.append(parked)
             else:
-                kept.append(held)  # step 5
+                kept.append(parked)  # step 5
         if kept:
             self._queues[key] = kept
         return ready
@@ -114,8 +114,8 @@ class HoldTable(Generic[H]):
     def pop_due(self, now_ms: int) -> list[H]:
         """Whose time is over."""
         due = self._due.pop_due(now_ms)
-        for held in due:
-            self._remove(held)
+        for parked in due:
+            self._remove(parked)
         return due
 
     def check(
@@ -142,30 +142,32 @@ class HoldTable(Generic[H]):
         return ready
 
     def next_check_ms(self) -> int | None:
-        """When to call `check` again; None while nothing is held."""
+        """When to call `check` again; None while nothing is parked."""
         due_ms = self._due.next_due_ms()
         return None if due_ms is None else min(due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 
     def take(self, key: QueueKey) -> list[H]:
         """Everybody of one queue: it goes away."""
         taken = self._queues.pop(key, [])
-        for held in taken:
-            self._due.cancel(held)
+        for parked in taken:
+            self._due.cancel(parked)
         return taken
 
     def take_all(self) -> list[H]:
         """Everybody: the broker stops."""
-        return [held for key in list(self._queues) for held in self.take(key)]
+        return [parked for key in list(self._queues) for parked in self.take(key)]
 
-    def _remove(self, held: H) -> None:
-        waiting = self._queues[held.key]
-        waiting.remove(held)
+    def _remove(self, parked: H) -> None:
+        waiting = self._queues[parked.key]
+        waiting.remove(parked)
         if not waiting:
-            del self._queues[held.key]
+            del self._queues[parked.key]
 
 
-def _matches(held: HeldRequest, arrived: Callable[[int], Iterable[Properties]] | None) -> bool:
-    matches = held.matches
+def _matches(parked: ParkedRequest, arrived: Callable[[int], Iterable[Properties]] | None) -> bool:
+    matches = parked.matches
     return (
-        matches is None or arrived is None or any(matches(properties) for properties in arrived(held.offset))
+        matches is None
+        or arrived is None
+        or any(matches(properties) for properties in arrived(parked.offset))
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
     from broker.log.sends import SendRequest
     from broker.producers.requests import ProducerRequest, ProducerSink
-    from broker.pulls.values import HeldPull, PullAnswer, PullAsk
+    from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
     from broker.subscription.consumer import DueFilter
     from broker.subscription.requests import (
         AckRequest,
@@ -219,13 +219,13 @@ class SchemasPort(Protocol):
 class PullsPort(StatusPort, PartitionsPort, Protocol):
     """What pull clients ask."""
 
-    async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
+    async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
         """Return the answer to a long-poll pull, or the parked pull. Raises BrokerError."""
 
-    def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
+    def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
         """Do the same without asking PostgreSQL; None when only PostgreSQL has the answer. Raises BrokerError."""
 
-    def forget_pull(self, held: HeldPull) -> None:
+    def forget_pull(self, parked: ParkedPull) -> None:
         """Drop a pull whose client is gone. Safe to repeat."""
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:

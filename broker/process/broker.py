@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from broker.core.schemas.schema import SchemaDefinition
     from broker.producers.producer import Producer
     from broker.producers.requests import ProducerRequest, ProducerSink
-    from broker.pulls.values import HeldPull, PullAnswer, PullAsk
+    from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
     from broker.subscription.consumer import Consumer
     from broker.subscription.requests import ConsumerSink, SubscribeRequest
 
@@ -370,17 +370,17 @@ class Broker:
         """See `ClientRequests.get_or_create_schema`."""
         return await self._requests.get_or_create_schema(topic, schema)
 
-    async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
+    async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
         """See `Pulls.pull`."""
         return await self._pulls.pull(ask)
 
-    def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
+    def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
         """See `Pulls.pull_now`."""
         return self._pulls.pull_now(ask)
 
-    def forget_pull(self, held: HeldPull) -> None:
+    def forget_pull(self, parked: ParkedPull) -> None:
         """See `Pulls.forget`."""
-        self._pulls.forget(held)
+        self._pulls.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
         """See `Pulls.committed_offset`."""

@@ -120,10 +120,10 @@ class ProcessMetrics(Collector):
                 "times that a topic did not take a message of the outbox",
                 outbox.refused,
             ),
-            ("vela_pulls_held_total", "long-poll requests that were held", pulls.held_total),
+            ("vela_pulls_held_total", "long-poll requests that were parked", pulls.parked_total),
             (
                 "vela_pull_wake_ups_total",
-                "held requests answered because a message arrived",
+                "parked requests answered because a message arrived",
                 pulls.wake_ups,
             ),
         ):

@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from broker.core.parked_pulls import HoldTable, Matches, QueueKey
+from broker.core.parked_pulls import Matches, ParkedRequests, QueueKey
 from broker.core.topic_name import TopicName
 from broker.pulls.reader import PullReader, bounds, empty_answer
-from broker.pulls.values import HeldPull, PullAnswer, PullAsk, PullStatus
+from broker.pulls.values import ParkedPull, PullAnswer, PullAsk, PullStatus
 
 if TYPE_CHECKING:
     from broker.clock import Clock
@@ -51,27 +51,27 @@ class ParkedPulls:
         self._deadlines = deadlines
         self._tasks = tasks
         self._longest_ms = longest_ms
-        self._table: HoldTable[HeldPull] = HoldTable()
+        self._table: ParkedRequests[ParkedPull] = ParkedRequests()
         self._reader = PullReader(max_message_bytes=max_message_bytes)
         self._is_stopping = False
         self.answers: dict[PullStatus, int] = dict.fromkeys(PullStatus, 0)
-        self.held_total = 0  # requests that were parked
+        self.parked_total = 0  # requests that were parked
         self.wake_ups = 0  # answered because something arrived
 
     def __len__(self) -> int:
-        """Requests held now."""
+        """Requests parked now."""
         return len(self._table)
 
     def waits_for(self, name: TopicName) -> bool:
         """Whether somebody waits for a message of this topic."""
         return _key(name) in self._table
 
-    async def pull(self, topic: Topic, ask: PullAsk) -> PullAnswer | HeldPull:
-        """Answer a pull, or hold it. Raises BrokerError, psycopg.Error. Safe to repeat: a pull changes nothing."""
+    async def pull(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull:
+        """Answer a pull, or park it. Raises BrokerError, psycopg.Error. Safe to repeat: a pull changes nothing."""
         found = self.pull_now(topic, ask)
         return self._counted(await self._reader.read(topic, ask)) if found is None else found
 
-    def pull_now(self, topic: Topic, ask: PullAsk) -> PullAnswer | HeldPull | None:
+    def pull_now(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull | None:
         """The same, without a query: None when its messages must be read from the database."""
         low, end = bounds(topic)
         if not low <= ask.offset <= end:
@@ -84,20 +84,20 @@ class ParkedPulls:
             return self._counted(empty_answer(topic, PullStatus.NOT_FOUND, ask.offset))
         return self._park(topic, ask)
 
-    def _park(self, topic: Topic, ask: PullAsk) -> HeldPull:
-        held = HeldPull(
+    def _park(self, topic: Topic, ask: PullAsk) -> ParkedPull:
+        parked = ParkedPull(
             key=_key(topic.name),
             offset=ask.offset,
             parked_ms=self._clock.now_ms(),
-            hold_ms=ask.suspend_timeout_ms if self._longest_ms is None else self._longest_ms,
+            park_ms=ask.suspend_timeout_ms if self._longest_ms is None else self._longest_ms,
             matches=ask.matches,
             ask=ask,
             answer=asyncio.get_running_loop().create_future(),
         )
-        check_ms = self._table.park(held)
-        self.held_total += 1
+        check_ms = self._table.park(parked)
+        self.parked_total += 1
         self._deadlines.watch(self, check_ms)
-        return held
+        return parked
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
         """These entries of a topic that somebody waits for are durable: wake whom they concern."""
@@ -111,49 +111,49 @@ class ParkedPulls:
         )
         self.wake_ups += len(found)
         shared: dict[_Question, PullAnswer] = {}
-        for held in found:
-            self._execute(topic, held, entries, shared)
+        for parked in found:
+            self._execute(topic, parked, entries, shared)
 
     def run_due(self, now_ms: int) -> int:
         """Answer those whose time is over and, each 5 s, look at every queue. Returns how many were answered."""
         ready = self._table.check(now_ms, self._end_of, _log_error)
-        for held in ready:
-            topic = self._topic_in_memory(_name(held.key))
+        for parked in ready:
+            topic = self._topic_in_memory(_name(parked.key))
             if topic is None:
-                self._refuse(held)
+                self._refuse(parked)
             else:
-                self._execute(topic, held, (), {})
+                self._execute(topic, parked, (), {})
         return len(ready)
 
     def next_due_ms(self) -> int | None:
-        """Return when to check again; None while nothing is held."""
+        """Return when to check again; None while nothing is parked."""
         return self._table.next_check_ms()
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
         """The entry that holds a stored offset, and the messages before it."""
         return await self._reader.place(topic, offset)
 
-    def forget(self, held: HeldPull) -> None:
+    def forget(self, parked: ParkedPull) -> None:
         """The peer is gone."""
-        self._table.discard(held)
+        self._table.discard(parked)
 
     def topic_gone(self, topic: Topic) -> None:
         """The topic leaves this process: whoever waits pulls again and finds its new place."""
-        for held in self._table.take(_key(topic.name)):
-            self._resolve(held, empty_answer(topic, PullStatus.NOT_FOUND, held.offset))
+        for parked in self._table.take(_key(topic.name)):
+            self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
 
     def stop(self) -> None:
-        """Answer every held pull; none is held from here on."""
+        """Answer every parked pull; none is parked from here on."""
         self._is_stopping = True
-        for held in self._table.take_all():
-            self._refuse(held)
+        for parked in self._table.take_all():
+            self._refuse(parked)
 
     # -- answering -----------------------------------------------------------------------------------------------
 
     def _execute(
         self,
         topic: Topic,
-        held: HeldPull,
+        parked: ParkedPull,
         entries: Sequence[StoredEntry],
         shared: dict[_Question, PullAnswer],
     ) -> None:
@@ -163,45 +163,45 @@ class ParkedPulls:
         """
         try:
             low, end = bounds(topic)
-            if not low <= held.offset <= end:
-                moved_to = low if held.offset < low else end
-                self._resolve(held, empty_answer(topic, PullStatus.OFFSET_MOVED, moved_to))
-            elif held.offset == end:
-                self._resolve(held, empty_answer(topic, PullStatus.NOT_FOUND, held.offset))
-            elif entries and entries[0].cumulative_messages - entries[0].messages <= held.offset:
-                question = held.offset, held.ask.max_messages, held.matches
+            if not low <= parked.offset <= end:
+                moved_to = low if parked.offset < low else end
+                self._resolve(parked, empty_answer(topic, PullStatus.OFFSET_MOVED, moved_to))
+            elif parked.offset == end:
+                self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
+            elif entries and entries[0].cumulative_messages - entries[0].messages <= parked.offset:
+                question = parked.offset, parked.ask.max_messages, parked.matches
                 answer = shared.get(question)
                 if answer is None:
-                    rest = [entry for entry in entries if entry.cumulative_messages > held.offset]
-                    answer = shared[question] = self._reader.answer(topic, held.ask, rest)
-                self._resolve(held, answer)
+                    rest = [entry for entry in entries if entry.cumulative_messages > parked.offset]
+                    answer = shared[question] = self._reader.answer(topic, parked.ask, rest)
+                self._resolve(parked, answer)
             else:
-                self._tasks.keep(asyncio.create_task(self._read_then_resolve(topic, held)))
+                self._tasks.keep(asyncio.create_task(self._read_then_resolve(topic, parked)))
         except Exception:
-            logger.exception("a held pull of %s", topic.name)
-            self._refuse(held)
+            logger.exception("a parked pull of %s", topic.name)
+            self._refuse(parked)
 
-    async def _read_then_resolve(self, topic: Topic, held: HeldPull) -> None:
+    async def _read_then_resolve(self, topic: Topic, parked: ParkedPull) -> None:
         try:
-            self._resolve(held, await self._reader.read(topic, held.ask))
+            self._resolve(parked, await self._reader.read(topic, parked.ask))
         except Exception:
-            logger.exception("a held pull of %s", topic.name)
-            self._refuse(held)
+            logger.exception("a parked pull of %s", topic.name)
+            self._refuse(parked)
 
-    def _refuse(self, held: HeldPull) -> None:
+    def _refuse(self, parked: ParkedPull) -> None:
         """Nothing can be said about the queue: the client asks again with the same offset and loses nothing."""
         answer = PullAnswer(
             status=PullStatus.NOT_FOUND,
-            next_begin_offset=held.offset,
+            next_begin_offset=parked.offset,
             min_offset=0,
-            max_offset=held.offset,
-            partition=held.key.queue,
+            max_offset=parked.offset,
+            partition=parked.key.queue,
         )
-        self._resolve(held, answer)
+        self._resolve(parked, answer)
 
-    def _resolve(self, held: HeldPull, answer: PullAnswer) -> None:
-        if not held.answer.done():
-            held.answer.set_result(self._counted(answer))
+    def _resolve(self, parked: ParkedPull, answer: PullAnswer) -> None:
+        if not parked.answer.done():
+            parked.answer.set_result(self._counted(answer))
 
     def _counted(self, answer: PullAnswer) -> PullAnswer:
         self.answers[answer.status] += 1
@@ -220,7 +220,7 @@ class ParkedPulls:
 
 
 def _log_error(key: QueueKey, error: Exception) -> None:
-    logger.error("held pulls of %s, queue %s: %r", key.topic, key.queue, error)
+    logger.error("parked pulls of %s, queue %s: %r", key.topic, key.queue, error)
 
 
 def _key(name: TopicName) -> QueueKey:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
     from broker.pulls.offsets import GroupOffsets
     from broker.pulls.parked import ParkedPulls
-    from broker.pulls.values import HeldPull, PullAnswer, PullAsk
+    from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
     from broker.topics.topic import Topic
     from broker.topics.topics import Topics
 
@@ -33,18 +33,18 @@ class Pulls:
         self._offsets = offsets
         self._is_ready = is_ready
 
-    async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
+    async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
         """Answer a long-poll pull or park it. Raises TopicNotFound (also for a queue it has not), BrokerError."""
         return await self._parked.pull(await self._queue(ask.topic, ask.queue), ask)
 
-    def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
+    def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
         """The same where topic and messages are in memory, which is where waiters pull; else None, nothing done."""
         topic = self._queue_in_memory(ask.topic, ask.queue)
         return None if topic is None else self._parked.pull_now(topic, ask)
 
-    def forget(self, held: HeldPull) -> None:
+    def forget(self, parked: ParkedPull) -> None:
         """Whoever waited for a parked pull is gone. Safe to repeat."""
-        self._parked.forget(held)
+        self._parked.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
         """How far a consumer group says it is. Raises SubscriptionNotFound, TopicNotFound."""

@@ -1,4 +1,4 @@
-"""What crosses between held pulls and the face that serves them."""
+"""What crosses between parked pulls and the face that serves them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.parked_pulls import HeldRequest
+from broker.core.parked_pulls import ParkedRequest
 
 if TYPE_CHECKING:
     from broker.core.position import Position
     from broker.core.topic_name import TopicName
     from vela.wire.entry import Message
 
-__all__ = ["HeldPull", "PullAnswer", "PullAsk", "PullStatus", "PulledMessage"]
+__all__ = ["ParkedPull", "PullAnswer", "PullAsk", "PullStatus", "PulledMessage"]
 
 
 class PullStatus(Enum):
@@ -62,7 +62,7 @@ class PullAnswer:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class HeldPull(HeldRequest):
+class ParkedPull(ParkedRequest):
     """A pull without an answer yet. `answer` is set exactly once, or cancelled by whoever waits for it."""
 
     ask: PullAsk

@@ -49,8 +49,8 @@ class Trimmer:
                 # then.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
-                    held_entries=await self._pinned_entries(topic),
-                    held_bytes=topic.policies.backlog_quota_bytes,
+                    pinned_entries=await self._pinned_entries(topic),
+                    pinned_bytes=topic.policies.backlog_quota_bytes,
                 )
                 freed = await self._forget(topic, retention, limits)
         if topic.log.trimmed_through:
@@ -93,8 +93,8 @@ class Trimmer:
 
         async def pins(connection: Connection) -> tuple[list[Position], list[Position]]:
             return (
-                await store.undo_holds(connection, topic.topic_id),
-                await store.bookmark_holds(connection, topic.topic_id),
+                await store.undo_pins(connection, topic.topic_id),
+                await store.bookmark_pins(connection, topic.topic_id),
             )
 
         undo, bookmarks = await repeat_until_done(

@@ -138,7 +138,7 @@ class MemoryStorage:
                 (sessions, ("upsert_consumers", "delete_sessions")),
                 (acts, ("finish", "apply_to_cursor", "record_client_act", "undo_source", "latest_move")),
                 (acts, ("open_undos", "store_overlays", "replan")),
-                (lifetime, ("seal_ledger", "trim", "undo_holds", "bookmark_holds")),
+                (lifetime, ("seal_ledger", "trim", "undo_pins", "bookmark_pins")),
             ):
                 for name in names:
                     stack.enter_context(patch.object(module, name, getattr(self, f"_{name}")))
@@ -317,10 +317,10 @@ class MemoryStorage:
         }
         return True
 
-    async def _undo_holds(self, _: object, topic_id: int) -> list[Position]:
+    async def _undo_pins(self, _: object, topic_id: int) -> list[Position]:
         return self.holds
 
-    async def _bookmark_holds(self, _: object, topic_id: int) -> list[Position]:
+    async def _bookmark_pins(self, _: object, topic_id: int) -> list[Position]:
         return self.bookmarks
 
     # -- cursors

@@ -29,8 +29,12 @@ class TrimLimits:
     """What of a topic is still needed, counted in entries since the topic began, trimmed ones included."""
 
     acked_entries: int | None  # at or below every durable mark-delete; None = no durable subscription
-    held_entries: int | None = None  # below what an undo window or a bookmark needs; None = nothing is held
-    held_bytes: int = -1  # what is merely held goes while the topic has more than this; -1 = no such limit
+    pinned_entries: int | None = (
+        None  # below what an undo window or a bookmark pins; None = nothing is pinned
+    )
+    pinned_bytes: int = (
+        -1
+    )  # what is merely pinned goes while the topic has more than this; -1 = no such limit
 
 
 def trimmable(ledgers: Sequence[LedgerInfo], *, retention: Retention, limits: TrimLimits, now_ms: int) -> int:
@@ -47,8 +51,8 @@ def trimmable(ledgers: Sequence[LedgerInfo], *, retention: Retention, limits: Tr
             return count
         if not retention.lets_go(ledger, kept_bytes=kept_bytes, now_ms=now_ms):
             return count
-        is_held = limits.held_entries is not None and end > limits.held_entries
-        if is_held and not 0 <= limits.held_bytes < kept_bytes:
+        is_pinned = limits.pinned_entries is not None and end > limits.pinned_entries
+        if is_pinned and not 0 <= limits.pinned_bytes < kept_bytes:
             return count
         kept_bytes -= ledger.size_bytes
     return len(ledgers)

@@ -18,7 +18,7 @@ from broker.doors.pull.wire.answer import AnsweredMessage, encode_answer
 from broker.doors.pull.wire.request import PullRequest, parse_pull_request, parse_pull_topic
 from broker.doors.server_errors import http_status
 from broker.doors.web_gate import WebGate
-from broker.pulls.values import HeldPull, PullAnswer, PullAsk, PulledMessage, PullStatus
+from broker.pulls.values import ParkedPull, PullAnswer, PullAsk, PulledMessage, PullStatus
 from vela.wire.errors import InvalidPull
 from vela.wire.message_id import MessageId
 from vela.wire.pull.codes import PullCode
@@ -79,7 +79,7 @@ class PullAnswers:
         if found is None:
             pull.read(ask)
         else:
-            pull.hold(found)
+            pull.park(found)
         return pull
 
     async def stop(self, timeout_s: float) -> None:
@@ -101,20 +101,20 @@ class PullAnswers:
 
 
 class PullInProgress:
-    """A pull without an answer yet: held, or waiting for the database."""
+    """A pull without an answer yet: parked, or waiting for the database."""
 
-    __slots__ = ("_answers", "_held", "_respond", "_task")
+    __slots__ = ("_answers", "_parked", "_respond", "_task")
 
     def __init__(self, answers: PullAnswers, respond: Respond) -> None:
         self._answers = answers
         self._respond: Respond | None = respond
-        self._held: HeldPull | None = None
+        self._parked: ParkedPull | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def hold(self, held: HeldPull) -> None:
-        """Answer when the held pull is."""
-        self._held = held
-        held.answer.add_done_callback(self._woken)
+    def park(self, parked: ParkedPull) -> None:
+        """Answer when the parked pull is."""
+        self._parked = parked
+        parked.answer.add_done_callback(self._woken)
 
     def read(self, ask: PullAsk) -> None:
         """Answer from the database."""
@@ -125,8 +125,8 @@ class PullInProgress:
     def leave(self) -> None:
         """The peer is gone. Safe to repeat."""
         self._respond = None
-        if self._held is not None:
-            self._answers.broker.forget_pull(self._held)
+        if self._parked is not None:
+            self._answers.broker.forget_pull(self._parked)
         if self._task is not None:
             self._task.cancel()
 
@@ -136,8 +136,8 @@ class PullInProgress:
         except Exception as error:
             self._end(*refusal(error))
             return
-        if isinstance(found, HeldPull):
-            self.hold(found)
+        if isinstance(found, ParkedPull):
+            self.park(found)
         else:
             self._end(200, self._answers.body(found))
 

@@ -1,6 +1,6 @@
 """The HTTP connection that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
 
-Thousands of held pulls come and go at once: Twisted's request, Daphne's and an ASGI task cost four times as much
+Thousands of parked pulls come and go at once: Twisted's request, Daphne's and an ASGI task cost four times as much
 (docs/decisions/0015-pulls-below-asgi.md). It takes only what needs no interpretation: a whole head in one piece,
 HTTP/1.1, one host that the broker answers to, no word of a web page, no body, a connection that stays. Everything else,
 and every other path, is left to Twisted and Daphne byte for byte, and so to the gate in front of the application.
@@ -125,7 +125,7 @@ class PullConnection(LimitedConnection):
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
         """Nothing went through Twisted's parser for a minute; pulls do not, so that none of them moves a timer.
 
-        A connection is closed when there was neither a held pull nor an answer within one to two minutes.
+        A connection is closed when there was neither a parked pull nor an answer within one to two minutes.
         """
         if self._pull is None and not self._was_active:
             super().timeoutConnection()

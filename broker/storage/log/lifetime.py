@@ -17,7 +17,7 @@ from broker.storage.queries import entry_table, query
 __all__ = [
     "LedgerToMove",
     "OldestPin",
-    "bookmark_holds",
+    "bookmark_pins",
     "copied_through",
     "copy_piece",
     "drop_segment",
@@ -31,7 +31,7 @@ __all__ = [
     "segment_uses",
     "topics_to_visit",
     "trim",
-    "undo_holds",
+    "undo_pins",
 ]
 
 
@@ -83,15 +83,15 @@ async def trim(connection: Connection, *, topic_id: int, owner_epoch: int, throu
     return True if await cursor.fetchone() is not None else None
 
 
-async def undo_holds(connection: Connection, topic_id: int) -> list[Position]:
+async def undo_pins(connection: Connection, topic_id: int) -> list[Position]:
     """Mark-delete positions that an open undo window may bring back."""
-    cursor = await connection.execute(query("lifetime", "undo_holds"), (topic_id,))
+    cursor = await connection.execute(query("lifetime", "undo_pins"), (topic_id,))
     return [Position(*row[0]) for row in await cursor.fetchall()]
 
 
-async def bookmark_holds(connection: Connection, topic_id: int) -> list[Position]:
+async def bookmark_pins(connection: Connection, topic_id: int) -> list[Position]:
     """Positions that bookmarks name."""
-    cursor = await connection.execute(query("lifetime", "bookmark_holds"), (topic_id,))
+    cursor = await connection.execute(query("lifetime", "bookmark_pins"), (topic_id,))
     return [Position(*row) for row in await cursor.fetchall()]
 
 

@@ -29,7 +29,7 @@ WITH o AS MATERIALIZED (
 )
 SELECT topic_id FROM o
 
--- name: undo_holds
+-- name: undo_pins
 -- Where the cursors were before acts that can still be undone: of each subscription the latest act alone can be.
 SELECT convert_from(a.cursor_before, 'UTF8')::json -> 'mark_delete'
 FROM (
@@ -118,5 +118,5 @@ JOIN vela_subscription u ON u.topic_id = t.id JOIN vela_cursor c ON c.subscripti
 WHERE (c.mark_delete_ledger, c.mark_delete_entry) < (l.id, l.entries - 1)
 ORDER BY c.mark_delete_ledger, c.mark_delete_entry LIMIT 1
 
--- name: bookmark_holds
+-- name: bookmark_pins
 SELECT ledger_id, entry_id FROM vela_bookmark WHERE topic_id = %s AND (until IS NULL OR until > now())

@@ -1,4 +1,4 @@
-"""Long-poll pulls against a real log: offsets, filters, holds, wake-ups, offsets of groups."""
+"""Long-poll pulls against a real log: offsets, filters, parking, wake-ups, offsets of groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker.core.errors import NotAllowed, SubscriptionBusy, SubscriptionNotFoun
 from broker.core.topic_name import TopicName
 from broker.log.sends import SendRequest
 from broker.pulls import reader as pull_reader
-from broker.pulls.values import HeldPull, PullAnswer, PullAsk, PullStatus
+from broker.pulls.values import ParkedPull, PullAnswer, PullAsk, PullStatus
 from broker.storage.log import entries as log_store
 from broker.storage.topics import topics as topic_store
 from broker.topics.topic import Topic
@@ -31,7 +31,7 @@ def ask(
     most: int = 32,
     matches: Matches | None = None,
     suspend: bool = True,
-    hold_ms: int = 15_000,
+    park_ms: int = 15_000,
 ) -> PullAsk:
     return PullAsk(
         topic=TOPIC,
@@ -40,7 +40,7 @@ def ask(
         max_messages=most,
         matches=matches,
         may_suspend=suspend,
-        suspend_timeout_ms=hold_ms,
+        suspend_timeout_ms=park_ms,
     )
 
 
@@ -54,14 +54,14 @@ async def answered(run: BrokerRun, wanted: PullAsk) -> PullAnswer:
     return found
 
 
-async def held(run: BrokerRun, wanted: PullAsk) -> HeldPull:
+async def parked(run: BrokerRun, wanted: PullAsk) -> ParkedPull:
     found = await run.broker.pull(wanted)
-    assert isinstance(found, HeldPull)
+    assert isinstance(found, ParkedPull)
     assert not found.answer.done()
     return found
 
 
-async def result(waiting: HeldPull) -> PullAnswer:
+async def result(waiting: ParkedPull) -> PullAnswer:
     return await asyncio.wait_for(waiting.answer, 8)
 
 
@@ -169,25 +169,25 @@ async def test_an_offset_is_found_in_few_probes_whatever_the_mixture(
 
 
 @pytest.mark.row("S3.2")
-async def test_nothing_yet_is_answered_at_once_unless_it_may_be_held(run: BrokerRun) -> None:
+async def test_nothing_yet_is_answered_at_once_unless_it_may_be_parked(run: BrokerRun) -> None:
     await run.producer()
     assert (await answered(run, ask(0, suspend=False))).status is PullStatus.NOT_FOUND
-    await held(run, ask(0))
+    await parked(run, ask(0))
     assert len(run.broker.parked_pulls) == 1
 
 
 @pytest.mark.row("S3.3")
-@pytest.mark.parametrize(("long_polling", "hold_ms"), [(True, 15_000), (False, 1_000)])
-async def test_how_long_a_pull_is_held(broker_url: str, long_polling: bool, hold_ms: int) -> None:
+@pytest.mark.parametrize(("long_polling", "park_ms"), [(True, 15_000), (False, 1_000)])
+async def test_how_long_a_pull_is_parked(broker_url: str, long_polling: bool, park_ms: int) -> None:
     async with running(broker_url, long_polling=long_polling) as run:
         await run.producer()
-        assert (await held(run, ask(0, hold_ms=15_000))).hold_ms == hold_ms
+        assert (await parked(run, ask(0, park_ms=15_000))).park_ms == park_ms
 
 
 @pytest.mark.row("S3.11")
-async def test_a_held_pull_wakes_for_its_tag_only(run: BrokerRun) -> None:
+async def test_a_parked_pull_wakes_for_its_tag_only(run: BrokerRun) -> None:
     producer = await run.producer()
-    waiting = await held(run, ask(0, matches=tagged("A")))
+    waiting = await parked(run, ask(0, matches=tagged("A")))
     await publish(producer, b"other", tag="B")
     assert not waiting.answer.done()
     await publish(producer, b"mine", tag="A")
@@ -201,7 +201,7 @@ async def test_beat_alone_answers_a_pull_whose_time_is_over(broker_url: str) -> 
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         await run.producer()
-        waiting = await held(run, ask(0, hold_ms=2_000))
+        waiting = await parked(run, ask(0, park_ms=2_000))
         clock.advance(1_999)
         assert run.broker.deadlines.run_due() == 0
         clock.advance(1)
@@ -213,14 +213,14 @@ async def test_beat_alone_answers_a_pull_whose_time_is_over(broker_url: str) -> 
 @pytest.mark.row("S3.12")
 async def test_the_wheel_alone_answers_a_pull_whose_time_is_over(run: BrokerRun) -> None:
     await run.producer()
-    answer = await result(await held(run, ask(0, hold_ms=30)))
+    answer = await result(await parked(run, ask(0, park_ms=30)))
     assert answer.status is PullStatus.NOT_FOUND
 
 
 @pytest.mark.row("S3.16")
 async def test_ten_waiters_are_woken_by_one_message_once_each(run: BrokerRun) -> None:
     producer = await run.producer()
-    waiting = [await held(run, ask(0)) for _ in range(10)]
+    waiting = [await parked(run, ask(0)) for _ in range(10)]
     await publish(producer, b"x")
     assert [payloads(await result(each)) for each in waiting] == [[b"x"]] * 10
     assert len(run.broker.parked_pulls) == 0
@@ -228,11 +228,11 @@ async def test_ten_waiters_are_woken_by_one_message_once_each(run: BrokerRun) ->
 
 
 @pytest.mark.row("S3.14")
-async def test_a_woken_pull_is_not_held_a_second_time(broker_url: str) -> None:
+async def test_a_woken_pull_is_not_parked_a_second_time(broker_url: str) -> None:
     clock = ManualClock()
     async with running(broker_url, clock=clock, wheel_enabled=False) as run:
         producer = await run.producer()
-        waiting = await held(run, ask(0, matches=tagged("A"), hold_ms=60_000))
+        waiting = await parked(run, ask(0, matches=tagged("A"), park_ms=60_000))
         await publish(producer, b"other", tag="B")
         clock.advance(6_000)  # the timer's look at every queue lets each filter pass
         assert run.broker.deadlines.run_due() == 1
@@ -242,11 +242,11 @@ async def test_a_woken_pull_is_not_held_a_second_time(broker_url: str) -> None:
 
 
 @pytest.mark.row("S3.15")
-async def test_an_error_while_waking_answers_and_is_not_held_again(
+async def test_an_error_while_waking_answers_and_is_not_parked_again(
     run: BrokerRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producer = await run.producer()
-    waiting, other = await held(run, ask(0)), await held(run, ask(0, most=1))
+    waiting, other = await parked(run, ask(0)), await parked(run, ask(0, most=1))
     original = pull_reader.PullReader.answer
 
     def broken(
@@ -270,17 +270,17 @@ async def test_nothing_arrives_between_looking_and_parking(run: BrokerRun) -> No
     offset = 0
     for number in range(50):
         found, _ = await asyncio.gather(run.broker.pull(ask(offset)), publish(producer, b"%d" % number))
-        answer = await asyncio.wait_for(found.answer, 2) if isinstance(found, HeldPull) else found
+        answer = await asyncio.wait_for(found.answer, 2) if isinstance(found, ParkedPull) else found
         assert payloads(answer) == [b"%d" % number]
         offset = answer.next_begin_offset
 
 
 @pytest.mark.row("S3.18")
-async def test_a_crash_while_held_loses_nothing(broker_url: str) -> None:
+async def test_a_crash_while_parked_loses_nothing(broker_url: str) -> None:
     async with running(broker_url) as run:
         producer = await run.producer()
         await publish(producer, b"a")
-        await held(run, ask(1))
+        await parked(run, ask(1))
     async with running(broker_url) as run:
         producer = await run.producer()
         await publish(producer, b"b")
@@ -307,7 +307,7 @@ async def test_where_an_offset_can_be(broker_url: str) -> None:
 async def test_a_stop_answers_everybody(broker_url: str) -> None:
     async with running(broker_url) as run:
         await run.producer()
-        waiting = [await held(run, ask(0)) for _ in range(100)]
+        waiting = [await parked(run, ask(0)) for _ in range(100)]
         await run.stop()
         assert {(await result(each)).status for each in waiting} == {PullStatus.NOT_FOUND}
         assert len(run.broker.parked_pulls) == 0
@@ -315,7 +315,7 @@ async def test_a_stop_answers_everybody(broker_url: str) -> None:
 
 async def test_a_peer_that_left_is_forgotten(run: BrokerRun) -> None:
     producer = await run.producer()
-    waiting = await held(run, ask(0))
+    waiting = await parked(run, ask(0))
     run.broker.forget_pull(waiting)
     run.broker.forget_pull(waiting)
     assert len(run.broker.parked_pulls) == 0
@@ -340,8 +340,8 @@ async def test_queues_are_partitions(run: BrokerRun) -> None:
     async with run.broker.pool.use() as connection:
         await topic_store.create_topic(connection, TOPIC, partitions=2, policies={})
     producer = await run.producer("t-partition-1")
-    waiting = await held(run, ask(0, queue=1))
-    await held(run, ask(0, queue=0))
+    waiting = await parked(run, ask(0, queue=1))
+    await parked(run, ask(0, queue=0))
     await publish(producer, b"x")
     answer = await result(waiting)
     assert (payloads(answer), answer.partition) == ([b"x"], 1)
@@ -434,7 +434,7 @@ async def test_a_commit_that_does_not_move_the_offset_writes_no_act(run: BrokerR
 
 async def test_a_topic_that_leaves_answers_its_waiters(run: BrokerRun) -> None:
     await run.producer()
-    waiting = await held(run, ask(0))
+    waiting = await parked(run, ask(0))
     run.topic().log.close()
     await eventually(lambda: waiting.answer.done(), "an answer")
     assert (await result(waiting)).next_begin_offset == 0

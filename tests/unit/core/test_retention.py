@@ -58,7 +58,7 @@ def test_a_ledger_with_one_unacked_entry_pins_itself_and_all_later_ones(acked: i
 
 @pytest.mark.parametrize(("quota", "gone"), [(-1, 1), (300, 1), (299, 2), (0, 3)])
 def test_what_is_merely_held_goes_while_the_topic_is_beyond_its_quota(quota: int, gone: int) -> None:
-    limits = TrimLimits(acked_entries=None, held_entries=10, held_bytes=quota)
+    limits = TrimLimits(acked_entries=None, pinned_entries=10, pinned_bytes=quota)
     found = trimmable(ledgers(100, 100, 100, 100), retention=NOTHING, limits=limits, now_ms=NOW_MS)
     assert found == gone
 
@@ -83,7 +83,7 @@ def test_trimming_never_passes_the_slowest_mark_delete_nor_what_retention_keeps(
 ) -> None:
     infos = ledgers(*sizes)
     retention = Retention(time_ms=time_ms, size_bytes=size_bytes)
-    limits = TrimLimits(acked_entries=acked, held_entries=held, held_bytes=quota)
+    limits = TrimLimits(acked_entries=acked, pinned_entries=held, pinned_bytes=quota)
     gone = trimmable(infos, retention=retention, limits=limits, now_ms=NOW_MS)
     assert gone < len(infos)  # the open one stays
     kept_bytes = sum(sizes)

@@ -27,7 +27,7 @@ from broker.core.subscription.types import SubscriptionType
 from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.requests import ProducerRequest, ProducerSink
-from broker.pulls.values import HeldPull, PullAnswer, PullAsk
+from broker.pulls.values import ParkedPull, PullAnswer, PullAsk
 from broker.subscription.consumer import DueFilter
 from broker.subscription.requests import (
     AckRequest,
@@ -384,14 +384,14 @@ class FakeBroker:
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         return [name for name, topic in self.topics.items() if topic.name.namespace_name == namespace]
 
-    async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
+    async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
         raise TopicNotFound(f"topic {ask.topic} cannot be pulled here")
 
-    def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
+    def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
         raise TopicNotFound(f"topic {ask.topic} cannot be pulled here")
 
-    def forget_pull(self, held: HeldPull) -> None:
-        raise AssertionError("nothing is held here")
+    def forget_pull(self, parked: ParkedPull) -> None:
+        raise AssertionError("nothing is parked here")
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
         raise TopicNotFound(f"topic {topic} cannot be pulled here")

@@ -18,7 +18,7 @@ from broker.doors.http.application import application
 from broker.doors.http.daphne_server import DaphneServer
 from broker.doors.pull import answers as pull_answers
 from broker.doors.pull.answers import PullAnswers
-from broker.pulls.values import HeldPull, PullAnswer, PullAsk, PulledMessage, PullStatus
+from broker.pulls.values import ParkedPull, PullAnswer, PullAsk, PulledMessage, PullStatus
 from tests.unit.doors.daphne_thread import DaphneThread
 from tests.unit.doors.fake_broker import FakeBroker
 from vela.wire.entry import Message
@@ -31,44 +31,44 @@ def answer(offset: int, status: PullStatus = PullStatus.NOT_FOUND) -> PullAnswer
 
 
 class PulledBroker(FakeBroker):
-    """Offset 0 is answered from memory, 1 is held, 2 needs the database, 3 fails, 4 is held after the database."""
+    """Offset 0 is answered from memory, 1 is parked, 2 needs the database, 3 fails, 4 is parked after the database."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.held: list[HeldPull] = []
-        self.left: list[HeldPull] = []
+        self.parked: list[ParkedPull] = []
+        self.left: list[ParkedPull] = []
         self.asks: list[PullAsk] = []
         self.may_read = asyncio.Event()
         self.shared = answer(7)
 
-    def pull_now(self, ask: PullAsk) -> PullAnswer | HeldPull | None:
+    def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
         self.asks.append(ask)
         if ask.offset == 3:
             raise RuntimeError("nobody foresaw it")
         if ask.offset == 9:
             raise TopicNotFound("there is none")
-        return self.hold(ask) if ask.offset == 1 else self.shared if ask.offset == 0 else None
+        return self.park(ask) if ask.offset == 1 else self.shared if ask.offset == 0 else None
 
-    async def pull(self, ask: PullAsk) -> PullAnswer | HeldPull:
+    async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
         await self.may_read.wait()
-        return self.hold(ask) if ask.offset in (1, 4) else self.shared
+        return self.park(ask) if ask.offset in (1, 4) else self.shared
 
-    def forget_pull(self, held: HeldPull) -> None:
-        self.left.append(held)
+    def forget_pull(self, parked: ParkedPull) -> None:
+        self.left.append(parked)
 
-    def hold(self, ask: PullAsk) -> HeldPull:
-        self.held.append(
-            HeldPull(
+    def park(self, ask: PullAsk) -> ParkedPull:
+        self.parked.append(
+            ParkedPull(
                 key=QueueKey(ask.topic.full, -1),
                 offset=ask.offset,
                 parked_ms=0,
-                hold_ms=ask.suspend_timeout_ms,
+                park_ms=ask.suspend_timeout_ms,
                 matches=ask.matches,
                 ask=ask,
                 answer=asyncio.get_running_loop().create_future(),
             )
         )
-        return self.held[-1]
+        return self.parked[-1]
 
 
 class Asker:
@@ -122,12 +122,12 @@ async def test_nothing_is_asked_of_a_broker_that_is_not_ready() -> None:
     assert asker.broker.asks == []
 
 
-async def test_a_held_pull_costs_no_task_and_is_answered_once() -> None:
+async def test_a_parked_pull_costs_no_task_and_is_answered_once() -> None:
     asker = Asker()
     before = asyncio.all_tasks()
     asker.pull("offset=1&suspend=true")
     assert asyncio.all_tasks() == before
-    asker.broker.held[0].answer.set_result(answer(2))
+    asker.broker.parked[0].answer.set_result(answer(2))
     await turns(lambda: bool(asker.got))
     assert [body["next_begin_offset"] for _, body in asker.got] == [2]
 
@@ -158,8 +158,8 @@ async def test_one_answer_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> No
     asker = Asker()
     for _ in range(10):
         asker.pull("offset=1")
-    for held in asker.broker.held:
-        held.answer.set_result(asker.broker.shared)
+    for parked in asker.broker.parked:
+        parked.answer.set_result(asker.broker.shared)
     await turns(lambda: len(asker.got) == 10)
     assert encoded == [asker.broker.shared]
     assert asker.broker.shared == answer(7)
@@ -175,9 +175,9 @@ async def test_a_pull_that_needs_the_database_waits_for_it(offset: int) -> None:
     asker.pull(f"offset={offset}")
     assert asker.got == []
     asker.broker.may_read.set()
-    await turns(lambda: bool(asker.got or asker.broker.held))
-    for held in asker.broker.held:
-        held.answer.set_result(asker.broker.shared)
+    await turns(lambda: bool(asker.got or asker.broker.parked))
+    for parked in asker.broker.parked:
+        parked.answer.set_result(asker.broker.shared)
     await turns(lambda: bool(asker.got))
     assert asker.got[0][1]["next_begin_offset"] == 7
 
@@ -189,16 +189,16 @@ async def test_who_left_is_not_answered(offset: int) -> None:
     pull = asker.pull(f"offset={offset}")
     if offset == 4:
         asker.broker.may_read.set()
-        await turns(lambda: bool(asker.broker.held))
+        await turns(lambda: bool(asker.broker.parked))
     pull.leave()
     pull.leave()
     asker.broker.may_read.set()
-    for held in asker.broker.held:
-        held.answer.set_result(asker.broker.shared)
+    for parked in asker.broker.parked:
+        parked.answer.set_result(asker.broker.shared)
     await asyncio.sleep(0)
     await turns(lambda: not asker.answers.reading)
     assert asker.got == []
-    assert set(asker.broker.left) == set(asker.broker.held)
+    assert set(asker.broker.left) == set(asker.broker.parked)
 
 
 async def test_a_stop_waits_for_the_database_and_then_no_longer() -> None:
@@ -264,9 +264,9 @@ async def test_below_asgi_and_through_it_the_answers_are_the_same(daphne: Daphne
 
     async def wake() -> None:
         async with asyncio.timeout(5):
-            while not broker.held:  # noqa: ASYNC110 - a peer in another thread is waited for
+            while not broker.parked:  # noqa: ASYNC110 - a peer in another thread is waited for
                 await asyncio.sleep(0.001)
-        broker.held.pop().answer.set_result(broker.shared)
+        broker.parked.pop().answer.set_result(broker.shared)
 
     def exchange(query: str, *fields: str) -> tuple[str, set[str], str]:
         """Status line, fields, body."""

@@ -1,4 +1,4 @@
-"""The table of held requests: RocketMQ's five steps, and that each request comes out exactly once."""
+"""the table of parked requests: RocketMQ's five steps, and that each request comes out exactly once."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.parked_pulls import FULL_CHECK_MS, HeldRequest, HoldTable, Matches, QueueKey
+from broker.core.parked_pulls import FULL_CHECK_MS, Matches, ParkedRequest, ParkedRequests, QueueKey
 
 KEY = QueueKey("persistent://public/default/t", 0)
 OTHER = QueueKey("persistent://public/default/a@b", 3)
 
 
-def held(
+def request(
     offset: int = 0,
     *,
     key: QueueKey = KEY,
     parked_ms: int = 0,
-    hold_ms: int = 15_000,
+    park_ms: int = 15_000,
     matches: Matches | None = None,
-) -> HeldRequest:
-    return HeldRequest(key=key, offset=offset, parked_ms=parked_ms, hold_ms=hold_ms, matches=matches)
+) -> ParkedRequest:
+    return ParkedRequest(key=key, offset=offset, parked_ms=parked_ms, park_ms=park_ms, matches=matches)
 
 
-def parked(*requests: HeldRequest) -> HoldTable[HeldRequest]:
-    table: HoldTable[HeldRequest] = HoldTable()
+def parked(*requests: ParkedRequest) -> ParkedRequests[ParkedRequest]:
+    table: ParkedRequests[ParkedRequest] = ParkedRequests()
     for each in requests:
         table.park(each)
     return table
@@ -46,26 +46,26 @@ def never() -> int:
 
 @pytest.mark.row("S3.4")
 def test_a_parked_record_keeps_what_its_answer_needs() -> None:
-    each = held(7, parked_ms=100, hold_ms=2_000, matches=only("A"))
-    assert (each.offset, each.parked_ms, each.hold_ms, each.due_ms) == (7, 100, 2_000, 2_100)
+    each = request(7, parked_ms=100, park_ms=2_000, matches=only("A"))
+    assert (each.offset, each.parked_ms, each.park_ms, each.due_ms) == (7, 100, 2_000, 2_100)
 
 
 @pytest.mark.row("S3.5")
 def test_many_wait_under_one_key() -> None:
-    table = parked(*(held(5) for _ in range(10)), held(5, key=OTHER))
+    table = parked(*(request(5) for _ in range(10)), request(5, key=OTHER))
     assert len(table) == 11
     assert {key: len(waiting) for key, waiting in table.queues().items()} == {KEY: 10, OTHER: 1}
 
 
 @pytest.mark.row("S3.6")
 def test_a_key_is_no_text_with_a_separator() -> None:
-    table = parked(held(5, key=OTHER))
+    table = parked(request(5, key=OTHER))
     assert table.check(FULL_CHECK_MS, lambda _: 6, lambda *_: None) != []
 
 
 @pytest.mark.row("S3.9")
 def test_two_notifications_cannot_wake_one_request() -> None:
-    table = parked(held(5))
+    table = parked(request(5))
     assert len(table.notify(KEY, 6, 1, newest_again=never)) == 1
     assert table.notify(KEY, 6, 1, newest_again=never) == []
     assert table.pop_due(10**9) == []
@@ -73,43 +73,43 @@ def test_two_notifications_cannot_wake_one_request() -> None:
 
 @pytest.mark.row("S3.10")
 def test_a_stale_end_is_read_again() -> None:
-    table = parked(held(5))
+    table = parked(request(5))
     assert len(table.notify(KEY, 5, 1, newest_again=lambda: 6)) == 1
 
 
 @pytest.mark.row("S3.11")
-def test_a_filter_that_does_not_match_keeps_it_held() -> None:
-    table = parked(held(5, matches=only("A")))
+def test_a_filter_that_does_not_match_keeps_it_parked() -> None:
+    table = parked(request(5, matches=only("A")))
     assert table.notify(KEY, 6, 1, newest_again=never, arrived=lambda _: arrivals("B")) == []
     assert len(table.notify(KEY, 7, 1, newest_again=never, arrived=lambda _: arrivals("B", "A"))) == 1
 
 
 @pytest.mark.row("S3.11")
 def test_from_the_timer_every_filter_passes() -> None:
-    table = parked(held(5, matches=only("A")))
+    table = parked(request(5, matches=only("A")))
     assert len(table.notify(KEY, 6, 1, newest_again=never)) == 1
 
 
 @pytest.mark.row("S3.12")
 def test_when_its_time_is_over_it_is_answered() -> None:
-    table = parked(held(5, parked_ms=1_000, hold_ms=2_000))
+    table = parked(request(5, parked_ms=1_000, park_ms=2_000))
     assert table.notify(KEY, 5, 2_999, newest_again=lambda: 5) == []
     assert len(table.notify(KEY, 5, 3_000, newest_again=lambda: 5)) == 1
-    table = parked(held(5, parked_ms=1_000, hold_ms=2_000))
+    table = parked(request(5, parked_ms=1_000, park_ms=2_000))
     assert table.pop_due(2_999) == []
     assert len(table.pop_due(3_000)) == 1
 
 
 @pytest.mark.row("S3.13")
 def test_an_offset_ahead_of_the_end_stays() -> None:
-    table = parked(held(9))
+    table = parked(request(9))
     assert table.notify(KEY, 6, 1, newest_again=lambda: 6) == []
     assert len(table) == 1
 
 
 @pytest.mark.row("S3.7")
 def test_every_queue_is_looked_at_each_five_seconds() -> None:
-    table = parked(held(5, hold_ms=60_000), held(5, key=OTHER, hold_ms=60_000))
+    table = parked(request(5, park_ms=60_000), request(5, key=OTHER, park_ms=60_000))
     assert len(table.check(FULL_CHECK_MS, lambda _: 5, lambda *_: None)) == 0
     assert table.check(2 * FULL_CHECK_MS - 1, lambda _: 6, lambda *_: None) == []
     assert len(table.check(2 * FULL_CHECK_MS, lambda _: 6, lambda *_: None)) == 2
@@ -117,7 +117,7 @@ def test_every_queue_is_looked_at_each_five_seconds() -> None:
 
 @pytest.mark.row("S3.8")
 def test_one_broken_queue_does_not_stop_the_others() -> None:
-    table = parked(held(5), held(5, key=OTHER))
+    table = parked(request(5), request(5, key=OTHER))
     told: list[QueueKey] = []
 
     def end_of(key: QueueKey) -> int:
@@ -131,7 +131,7 @@ def test_one_broken_queue_does_not_stop_the_others() -> None:
 
 
 def test_the_next_check_is_never_later_than_the_first_due() -> None:
-    table = parked(held(5, hold_ms=900), held(5, hold_ms=70_000))
+    table = parked(request(5, park_ms=900), request(5, park_ms=70_000))
     assert table.next_check_ms() == 900
     table.check(900, lambda _: 5, lambda *_: None)
     assert table.next_check_ms() == FULL_CHECK_MS
@@ -141,7 +141,7 @@ def test_the_next_check_is_never_later_than_the_first_due() -> None:
 
 @pytest.mark.row("S3.21")
 def test_all_are_taken_at_a_stop() -> None:
-    table = parked(*(held(5) for _ in range(99)), held(5, key=OTHER))
+    table = parked(*(request(5) for _ in range(99)), request(5, key=OTHER))
     assert len(table.take_all()) == 100
     assert len(table) == 0
 
@@ -162,24 +162,24 @@ EVENTS = st.lists(
 def test_each_request_comes_out_once_in_time_and_never_for_a_mismatch(
     events: list[tuple[object, ...]],
 ) -> None:
-    table: HoldTable[HeldRequest] = HoldTable()
+    table: ParkedRequests[ParkedRequest] = ParkedRequests()
     now_ms, log = 0, list[str]()
-    waiting: list[HeldRequest] = []
-    out: list[HeldRequest] = []
+    waiting: list[ParkedRequest] = []
+    out: list[ParkedRequest] = []
 
-    def take(found: list[HeldRequest]) -> None:
+    def take(found: list[ParkedRequest]) -> None:
         for each in found:
-            assert each in waiting, "it was not held, or came out twice"
+            assert each in waiting, "it was not parked, or came out twice"
             waiting.remove(each)
             out.append(each)
 
     for event in events:
         match event:
-            case ("park", int(back), str(tag), int(hold_ms)):
-                each = held(
+            case ("park", int(back), str(tag), int(park_ms)):
+                each = request(
                     len(log) + back // 4,
                     parked_ms=now_ms,
-                    hold_ms=hold_ms,
+                    park_ms=park_ms,
                     matches=only(tag) if tag else None,
                 )
                 waiting.append(each)
