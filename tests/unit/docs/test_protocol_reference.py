@@ -13,6 +13,7 @@ from broker.doors.http import daphne_protocol, daphne_server, inbound_queue
 from broker.doors.server_errors import server_error
 from broker.doors.websocket.json.errors import CloseCode
 from broker.doors.websocket.json.frames import MAX_ITEMS_PER_FRAME
+from broker.doors.websocket.middleware import MAX_WEBSOCKETS
 from broker.doors.websocket.socket import OPEN_TIMEOUT_S
 from tests.unit.docs.pages import code_names, page, python_files, rows, section
 from vela.wire.binary.enums import ServerError
@@ -101,6 +102,9 @@ def test_the_limits_of_the_websocket_api() -> None:
         ),
         "bytes the peer has not taken, then it gets no more messages": _amount(
             daphne_protocol.HIGH_WATER_BYTES
+        ),
+        "WebSockets open at the same time, `/ws/binary` included; one more is refused with 503": (
+            f"{MAX_WEBSOCKETS}"
         ),
         "opening": f"{OPEN_TIMEOUT_S:g} s",
         "ping of the broker, and silence after which it closes": (
