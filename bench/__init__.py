@@ -1,1 +1,1 @@
-"""What Vela does on a machine, measured beside what the machine can do (METHODOLOGY.md)."""
+"""Vela's benchmarks, measured beside the limits of the machine (METHODOLOGY.md)."""

@@ -1,4 +1,4 @@
-"""`python -m bench`: start a Vela a question, ask, print the table, keep the answers in bench/results/latest.json."""
+"""`python -m bench`: start a Vela for each question, measure, print a table, store it in bench/results/latest.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.vela import started_vela
 
 
 def main() -> int:
-    """0 when every goal is met, 1 otherwise; --quick figures decide nothing."""
+    """Run the questions. Return 0 if every goal is met, else 1. Figures of --quick decide nothing."""
     options = _options()
     gc.freeze()
     answers: dict[str, list[Figure]] = {}
@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def _ask(name: str, options: argparse.Namespace) -> tuple[list[Figure], dict[str, str]]:
-    """A Vela of its own: no question inherits another's tables, caches or dead rows."""
+    """Start a separate Vela, so that no question inherits another's tables, caches or dead rows."""
     with started_vela(SETTINGS.get(name)) as vela:
         pids = vela.pids()
         setting = Setting(
@@ -80,7 +80,7 @@ def _print(facts: Mapping[str, str], answers: Mapping[str, Sequence[Figure]], *,
 
 
 def row(figure: Figure) -> str:
-    """One line of the table: name, median, lowest … highest, goal, note."""
+    """Return one line of the table: name, median, lowest … highest, goal, note."""
     verdict = {None: "", True: "met", False: "MISSED"}[figure.is_met]
     goal = f"goal {figure.goal}: {verdict}" if figure.goal is not None else ""
     spread = f"{number(min(figure.runs))} … {number(max(figure.runs))}"

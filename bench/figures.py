@@ -1,4 +1,4 @@
-"""What was measured: runs, their median, and what it should be."""
+"""Figures: measured runs, their median, and the goal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Figure", "Goal", "percentile", "ratio_percent"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a figure must reach; one of the two is given."""
+    """What a figure must reach. Exactly one of the two limits is set."""
 
     at_least: float | None = None
     at_most: float | None = None
 
     def is_met(self, value: float) -> bool:
-        """Whether the value is good enough. NaN never is."""
+        """Return whether the value is good enough. NaN never is."""
         if self.at_least is not None:
             return value >= self.at_least
         return self.at_most is not None and value <= self.at_most
@@ -33,22 +33,22 @@ class Figure:
 
     name: str
     unit: str
-    runs: tuple[float, ...]  # one value a run, in the order they were taken
+    runs: tuple[float, ...]  # one value for each run, in order
     goal: Goal | None = None
-    note: str = ""  # what else was seen: CPU, window, generator's lateness
+    note: str = ""  # other observations: CPU, window, lateness of the generator
 
     @property
     def median(self) -> float:
-        """The value that is reported."""
+        """Return the reported value."""
         return statistics.median(self.runs)
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the goal is reached; None without one."""
+        """Return whether the goal is reached; None if there is no goal."""
         return None if self.goal is None else self.goal.is_met(self.median)
 
     def as_json(self) -> dict[str, object]:
-        """Everything about it, for the results file."""
+        """Return the figure as the results file stores it."""
         return {
             "name": self.name,
             "unit": self.unit,
@@ -61,12 +61,12 @@ class Figure:
 
 
 def ratio_percent(values: Sequence[float], ceilings: Sequence[float]) -> tuple[float, ...]:
-    """Each run as a percentage of the ceiling taken beside it."""
+    """Return each run as a percentage of the ceiling measured beside it."""
     return tuple(100.0 * value / ceiling for value, ceiling in zip(values, ceilings, strict=True))
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of the values do not exceed (nearest rank). ValueError if empty."""
+    """Return a percentile by nearest rank. Raises ValueError if there are no values."""
     if not values:
         raise ValueError("no values: nothing was measured")
     ordered = sorted(values)

@@ -1,4 +1,4 @@
-"""What the figures were taken on: without it they mean nothing."""
+"""The machine that the figures were measured on. Without it they mean nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SETTINGS = (
 
 
 def describe(database_url: str, folder: Path) -> dict[str, str]:
-    """Machine, versions and PostgreSQL's settings, as they are printed and stored."""
+    """Return the machine, the versions and PostgreSQL's settings, as they are printed and stored."""
     facts = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": f"{os.cpu_count()} × {_cpu_model()}, {_memory_gib():.0f} GiB",
@@ -56,7 +56,7 @@ def describe(database_url: str, folder: Path) -> dict[str, str]:
 
 
 def fsyncs_per_s(folder: Path, seconds: float = 0.5) -> float:
-    """How often 8 KiB can be made durable here, one after the other."""
+    """Measure how often a second this machine can make 8 KiB durable, one after the other."""
     block = os.urandom(8192)
     with tempfile.TemporaryFile(dir=folder) as file:
         number = file.fileno()

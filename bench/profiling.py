@@ -1,4 +1,4 @@
-"""Where the broker's time goes while a question is asked: py-spy, if it is installed, from outside the process."""
+"""Profile the broker from outside during a question, with py-spy if it is installed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def profiled(pid: int, path: Path) -> Iterator[None]:
 
 
 def top(stacks: str, count: int = 15) -> list[str]:
-    """The functions that were running most often, in percent of the samples that did not wait for events."""
+    """Return the functions that ran most often, in percent of the samples that did not wait for events."""
     own: Counter[str] = Counter()
     for line in stacks.splitlines():
         stack, _, samples = line.rpartition(" ")

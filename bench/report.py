@@ -1,4 +1,4 @@
-"""`python -m bench.report`: the stored results as the tables of docs/benchmarks.md."""
+"""`python -m bench.report`: print the stored results as the tables of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMMON = ("date", "load before", "fsync")  # of each question; the rest is the 
 
 
 def tables(answers: Mapping[str, Any]) -> str:
-    """Markdown: the machine once, then a table a question, in the order they are asked."""
+    """Return Markdown: the machine once, then a table for each question, in order."""
     lines: list[str] = []
     for name in QUESTIONS:
         if name not in answers:
@@ -50,7 +50,7 @@ def number(value: float) -> str:
 
 
 def main() -> int:
-    """Print the tables; 1 when there is nothing to print."""
+    """Print the tables. Return 1 if there are none."""
     answers = load()
     if not answers:
         sys.stderr.write("nothing was measured yet: make bench\n")

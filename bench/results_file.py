@@ -1,4 +1,4 @@
-"""bench/results/latest.json: the last answer to each question, with what it was taken on."""
+"""bench/results/latest.json: the last answer to each question, and the machine it was measured on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESULTS = Path(__file__).parent / "results" / "latest.json"
 
 
 def load(path: Path = RESULTS) -> dict[str, Any]:
-    """By question: `quick`, `facts`, `figures`. Empty when nothing was measured yet."""
+    """Read the answers by question: `quick`, `facts`, `figures`. Empty if nothing has been measured yet."""
     if not path.exists():
         return {}
     answers: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -30,7 +30,7 @@ def keep(
     is_quick: bool,
     path: Path = RESULTS,
 ) -> None:
-    """Put one answer in the place of the question's last one; the other questions' stay as they are."""
+    """Replace the question's last answer. The answers to other questions stay."""
     answers = load(path)
     answers[name] = {
         "quick": is_quick,

@@ -1,4 +1,4 @@
-"""What every question is given: a running Vela, and how long and how often to measure."""
+"""The setting of a question: a running Vela, and how long and how often to measure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Setting:
 
     vela: VelaProcess
     processes: Processes
-    is_quick: bool  # short runs and small preloads: shows that it works, not how fast it is
-    repeats: int  # runs a figure, ≥ 3
+    is_quick: bool  # short runs and small preloads: they show that it works, not how fast it is
+    repeats: int  # runs for each figure, at least 3
 
     @property
     def pulsar_port(self) -> int:
@@ -46,10 +46,10 @@ class Setting:
         return quick if self.is_quick else full
 
     def fresh_topic(self, prefix: str) -> str:
-        """A topic that nobody has used."""
+        """Return the name of a new topic."""
         return f"persistent://public/default/{prefix}-{secrets.token_hex(4)}"
 
     def say(self, text: str) -> None:
-        """Progress, on standard error: the table alone goes to standard output."""
+        """Print progress to standard error. Only the table goes to standard output."""
         sys.stderr.write(f"  {text}\n")
         sys.stderr.flush()

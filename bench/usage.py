@@ -29,7 +29,7 @@ class CpuTime:
         )
 
     def per(self, messages: int) -> str:
-        """The two in µs a message."""
+        """Return both in µs for each message."""
         each = 1e6 / max(1, messages)
         return (
             f"CPU a message: broker {self.broker_s * each:.2f} µs, PostgreSQL {self.postgres_s * each:.2f} µs"
@@ -38,7 +38,7 @@ class CpuTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """The processes whose use is counted."""
+    """The processes whose CPU time is counted."""
 
     broker_pid: int
     postgres_pid: int
@@ -55,7 +55,7 @@ class Processes:
 
 @contextmanager
 def peak_rss(pid: int) -> Iterator[list[int]]:
-    """Watches a process; at the end the list holds the largest resident size seen, bytes."""
+    """Watch a process. At the end the list has its largest resident size, in bytes."""
     peak: list[int] = []
     stop = threading.Event()
 
@@ -75,7 +75,7 @@ def peak_rss(pid: int) -> Iterator[list[int]]:
 
 
 def rss_bytes(pid: int) -> int:
-    """Resident memory of a process."""
+    """Return the resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE_BYTES
 
 

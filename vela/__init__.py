@@ -1,6 +1,6 @@
-"""Vela's client: what a user installs. Names are those of Apache's Python client, so `import vela` replaces it.
+"""Vela's client library. It has the names of Apache's Python client, so you can replace `import pulsar`.
 
-Every name is imported when it is first used: the broker, which needs `vela.wire` only, does not load the client.
+Each name is imported when it is first used, so that the broker, which needs only `vela.wire`, does not load the client.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         InvalidTopicName,
         InvalidTxnStatusError,
         InvalidUrl,
-        LookupError,  # noqa: A004 - the name that moves over
+        LookupError,  # noqa: A004 - the name in Apache's client
         MemoryBufferIsFull,
         MessageTooBig,
         NotAllowedError,

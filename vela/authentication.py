@@ -1,4 +1,4 @@
-"""Who the client says it is. The classes and their arguments are those of Apache's Python client."""
+"""The client's credentials. Classes and arguments are those of Apache's Python client."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ TokenSupplier = Callable[[], "str | bytes | Awaitable[str | bytes]"]
 
 
 class Authentication:
-    """What is sent in CONNECT and in answer to AUTH_CHALLENGE. Derive from it for a method of your own.
+    """Credentials for CONNECT and for the answer to AUTH_CHALLENGE. Derive from it to add a method.
 
-    One object may serve several clients.
+    Several clients can share one object.
     """
 
     method = "none"
-    """The method's name, as the broker knows it."""
+    """The method's name at the broker."""
 
     def data(self) -> bytes | Awaitable[bytes]:
-        """The credentials, asked for at each connection and each challenge.
+        """Return the credentials. The client calls this for each connection and each challenge.
 
-        Runs on the client's event loop: what takes time belongs into the awaitable. What it raises reaches the
-        caller as ErrorGettingAuthenticationData.
+        It runs on the client's event loop, so slow work belongs in the awaitable. If it raises, the caller gets
+        ErrorGettingAuthenticationData.
         """
         return b""
 
     def tls_certificate_files(self) -> tuple[str, str] | None:
-        """Certificate and private key to show in TLS handshakes, PEM files; None = none."""
+        """Return the PEM files of certificate and private key for TLS handshakes; None = no certificate."""
         return None
 
 
 class AuthenticationDisabled(Authentication):
-    """Nobody in particular."""
+    """No credentials."""
 
 
 class AuthenticationToken(Authentication):
-    """A token, a JSON Web Token as a rule.
+    """A token, usually a JSON Web Token.
 
-    `token` may be a function that gives it, called at each connection and challenge, so that tokens may expire;
-    a coroutine function too.
+    `token` can be a function or a coroutine function that returns it. The client calls it for each connection and each
+    challenge, so tokens may expire.
     """
 
     method = "token"
@@ -59,7 +59,7 @@ class AuthenticationToken(Authentication):
         self._token = token
 
     def data(self) -> bytes | Awaitable[bytes]:
-        """The token."""
+        """Return the token."""
         token = self._token() if callable(self._token) else self._token
         if isinstance(token, (str, bytes)):
             return _bytes(token)
@@ -67,7 +67,7 @@ class AuthenticationToken(Authentication):
 
 
 class AuthenticationBasic(Authentication):
-    """A user name and a password. `auth_params_string` is a JSON object with them, in place of them."""
+    """A user name and a password. `auth_params_string`, a JSON object with both, replaces the other arguments."""
 
     method = "basic"
 
@@ -81,17 +81,17 @@ class AuthenticationBasic(Authentication):
         if auth_params_string is not None:
             username, password, method = _basic_parameters(auth_params_string, method)
         if username is None or password is None:
-            raise InvalidConfiguration("basic authentication takes a username and a password")
+            raise InvalidConfiguration("basic authentication needs a username and a password")
         self.method = method
         self._data = f"{username}:{password}".encode()
 
     def data(self) -> bytes:
-        """user:password."""
+        """Return user:password."""
         return self._data
 
 
 class AuthenticationTLS(Authentication):
-    """The client's own certificate, shown in the TLS handshake. Both files are PEM."""
+    """The client's certificate for the TLS handshake. Both files are PEM."""
 
     method = "tls"
 
@@ -99,7 +99,7 @@ class AuthenticationTLS(Authentication):
         self._files = (certificate_path, private_key_path)
 
     def tls_certificate_files(self) -> tuple[str, str]:
-        """Certificate and private key."""
+        """Return the files of certificate and private key."""
         return self._files
 
 

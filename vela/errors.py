@@ -1,10 +1,10 @@
-"""Everything the client raises: one tree, and what each of the broker's refusals becomes.
+"""All errors that the client raises, in one tree, and the error for each of the broker's refusals.
 
-The names and codes are Apache's Python client's, so that its `except` clauses go on working. Every error says in
-`retriable` whether the same call, made again later and unchanged, may succeed.
+Names and codes are those of Apache's Python client, so that existing `except` clauses still work. `retriable` says
+whether the same call may succeed later, unchanged.
 """
 
-# Over 400 lines: one small class for each of Apache's result codes, in one table.
+# Over 400 lines: one small class for each of Apache's result codes.
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ __all__ = [
 
 
 class Result(NamedNumber):
-    """What became of a call: the first argument of the callback of `send_async`."""
+    """The result of a call: the first argument of the callback of `send_async`."""
 
     Ok = 0
     UnknownError = 1
@@ -125,91 +125,91 @@ class Result(NamedNumber):
 
 
 class VelaError(Exception):
-    """Root of the tree. `str()` is a sentence for people; `code` and the class are for programs."""
+    """The base of all errors. `str()` is a sentence for users; `code` and the class are for programs."""
 
     code: ClassVar[Result] = Result.UnknownError
     retriable: ClassVar[bool] = False  # the same call, unchanged, may succeed later
 
     def error(self) -> Result:
-        """The code, as the exception of Apache's asyncio client names it."""
+        """Return the code, as the exception of Apache's asyncio client does."""
         return self.code
 
 
 PulsarException = VelaError
-"""What Apache's Python client calls the root."""
+"""The base error's name in Apache's Python client."""
 
 
 class UnknownError(VelaError):
-    """The broker failed and did not say why, or the client did; the text has the cause."""
+    """The broker or the client failed for another reason; the text has the cause."""
 
     code = Result.UnknownError
     retriable = True
 
 
 class InvalidConfiguration(VelaError, ValueError):
-    """An argument, or a combination of arguments, that cannot work; or a call that the way of consuming excludes."""
+    """An argument or a combination of arguments cannot work, or the consumer's configuration excludes this call."""
 
     code = Result.InvalidConfiguration
 
 
 class InvalidMessageId(InvalidConfiguration, wire_errors.InvalidMessageId):
-    """Bytes that are not a message id."""
+    """The bytes are not a message id."""
 
 
 class Timeout(VelaError):
-    """Nothing came, or no answer came, within the time given."""
+    """No message, or no answer, arrived in time."""
 
     code = Result.Timeout
     retriable = True
 
 
-class LookupError(VelaError):  # noqa: A001 - the name that moves over
-    """No broker could be found for the topic."""
+class LookupError(VelaError):  # noqa: A001 - the name in Apache's client
+    """The client could not find a broker for the topic."""
 
     code = Result.LookupError
     retriable = True
 
 
 class ConnectError(VelaError):
-    """No connection to the broker could be made."""
+    """The client could not connect to the broker."""
 
     code = Result.ConnectError
     retriable = True
 
 
 class HandshakeError(ConnectError):
-    """Somebody answers there, but TLS, WebSocket or the protocol cannot be agreed on; it will not mend itself."""
+    """A server answers, but TLS, WebSocket or protocol handshake fails. Retrying does not help."""
 
     retriable = False
 
 
 class ReadError(VelaError):
-    """The connection failed while an answer was awaited."""
+    """The connection failed while the client waited for an answer."""
 
     code = Result.ReadError
     retriable = True
 
 
 class AuthenticationError(VelaError):
-    """The broker does not accept who the client says it is."""
+    """The broker does not accept the client's credentials."""
 
     code = Result.AuthenticationError
 
 
 class AuthorizationError(VelaError):
-    """The broker knows the client and does not let it do this."""
+    """The client is not allowed to do this."""
 
     code = Result.AuthorizationError
 
 
 class ErrorGettingAuthenticationData(VelaError):
-    """The token or certificate could not be had, so that nothing was sent."""
+    """The client could not get the token or certificate, so it sent nothing."""
 
     code = Result.ErrorGettingAuthenticationData
 
 
 class BrokerMetadataError(VelaError):
-    """The broker could not use the request: wrong data, or something it names does not exist."""
+    """The request has wrong data, or names something that does not exist."""
 
     code = Result.BrokerMetadataError
     retriable = True
@@ -229,7 +229,7 @@ class ChecksumError(VelaError):
 
 
 class ConsumerBusy(VelaError):
-    """The subscription is taken: exclusive with a consumer, of another type, or at its limit."""
+    """The subscription is exclusive and has a consumer, has another type, or has reached its limit of consumers."""
 
     code = Result.ConsumerBusy
 
@@ -248,7 +248,7 @@ class AlreadyClosed(VelaError):
 
 
 class InvalidMessage(VelaError):
-    """A message that the consumer cannot take as it is set up, such as a batch at a zero-queue consumer."""
+    """The consumer's configuration excludes this message, for example a batch at a zero-queue consumer."""
 
     code = Result.InvalidMessage
 
@@ -266,76 +266,76 @@ class ProducerNotInitialized(VelaError):
 
 
 class ProducerBusy(VelaError):
-    """The producer's name is taken, the topic is held exclusively, or a limit is reached."""
+    """The producer's name is taken, another producer has exclusive access, or a limit is reached."""
 
     code = Result.ProducerBusy
 
 
 class TooManyLookupRequestException(VelaError):
-    """Too many look-ups at once, by this client's limit or the broker's."""
+    """Too many lookups at the same time, for this client's limit or the broker's."""
 
     code = Result.TooManyLookupRequestException
     retriable = True
 
 
 class InvalidTopicName(VelaError):
-    """Not a topic's name."""
+    """The text is not a topic name."""
 
     code = Result.InvalidTopicName
 
 
 class InvalidUrl(VelaError, ValueError):
-    """A service URL that cannot be read. The text says what one looks like."""
+    """The service URL is invalid. The text says what a valid one looks like."""
 
     code = Result.InvalidUrl
 
 
 class ServiceUnitNotReady(VelaError):
-    """The topic is moving or opening; look it up again."""
+    """The topic is being moved or loaded. Look it up again."""
 
     code = Result.ServiceUnitNotReady
     retriable = True
 
 
 class OperationNotSupported(VelaError):
-    """This consumer, producer, topic or broker does not do that."""
+    """This consumer, producer, topic or broker does not support the operation."""
 
     code = Result.OperationNotSupported
 
 
 class ProducerBlockedQuotaExceededError(VelaError):
-    """The topic's backlog quota is reached: a producer waits until there is room again."""
+    """The topic's backlog quota is reached, and producers wait until there is room again."""
 
     code = Result.ProducerBlockedQuotaExceededError
 
 
 class ProducerBlockedQuotaExceededException(VelaError):
-    """The topic's backlog quota is reached: producers are refused and what they have not sent fails."""
+    """The topic's backlog quota is reached, producers are refused, and their unsent messages fail."""
 
     code = Result.ProducerBlockedQuotaExceededException
 
 
 class ProducerQueueIsFull(VelaError):
-    """As many messages as `max_pending_messages` allows await their receipt."""
+    """`max_pending_messages` messages already wait for their receipts."""
 
     code = Result.ProducerQueueIsFull
     retriable = True
 
 
 class MessageTooBig(VelaError):
-    """A message larger than the broker takes. Send it with `chunking_enabled=True`."""
+    """The message is larger than the broker accepts. Create the producer with `chunking_enabled=True`."""
 
     code = Result.MessageTooBig
 
 
 class TopicNotFound(VelaError):
-    """The topic does not exist and is not made by being used."""
+    """The topic does not exist, and the broker does not create it automatically."""
 
     code = Result.TopicNotFound
 
 
 class SubscriptionNotFound(VelaError):
-    """The subscription does not exist and is not made by being used."""
+    """The subscription does not exist, and the broker does not create it automatically."""
 
     code = Result.SubscriptionNotFound
 
@@ -347,73 +347,73 @@ class ConsumerNotFound(VelaError):
 
 
 class UnsupportedVersionError(VelaError):
-    """Client and broker are too far apart for this call."""
+    """The versions of client and broker are too different for this call."""
 
     code = Result.UnsupportedVersionError
 
 
 class TopicTerminated(VelaError):
-    """The topic takes no more messages, for good."""
+    """The topic is terminated: it never takes messages again."""
 
     code = Result.TopicTerminated
 
 
 class CryptoError(VelaError):
-    """A payload could not be encrypted or decrypted: no key, a wrong key, or changed bytes."""
+    """A payload could not be encrypted or decrypted: the key is missing or wrong, or the bytes have changed."""
 
     code = Result.CryptoError
 
 
 class IncompatibleSchema(VelaError):
-    """The schema does not go with the one that the topic has."""
+    """The schema is not compatible with the topic's schema."""
 
     code = Result.IncompatibleSchema
 
 
 class ConsumerAssignError(VelaError):
-    """The key ranges that a Key_Shared consumer asks for are another's."""
+    """Another Key_Shared consumer has the requested key ranges."""
 
     code = Result.ConsumerAssignError
 
 
 class CumulativeAcknowledgementNotAllowedError(VelaError):
-    """On Shared and Key_Shared subscriptions messages are acknowledged one by one."""
+    """Shared and Key_Shared subscriptions do not allow cumulative acknowledgements."""
 
     code = Result.CumulativeAcknowledgementNotAllowedError
 
 
 class TransactionCoordinatorNotFoundError(VelaError):
-    """Transactions are not built; the class is here so that code that names it imports."""
+    """Vela has no transactions. The class exists so that code which imports it still works."""
 
     code = Result.TransactionCoordinatorNotFoundError
 
 
 class InvalidTxnStatusError(VelaError):
-    """Transactions are not built; the class is here so that code that names it imports."""
+    """Vela has no transactions. The class exists so that code which imports it still works."""
 
     code = Result.InvalidTxnStatusError
 
 
 class NotAllowedError(VelaError):
-    """The broker has this switched off, or the request is over one of its limits."""
+    """The broker's configuration does not allow this, or the request exceeds one of its limits."""
 
     code = Result.NotAllowedError
 
 
 class TransactionConflict(VelaError):
-    """Transactions are not built; the class is here so that code that names it imports."""
+    """Vela has no transactions. The class exists so that code which imports it still works."""
 
     code = Result.TransactionConflict
 
 
 class TransactionNotFound(VelaError):
-    """Transactions are not built; the class is here so that code that names it imports."""
+    """Vela has no transactions. The class exists so that code which imports it still works."""
 
     code = Result.TransactionNotFound
 
 
 class ProducerFenced(VelaError):
-    """Another producer has the topic for itself. One that had it, or waited for it, is dead for good: make another."""
+    """Another producer has exclusive access to the topic. This producer cannot be used again: create another."""
 
     code = Result.ProducerFenced
 
@@ -426,7 +426,7 @@ class MemoryBufferIsFull(VelaError):
 
 
 class Interrupted(VelaError):
-    """The wait was given up because the client is stopping."""
+    """The wait ended because the client is stopping."""
 
     code = Result.Interrupted
 
@@ -466,11 +466,11 @@ BY_SERVER_ERROR: Final[Mapping[ServerError, type[VelaError]]] = MappingProxyType
         ServerError.PRODUCER_FENCED: ProducerFenced,
     }
 )
-"""What each of the broker's refusals is raised as (protocol 2.2)."""
+"""The error class for each of the broker's refusals."""
 
 
 def from_server_error(error: int, message: str) -> VelaError:
-    """The broker's refusal as an exception; a number this client does not know becomes UnknownError."""
+    """Return the broker's refusal as an exception. A number that this client does not know becomes UnknownError."""
     known = BY_SERVER_ERROR.get(ServerError(error)) if error in _SERVER_ERRORS else None
     return (known or UnknownError)(message)
 

@@ -1,4 +1,4 @@
-"""Where a client's log goes, said as Apache's Python client has it. `logging` alone does the same."""
+"""Logging options with the names of Apache's Python client. You can use `logging` alone instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 class LoggerLevel(NamedNumber):
-    """From which level on something is written."""
+    """The lowest level that is logged."""
 
     Debug = 0
     Info = 1
@@ -32,30 +32,30 @@ _LEVELS: Final = {
 
 
 class ConsoleLogger:
-    """Writes the logger `vela`, and so that of every client of the process, to the standard output."""
+    """Logs to standard output. It configures the logger `vela`, which all clients of the process share."""
 
     def __init__(self, log_level: LoggerLevel = LoggerLevel.Info) -> None:
         self.log_level = log_level
 
     def handler(self) -> logging.Handler:
-        """What writes it."""
+        """Return the handler that writes the log."""
         return logging.StreamHandler(sys.stdout)
 
 
 class FileLogger:
-    """Writes the logger `vela`, and so that of every client of the process, to a file, at its end."""
+    """Appends the log to a file. It configures the logger `vela`, which all clients of the process share."""
 
     def __init__(self, log_level: LoggerLevel, log_file: str) -> None:
         self.log_level = log_level
         self.log_file = log_file
 
     def handler(self) -> logging.Handler:
-        """What writes it. Raises OSError for a file that cannot be opened."""
+        """Return the handler that writes the log. Raises OSError if the file cannot be opened."""
         return logging.FileHandler(self.log_file, encoding="utf-8")
 
 
 def logger_of(given: logging.Logger | ConsoleLogger | FileLogger | None) -> logging.Logger:
-    """The logger of a client. Given twice, the later ConsoleLogger or FileLogger takes the place of the earlier."""
+    """Return a client's logger. A ConsoleLogger or FileLogger replaces the one of an earlier client."""
     if isinstance(given, logging.Logger):
         return given
     logger = logging.getLogger(_NAME)

@@ -1,7 +1,7 @@
-"""What an application receives: `Message`, and `MessageId`, the name of one message.
+"""What an application receives: `Message`, and `MessageId`, which identifies a message.
 
-A consumer makes a `Message` for every message it hands over, so one costs two assignments: it points at what the wire
-said (`body`) and at what all messages of its entry have in common (`entry`); everything else is computed when asked.
+A consumer creates a `Message` for every message, so it must be cheap: it only refers to the decoded message (`body`)
+and to what all messages of its entry share (`entry`). Everything else is computed when it is needed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["Message", "MessageId", "ReceivedEntry"]
 
 
 class DecodesMessages(Protocol):
-    """What a message needs of its consumer's schema."""
+    """The part of a consumer's schema that a message needs."""
 
     def decode_message(self, msg: Message) -> Any:
         """Return the value of a message."""
 
 
 class ReceivedEntry:
-    """What the messages of one delivered entry share. Made by consumers, once an entry; not part of the public API."""
+    """What the messages of one delivered entry share. Consumers create one for each entry. Not public API."""
 
     __slots__ = (
         "batch_size",
@@ -49,15 +49,15 @@ class ReceivedEntry:
     ledger_id: int
     entry_id: int
     partition: int  # -1: the topic is not partitioned
-    redelivery_count: int  # how often the broker had delivered it before
+    redelivery_count: int  # how often the broker delivered it before
     batch_size: int  # messages in the batch, 0 = not a batch
     schema: DecodesMessages | None  # None = values are bytes
-    chunks: tuple[MessageId, ...]  # of a message that came in pieces: where each lies, in order
+    chunks: tuple[MessageId, ...]  # the ids of a chunked message's chunks, in order
     encryption: EncryptionContext | None  # None: the payload was not encrypted
     generation: (
-        int  # which of the receiver's connections it came over: acts on one of the past count for nothing
+        int  # number of the receiver's connection that it came over; acks of an earlier one have no effect
     )
-    receiver: Any  # the consumer of one topic that it came to: acknowledgements go back there
+    receiver: Any  # the consumer of one topic that received it, and that acknowledges it
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class ReceivedEntry:
 
 @functools.total_ordering
 class MessageId:
-    """Where one message lies: ledger, entry, and its place in the batch when the entry is one.
+    """The position of a message: ledger, entry, and its index if the entry is a batch.
 
-    Ordered by ledger, entry, batch index, then partition; equal ids name the same message of one topic. Immutable and
-    hashable; copied or pickled it is as one that was written down and read back. Ids of different topics are not
-    comparable in any useful way.
+    Ids are ordered by ledger, entry, batch index and then partition. Equal ids identify the same message of a topic.
+    They are immutable and hashable. A copied or pickled id is like one that was serialized and read back. Comparing ids
+    of different topics has no meaning.
     """
 
     __slots__ = (
@@ -120,7 +120,7 @@ class MessageId:
         first_chunk: MessageId | None = None,
         entry: ReceivedEntry | None = None,
     ) -> None:
-        """-1 is "none" for partition and batch index. `first_chunk`: of a message in pieces, where it begins."""
+        """For partition and batch index, -1 means none. `first_chunk` is the id of a chunked message's first chunk."""
         self._partition = partition
         self._ledger_id = ledger_id
         self._entry_id = entry_id
@@ -131,41 +131,41 @@ class MessageId:
         self._entry = entry
 
     def ledger_id(self) -> int:
-        """The ledger: a stretch of the topic's log."""
+        """Return the ledger, a part of the topic's log."""
         return self._ledger_id
 
     def entry_id(self) -> int:
-        """The entry's number within its ledger, from 0."""
+        """Return the entry's number in its ledger, from 0."""
         return self._entry_id
 
     def batch_index(self) -> int:
-        """The message's place in its batch, from 0; -1 when it was sent alone."""
+        """Return the message's index in its batch, from 0; -1 if it was sent alone."""
         return self._batch_index
 
     def batch_size(self) -> int:
-        """Messages in the batch; 0 when it was sent alone, or when the id does not say."""
+        """Return the number of messages in the batch; 0 if the message was sent alone or the id does not say."""
         return self._batch_size
 
     def partition(self) -> int:
-        """The partition's number; -1 when the topic is not partitioned."""
+        """Return the partition's number; -1 if the topic is not partitioned."""
         return self._partition
 
     def topic_name(self, topic: str | None = None) -> str:
-        """The topic it is of, "" when not known. With an argument, as Apache's client has it: says which it is of."""
+        """Return the topic, "" if it is unknown. With an argument, set the topic, as in Apache's client."""
         if topic is not None:
             self._topic = topic
         return self._topic
 
     def first_chunk(self) -> MessageId | None:
-        """Where a message that was sent in pieces begins; None when it was sent whole."""
+        """Return the id of a chunked message's first chunk; None if the message was not chunked."""
         return self._first_chunk
 
     def received(self) -> ReceivedEntry | None:
-        """Of an id that came with a message: what it was received with. Used by the acknowledging side."""
+        """Return what the message was received with, for acknowledging. None if the id did not come with a message."""
         return self._entry
 
     def serialize(self) -> bytes:
-        """As bytes that `deserialize`, and Apache's clients, read. The topic is not among them."""
+        """Return bytes that `deserialize` and Apache's clients can read. They do not include the topic."""
         data = MessageIdData(ledgerId=self._ledger_id & _UINT64, entryId=self._entry_id & _UINT64)
         if self._partition >= 0:
             data.partition = self._partition
@@ -179,9 +179,9 @@ class MessageId:
 
     @staticmethod
     def deserialize(message_id_bytes: bytes, topic: str | None = None) -> MessageId:
-        """What `serialize`, here or in Apache's clients, wrote. `topic` is wanted by consumers of several topics.
+        """Read bytes that `serialize`, here or in Apache's clients, has written.
 
-        Raises InvalidMessageId, a ValueError, for other bytes.
+        Consumers of several topics need `topic`. Raises InvalidMessageId, a ValueError, for other bytes.
         """
         try:
             data = MessageIdData.FromString(message_id_bytes)
@@ -211,7 +211,7 @@ class MessageId:
         return f"MessageId{self}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Copied or pickled: without the consumer that it came to, which stays where it is."""
+        """Copy or pickle the id without the consumer that received the message."""
         place = self._partition, self._ledger_id, self._entry_id, self._batch_index
         return _again, (*place, self._batch_size, self._topic, self._first_chunk)
 
@@ -225,7 +225,7 @@ def _again(
     topic: str,
     first_chunk: MessageId | None,
 ) -> MessageId:
-    """What pickles of ids name."""
+    """Create an id again; pickled ids refer to this function."""
     return MessageId(
         partition,
         ledger_id,
@@ -262,11 +262,10 @@ MessageId.latest = MessageId(-1, _INT64_MAX, _INT64_MAX, -1)
 
 
 class Message:
-    """One received message. Reading it costs nothing on the network and is allowed from any thread.
+    """A received message. Its methods do not use the network, and any thread may call them.
 
-    It cannot be pickled or copied deeply: that raises TypeError. Keep what it says, and its id.
-
-    `body` and `entry` belong to the client itself; use the methods.
+    A message cannot be pickled or deep-copied: that raises TypeError. Keep its data and its id instead. `body` and
+    `entry` are for the client itself; use the methods.
     """
 
     __slots__ = ("body", "entry")
@@ -276,13 +275,13 @@ class Message:
         self.entry = entry
 
     def data(self) -> bytes:
-        """The payload, decrypted and decompressed; b"" for a null value."""
+        """Return the payload, decrypted and decompressed; b"" for a null value."""
         return self.body.payload
 
     def value(self) -> Any:
-        """The payload as the consumer's schema reads it; without a schema the bytes. None for a null value.
+        """Return the payload decoded by the consumer's schema, or the bytes if there is none. None for a null value.
 
-        Raises what the schema raises when the payload does not follow it.
+        Raises what the schema raises if the payload does not match it.
         """
         if self.body.null_value:
             return None
@@ -290,36 +289,36 @@ class Message:
         return self.body.payload if schema is None else schema.decode_message(self)
 
     def has_null_value(self) -> bool:
-        """Whether it was sent with content None: on a compacted topic, "forget this key"."""
+        """Return whether the message was sent with content None. On a compacted topic that means "forget this key"."""
         return self.body.null_value
 
     def properties(self) -> dict[str, str]:
-        """The application's own names and values; a copy, at each call."""
+        """Return a copy of the application's properties."""
         return dict(self.body.properties)
 
     def partition_key(self) -> str:
-        """The key, "" when it has none. A binary key is given in base64."""
+        """Return the key, "" if there is none. A binary key is in base64."""
         return self.body.key or ""
 
     def has_base64_encoded_key(self) -> bool:
-        """Whether `partition_key()` is the base64 text of a binary key."""
+        """Return whether `partition_key()` is the base64 text of a binary key."""
         return self.body.key_b64
 
     def ordering_key(self) -> str:
-        """The key that Key_Shared subscriptions order by in place of the partition key, "" when it has none."""
+        """Return the key that Key_Shared uses instead of the partition key, "" if there is none."""
         ordering_key = self.body.ordering_key
         return ordering_key.decode("utf-8", "surrogateescape") if ordering_key else ""
 
     def publish_timestamp(self) -> int:
-        """When it was published, by the producer's clock: milliseconds since 1970 UTC."""
+        """Return the time of publishing by the producer's clock, in milliseconds since 1970 UTC."""
         return self.body.publish_time_ms
 
     def event_timestamp(self) -> int:
-        """When what it tells of happened, by the application: milliseconds since 1970 UTC, 0 when it does not say."""
+        """Return the event time that the application set, in milliseconds since 1970 UTC; 0 if it set none."""
         return self.body.event_time_ms
 
     def message_id(self) -> MessageId:
-        """Where it lies. Equal, but not identical, at each call."""
+        """Return the message's id. Each call returns an equal, new object."""
         entry = self.entry
         return MessageId(
             entry.partition,
@@ -333,32 +332,32 @@ class Message:
         )
 
     def topic_name(self) -> str:
-        """The topic it came from, in full and with the partition."""
+        """Return the full name of the message's topic, with the partition."""
         return self.entry.topic
 
     def redelivery_count(self) -> int:
-        """How often it had been given to a consumer of the subscription before, as far as the broker counts it."""
+        """Return how often the broker delivered the message to the subscription before, as far as it counts that."""
         return self.entry.redelivery_count
 
     def schema_version(self) -> bytes:
-        """The version of the schema it was written with, as the broker gave it to the producer; b"" without schema."""
+        """Return the version of the producer's schema, as the broker assigned it; b"" without a schema."""
         return self.body.schema_version
 
     def int_schema_version(self) -> int:
-        """`schema_version()` as a number, -1 without schema."""
+        """Return `schema_version()` as a number; -1 without a schema."""
         version = self.body.schema_version
         return int.from_bytes(version, "big", signed=True) if version else -1
 
     def producer_name(self) -> str:
-        """Who published it."""
+        """Return the name of the producer."""
         return self.body.producer_name
 
     def sequence_id(self) -> int:
-        """The number that its producer gave it."""
+        """Return the sequence id that the producer assigned."""
         return self.body.sequence_id
 
     def encryption_context(self) -> EncryptionContext | None:
-        """What it was encrypted with; None when it was not encrypted."""
+        """Return how the message was encrypted; None if it was not."""
         return self.entry.encryption
 
     def __copy__(self) -> Message:
@@ -366,7 +365,7 @@ class Message:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a message is not pickled or copied deeply, it belongs to its consumer: "
+            "a message belongs to its consumer and cannot be pickled or deep-copied: "
             "keep its data(), properties() and message_id()"
         )
 

@@ -1,4 +1,4 @@
-"""Enumerations that are numbers to programs and names to people."""
+"""Enumerations whose members are numbers for programs and print as names."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final
 
 __all__ = ["NamedNumber"]
 
-_OF_NUMBERS: Final = tuple("bcdoxXneEfFgG%")  # what a format of numbers ends with
+_OF_NUMBERS: Final = tuple("bcdoxXneEfFgG%")  # the last character of a format for numbers
 
 
 class NamedNumber(enum.IntEnum):
-    """An IntEnum whose text is `Result.Timeout`, as Apache's client prints it, where Python's own is "3"."""
+    """An IntEnum whose text is `Result.Timeout`, as in Apache's client, and not "3", as in Python's IntEnum."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
 
     def __format__(self, spec: str) -> str:
-        """The text, unless the format is one of numbers (`f"{result:d}"`)."""
+        """Format the name, unless the format is for numbers (`f"{result:d}"`)."""
         return int.__format__(self, spec) if spec.endswith(_OF_NUMBERS) else format(str(self), spec)

@@ -1,6 +1,6 @@
-"""The choices that clients, producers and consumers are made with.
+"""Options of clients, producers and consumers.
 
-Names, members and numbers are Apache's Python client's. The numbers are the protocol's too, where it has them.
+Names, members and numbers are those of Apache's Python client. The numbers are also the protocol's, where it has them.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ __all__ = [
     "RegexSubscriptionMode",
 ]
 
-KEY_HASHES = 1 << 16  # the keys of a Key_Shared subscription are spread over 0 to 65,535
+KEY_HASHES = 1 << 16  # key hashes of a Key_Shared subscription are from 0 to 65,535
 
 
 class ConsumerType(NamedNumber):
     """How the consumers of one subscription share its messages."""
 
     Exclusive = 0  # one consumer, in order
-    Shared = 1  # any number, one message to any of them
-    Failover = 2  # one at a time, in order; another takes over
-    KeyShared = 3  # any number, one key to one of them, in order
+    Shared = 1  # any number of consumers, each message to any of them
+    Failover = 2  # one active consumer, in order; another takes over
+    KeyShared = 3  # any number of consumers; messages with the same key go to the same one, in order
 
 
 class InitialPosition(NamedNumber):
-    """Where a subscription that is made by subscribing begins."""
+    """Where a new subscription begins."""
 
-    Latest = 0  # with what is published from now on
+    Latest = 0  # after the newest message
     Earliest = 1  # with the oldest message that the topic keeps
 
 
@@ -58,33 +58,33 @@ class CompressionType(NamedNumber):
 class BatchingType(NamedNumber):
     """Which messages go into one batch."""
 
-    Default = 0  # neighbours
-    KeyBased = 1  # those of one key, as Key_Shared subscriptions want it
+    Default = 0  # messages sent one after the other
+    KeyBased = 1  # messages with the same key, as Key_Shared subscriptions need it
 
 
 class PartitionsRoutingMode(NamedNumber):
     """Which partition a message without a key goes to."""
 
-    UseSinglePartition = 0  # one, chosen at random when the producer is made
-    RoundRobinDistribution = 1  # all in turn
-    CustomPartition = 2  # what `message_router` says
+    UseSinglePartition = 0  # one partition, chosen at random when the producer is created
+    RoundRobinDistribution = 1  # all partitions in turn
+    CustomPartition = 2  # the partition that `message_router` returns
 
 
 class HashingScheme(NamedNumber):
-    """How a key becomes the number that decides its partition. Names and numbers are Apache's C++ client's."""
+    """The hash that maps a key to a partition. Names and numbers are those of Apache's C++ client."""
 
     Murmur3_32Hash = 0
-    BoostHash = 1  # what its C++ and Python clients use unless told otherwise
-    JavaStringHash = 2  # what its Java and Go clients use
+    BoostHash = 1  # the default of Apache's C++ and Python clients
+    JavaStringHash = 2  # the default of Apache's Java and Go clients
 
 
 class ProducerAccessMode(NamedNumber):
-    """With whom a producer shares its topic."""
+    """Whether a producer shares its topic with others."""
 
     Shared = 0
-    Exclusive = 1  # alone, or ProducerBusy
-    WaitForExclusive = 2  # alone, once the others have gone
-    ExclusiveWithFencing = 3  # alone, the others are thrown out
+    Exclusive = 1  # exclusive access, or ProducerBusy
+    WaitForExclusive = 2  # waits until the others have left
+    ExclusiveWithFencing = 3  # closes the others
 
 
 class KeySharedMode(NamedNumber):
@@ -95,7 +95,7 @@ class KeySharedMode(NamedNumber):
 
 
 class RegexSubscriptionMode(NamedNumber):
-    """Which topics a pattern is held against."""
+    """Which topics a pattern may match."""
 
     PersistentOnly = 0
     NonPersistentOnly = 1
@@ -103,11 +103,11 @@ class RegexSubscriptionMode(NamedNumber):
 
 
 class ConsumerCryptoFailureAction(NamedNumber):
-    """What becomes of a message that the consumer cannot decrypt."""
+    """What happens to a message that the consumer cannot decrypt."""
 
-    FAIL = 0  # kept, not handed over, not acknowledged
-    DISCARD = 1  # acknowledged, not handed over
-    CONSUME = 2  # handed over encrypted
+    FAIL = 0  # the application does not get it, and it is not acknowledged
+    DISCARD = 1  # the application does not get it, and it is acknowledged
+    CONSUME = 2  # the application gets it, still encrypted
 
 
 class ConsumerKeySharedPolicy:
@@ -125,9 +125,9 @@ class ConsumerKeySharedPolicy:
         allow_out_of_order_delivery: bool = False,
         sticky_ranges: Sequence[tuple[int, int]] | None = None,
     ) -> None:
-        """`sticky_ranges`: pairs of first and last hash, both included, from 0 to 65,535; wanted with Sticky.
+        """`sticky_ranges`: pairs of first and last hash, both included, from 0 to 65,535. Required with Sticky.
 
-        Raises ValueError for Sticky without ranges, and for ranges out of bounds or overlapping.
+        Raises ValueError for Sticky without ranges, and if ranges are out of bounds or overlap.
         """
         if key_shared_mode == KeySharedMode.Sticky and not sticky_ranges:
             raise ValueError("KeySharedMode.Sticky needs sticky_ranges, such as [(0, 32767)]")
@@ -145,7 +145,7 @@ class ConsumerKeySharedPolicy:
 
 
 class ConsumerDeadLetterPolicy:
-    """When a message has failed often enough to be put aside, and where it goes (semantics 3.9)."""
+    """After how many failures a message becomes a dead letter, and which topic it goes to."""
 
     __slots__ = (
         "dead_letter_topic",
@@ -170,12 +170,12 @@ class ConsumerDeadLetterPolicy:
         retry_letter_topic: str | None = None,
         rule: DeadLetterRule = DeadLetterRule.JAVA,
     ) -> None:
-        """Topics left out are `<topic>-<subscription>-DLQ` and `<topic>-<subscription>-RETRY`.
+        """The default topics are `<topic>-<subscription>-DLQ` and `<topic>-<subscription>-RETRY`.
 
-        `initial_subscription_name`: a subscription made together with the dead-letter topic, so that its messages are
-        kept. `rule`: whether the application sees a message max + 1 times (as with Apache's Java, C++ and Python
-        clients) or max times (as with its Go client) before it is put aside. Raises ValueError for a
-        `max_redeliver_count` below 1.
+        `initial_subscription_name`: a subscription created together with the dead-letter topic, so that its messages
+        are kept. `rule`: whether the application gets a message max + 1 times (as with Apache's Java, C++ and Python
+        clients) or max times (as with its Go client) before it becomes a dead letter. Raises ValueError if
+        `max_redeliver_count` is below 1.
         """
         if not isinstance(max_redeliver_count, int) or max_redeliver_count < 1:
             raise ValueError(
@@ -189,7 +189,7 @@ class ConsumerDeadLetterPolicy:
 
 
 class ConsumerBatchReceivePolicy:
-    """When `batch_receive()` returns: enough messages, enough bytes, or long enough waited, whatever comes first."""
+    """When `batch_receive()` returns: after enough messages, enough bytes or enough time, whichever comes first."""
 
     __slots__ = ("max_num_bytes", "max_num_message", "timeout_ms")
 
@@ -200,10 +200,10 @@ class ConsumerBatchReceivePolicy:
     def __init__(
         self, max_num_message: int = -1, max_num_bytes: int = 10 * 1024 * 1024, timeout_ms: int = 100
     ) -> None:
-        """Each limit is off at 0 or less. Raises ValueError when all three are, and for one that is no whole number."""
+        """0 or less turns a limit off. Raises ValueError if all three are off, or if one is not a whole number."""
         for limit in (max_num_message, max_num_bytes, timeout_ms):
             if not isinstance(limit, int) or limit >= 1 << 63:
-                raise ValueError(f"the limits of a batch receive are whole numbers of 64 bits, not {limit!r}")
+                raise ValueError(f"the limits of a batch receive must be 64-bit whole numbers, not {limit!r}")
         if max_num_message <= 0 and max_num_bytes <= 0 and timeout_ms <= 0:
             raise ValueError("at least one of max_num_message, max_num_bytes and timeout_ms must be positive")
         self.max_num_message = max_num_message

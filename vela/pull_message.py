@@ -1,4 +1,4 @@
-"""What the pull client gives the application."""
+"""The messages that an application gets from the pull client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["PulledMessage"]
 
 
 class PulledMessage:
-    """One message of one queue. The methods it shares with `Message` mean the same."""
+    """A message of a queue. Methods that `Message` has too mean the same."""
 
     __slots__ = ("_read", "_topic", "attempts", "epoch", "queue")
 
@@ -17,42 +17,42 @@ class PulledMessage:
         self._read = read
         self._topic = topic
         self.queue = queue
-        """The queue: the partition, 0 where the topic has none."""
+        """The queue: the partition's number, 0 if the topic is not partitioned."""
         self.epoch = epoch
-        """Counts how often the broker has moved this queue's offset; used by the consumer."""
+        """How often the broker has moved this queue's offset. For the consumer's own use."""
         self.attempts = 0
-        """How often it was given back by `negative_acknowledge`, or by a listener that failed."""
+        """How often `negative_acknowledge` or a failed listener has returned the message."""
 
     def data(self) -> bytes:
-        """The payload."""
+        """Return the payload."""
         return self._read.payload
 
     def properties(self) -> dict[str, str]:
-        """The application's own names and values."""
+        """Return the application's properties."""
         return self._read.properties
 
     def tag(self) -> str:
-        """The property TAGS, "" when it has none."""
+        """Return the property TAGS, "" if there is none."""
         return self._read.tag or ""
 
     def partition_key(self) -> str:
-        """The key, "" when it has none."""
+        """Return the key, "" if there is none."""
         return self._read.key or ""
 
     def offset(self) -> int:
-        """Its number in the queue: messages before it since the topic began."""
+        """Return the message's number in the queue: how many messages came before it since the topic began."""
         return self._read.offset
 
     def publish_timestamp(self) -> int:
-        """When it was published, by the producer's clock: milliseconds since 1970 UTC."""
+        """Return the time of publishing by the producer's clock, in milliseconds since 1970 UTC."""
         return self._read.publish_time_ms
 
     def event_timestamp(self) -> int:
-        """When what it tells of happened: milliseconds since 1970 UTC, 0 when the producer does not say."""
+        """Return the event time that the application set, in milliseconds since 1970 UTC; 0 if it set none."""
         return self._read.event_time_ms
 
     def message_id(self) -> MessageId:
-        """Where it lies. Equal, but not identical, at each call."""
+        """Return the message's id. Each call returns an equal, new object."""
         found = self._read.message_id
         return MessageId(
             found.partition,
@@ -64,11 +64,11 @@ class PulledMessage:
         )
 
     def topic_name(self) -> str:
-        """The topic, without the partition."""
+        """Return the topic's full name, without the partition."""
         return self._topic
 
     def redelivery_count(self) -> int:
-        """`attempts`: the broker counts nothing for those who pull."""
+        """Return `attempts`, since the broker does not count redeliveries of pulls."""
         return self.attempts
 
     def __repr__(self) -> str:

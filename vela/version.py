@@ -1,4 +1,4 @@
-"""The release. A module of its own, so that the build and the client read it without each other."""
+"""The version. In a separate module, so that the build can read it without importing the client."""
 
 from __future__ import annotations
 

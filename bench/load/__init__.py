@@ -1,1 +1,1 @@
-"""Load generators that cost little themselves."""
+"""Load generators that need little CPU time themselves."""

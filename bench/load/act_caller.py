@@ -1,4 +1,4 @@
-"""Asks for a cursor reset as the console does, through `broker.acts.requests`, and says how long it took.
+"""Request a cursor reset as the console does, through `broker.acts.requests`, and print how long it took.
 
 `python -m bench.load.act_caller TOPIC SUBSCRIPTION TIMES JSON-PARAMETERS` prints one JSON object a time: `plan_ms` and
 `apply_ms` are round trips of the caller, `owner_ms` lies between the request's row and the result's, both PostgreSQL's

@@ -73,7 +73,7 @@ def websocket_flood(port: int, topic: str, payload_bytes: int) -> Iterator[None]
 def _connected(port: int) -> Iterator[socket.socket]:
     with socket.create_connection(("127.0.0.1", port), timeout=20) as peer:
         yield peer
-        # A reset, not an orderly end: nobody will read what is still under way.
+        # Reset the connection instead of closing it, since nobody will read the data on its way.
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
@@ -102,7 +102,7 @@ def _read_until(peer: socket.socket, enough: Callable[[bytes], bool]) -> bytes:
 
 @contextmanager
 def _pouring(peer: socket.socket, data: bytes) -> Iterator[None]:
-    """Keep the socket full from a thread; a broker that stops reading stops the thread in `send`, that is the point."""
+    """Keep the socket full from a thread. When the broker stops reading, the thread blocks in `send`, as intended."""
     stop = threading.Event()
     peer.settimeout(0.2)
 
@@ -114,7 +114,7 @@ def _pouring(peer: socket.socket, data: bytes) -> Iterator[None]:
             except TimeoutError:
                 continue
             except OSError:
-                return  # the broker closed a connection that nobody reads: its right
+                return  # the broker may close a connection that nobody reads
             time.sleep(0)
 
     thread = threading.Thread(target=pour, daemon=True)

@@ -28,7 +28,9 @@ __all__ = ["BATCH_MESSAGES", "PAYLOAD_BYTES", "FanIn", "binary_batches", "fan_ou
 
 BATCH_MESSAGES: Final = 100
 PAYLOAD_BYTES: Final = 64
-_ROUND: Final = 20_000  # numbers begin anew: more than are ever under way, so that a lost batch is seen
+_ROUND: Final = (
+    20_000  # then numbers start again; more than are ever in flight, so that a lost batch is noticed
+)
 _AHEAD: Final = 4000  # messages sent and not yet at the slowest consumer
 _JSON_WINDOW: Final = 64  # frames without a receipt
 _IS_END: Final = text_frame(b'{"type":"isEndOfTopic"}')
@@ -36,7 +38,7 @@ _END_ANSWER: Final = b'{"endOfTopic"'
 
 
 class FanIn(Protocol):
-    """Who publishes."""
+    """The producer of a fan-out."""
 
     sent: int  # messages
     receipts: int  # messages

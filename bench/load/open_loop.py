@@ -1,4 +1,4 @@
-"""A fixed rate kept whatever the answers do: latency counts from the time each message was meant to be sent."""
+"""Send at a fixed rate, however late the answers are. Latency counts from the intended time of each send."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class OpenLoop:
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
             elif number % 64 == 0:
-                await asyncio.sleep(0)  # behind schedule: answers must come in all the same
+                await asyncio.sleep(0)  # behind schedule, but answers must still be read
             self._sent[number] = time.perf_counter()
             send(number)
         try:

@@ -1,4 +1,4 @@
-"""Somebody who reloads one console page again and again, logged in, over one connection, like a browser.
+"""A logged-in user who reloads one console page again and again over one connection, like a browser.
 
 `python -m bench.load.page_reloader HOST:PORT PASSWORD PATH` until its input ends; then prints how often and how long
 it took.

@@ -1,4 +1,4 @@
-"""A Prometheus that asks for /metrics again and again, in a process of its own.
+"""A client that reads /metrics again and again like Prometheus, in a separate process.
 
 `python -m bench.load.scraper URL` until its input ends; then prints how often, how long it took and how large it was.
 """
@@ -39,7 +39,7 @@ def main() -> None:
 
 @contextmanager
 def scraping(http_port: int) -> Iterator[list[str]]:
-    """Keep /metrics being asked for; the list gets the report at the end."""
+    """Keep reading /metrics. The list gets the report at the end."""
     report: list[str] = []
     with subprocess.Popen(
         [sys.executable, "-m", "bench.load.scraper", f"http://127.0.0.1:{http_port}/metrics"],

@@ -1,4 +1,4 @@
-"""Publishing, and publishing with consuming, over the JSON face, as fast as answers come."""
+"""Publish, or publish and consume, over the JSON face as fast as answers come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon do held pulls wake up, when thousands are held over hundreds of topics?"""
+"""How soon do parked pulls wake up, when thousands are parked over hundreds of topics?"""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def ask(setting: Setting) -> list[Figure]:
         runs = []
         for _ in range(setting.repeats):
             runs.append(asyncio.run(_run(setting, waiters)))
-            setting.say(f"held pulls, {waiters:,}: {runs[-1]}")
+            setting.say(f"parked pulls, {waiters:,}: {runs[-1]}")
         topics = setting.sized(TOPICS, TOPICS // 10)
-        label = f"{waiters:,} held over {topics} topics, {PER_S:.0f} publishes/s"
+        label = f"{waiters:,} parked over {topics} topics, {PER_S:.0f} publishes/s"
         figures.append(Figure(name=f"{label}, p50", unit="ms", runs=tuple(run.at(50) for run in runs)))
         figures.append(
             Figure(
@@ -103,7 +103,7 @@ async def _producer(port: int, topic: str) -> BinaryPeer:
 
 
 async def _all_held(http_port: int, count: int) -> None:
-    """Wait until the broker says that it holds them."""
+    """Wait until the broker reports that it has parked all of them."""
 
     def held_now() -> int:
         with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/metrics", timeout=20) as page:

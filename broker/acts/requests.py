@@ -1,7 +1,7 @@
-"""Operators' acts, the asking side: plan → apply → receipt → undo, for the console, commands and the API.
+"""Requests for acts: plan → apply → receipt → undo, for the console, commands and the API.
 
-Synchronous. Plan and apply are answered by the topic's owner; a call waits for that at most `wait_s` and then returns
-the act still waiting: show its page, it is answered when a broker runs, or expires.
+Synchronous. The topic's owner answers plan and apply. A call waits at most `wait_s` for the answer; after that it
+returns the act while it still waits, and the act is answered when a broker runs, or expires.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RETRIABLE = frozenset(("ActConflict", "ActExpired", "ConsumerBusy", "Persistenc
 
 
 class ActRefused(Exception):
-    """The request makes no sense as it is; `text` tells the operator what to change."""
+    """The request is refused; `text` tells the operator what to change."""
 
     def __init__(self, text: str, *, code: str = "InvalidParameters") -> None:
         super().__init__(text)
@@ -53,9 +53,9 @@ class ActView:
     """An act as it is now."""
 
     id: int
-    kind: str  # a name of act_kinds.registry
+    kind: str  # a name in broker.acts.kinds.registry
     state: str  # Act.State: plan_requested, planned, apply_requested, applied, refused, failed, expired
-    topic: str  # of an act on a namespace: tenant/namespace
+    topic: str  # tenant/namespace for an act on a namespace
     subscription: str  # "" for an act on a topic or a namespace
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any] | None
@@ -71,23 +71,23 @@ class ActView:
     requested_at: datetime
     finished_at: datetime | None
     error_code: str = ""  # of a refusal, as clients know it
-    progress: Mapping[str, Any] | None = None  # of long work under way, or as far as it came
-    undone_by: int | None = None  # the act that took it back
+    progress: Mapping[str, Any] | None = None  # how far long work has got
+    undone_by: int | None = None  # the act that undid it
     undoable: bool = False  # the latest applied act of its cursor, inside its window
 
     @property
     def is_waiting(self) -> bool:
-        """No broker has answered yet."""
+        """Return whether no broker has answered yet."""
         return self.state in ("plan_requested", "apply_requested")
 
     @property
     def new_plan(self) -> int | None:
-        """The act that holds the new preview, where an apply was refused because more would be done than planned."""
+        """Return the act with the new preview, if an apply was refused because it would do more than planned."""
         return (self.result or {}).get("new_plan")
 
     @property
     def is_retriable(self) -> bool:
-        """Whether the same may succeed when it is planned again."""
+        """Return whether the same act may succeed if it is planned again."""
         return self.error_code in _RETRIABLE
 
 
@@ -104,13 +104,14 @@ def plan(
 ) -> ActView:
     """Ask what an act would do. Changes nothing.
 
-    `topic` is a full name, for an act on a namespace tenant/namespace; `subscription` is left out for both. Raises
-    ActRefused for an unknown kind, bad parameters, and what the act is about when there is no such thing.
+    `topic` is a full name, or tenant/namespace for an act on a namespace. `subscription` is only for acts on a
+    subscription. Raises ActRefused if the kind is unknown, a parameter is wrong, or the topic, subscription or
+    namespace does not exist.
     """
     try:
         asked = find_kind(kind)
         if not asked.is_asked_for:
-            raise ActRefused(f"{kind} is not asked for by itself", code="InvalidParameters")
+            raise ActRefused(f"{kind} cannot be requested like this", code="InvalidParameters")
         asked.read(parameters)
     except BrokerError as error:
         raise ActRefused(str(error), code="InvalidParameters") from error
@@ -125,12 +126,12 @@ def plan(
 
 
 def plan_undo(act_id: int, *, who: str, origin: str, wait_s: float = WAIT_S) -> ActView:
-    """Ask what taking an act back would do; a new act of kind undo. Raises ActRefused when it moved no cursor."""
+    """Ask what undoing an act would do. Returns a new act of kind undo. Raises ActRefused if it cannot be undone."""
     act = get(act_id)
     if act.state != "applied":
         raise ActRefused(f"act {act_id} is {act.state}: only an applied act can be undone", code="WrongState")
     if act.undone_by is not None:
-        raise ActRefused(f"act {act_id} was undone by act {act.undone_by}", code="CannotUndo")
+        raise ActRefused(f"act {act_id} was already undone by act {act.undone_by}", code="CannotUndo")
     kind = KINDS.get(act.kind)
     if kind is None or not kind.can_undo:
         raise ActRefused(f"act {act_id} is of kind {act.kind}, which cannot be undone", code="CannotUndo")
@@ -146,11 +147,11 @@ def apply(
     allowed_drift_messages: int | None = None,
     wait_s: float = WAIT_S,
 ) -> ActView:
-    """Do what was planned, if the cursor still is where the plan saw it.
+    """Apply a plan, if nobody has moved the cursor since.
 
-    `allowed_drift_messages` is how many more than planned may come again, or be lost by a delete; None is what the plan
-    allows, 0 is exactly what it shows. When it would be more, the act is refused and its `new_plan` is the act that
-    holds the new preview. Raises ActRefused unless it is planned, or for a number out of range.
+    `allowed_drift_messages` is how many more messages than planned may be delivered again, or lost by a delete. None
+    means as many as the plan allows, 0 means none. If there would be more, the act is refused and its `new_plan` is the
+    act with the new preview. Raises ActRefused if the act is not planned or the number is out of range.
     """
     if allowed_drift_messages is not None and not 0 <= allowed_drift_messages <= MOST_DRIFT_MESSAGES:
         raise ActRefused(
@@ -165,7 +166,7 @@ def apply(
 
 
 def full_name(kind: str, name: str) -> str:
-    """What an act of this kind is about, as `plan` takes it: a topic's name may be short. Raises ActRefused."""
+    """Return the full name of a topic or namespace, as `plan` takes it, from a short one. Raises ActRefused."""
     try:
         if find_kind(kind).scope is Scope.NAMESPACE:
             return "/".join(parse_namespace(name))
@@ -177,7 +178,7 @@ def full_name(kind: str, name: str) -> str:
 
 
 def check_topic_name(name: str) -> None:
-    """Raises ActRefused for what no topic can be called."""
+    """Raise ActRefused if this cannot be a topic's name."""
     try:
         TopicName.parse(name)
     except InvalidTopicName as error:
@@ -185,7 +186,7 @@ def check_topic_name(name: str) -> None:
 
 
 def described_kinds() -> list[tuple[str, str, str, dict[str, Any]]]:
-    """(name, summary, what it is about, JSON Schema of its parameters) of every kind that can be asked for."""
+    """Return name, summary, scope and the parameters' JSON Schema of every kind that can be requested."""
     return [
         (kind.name, kind.summary, kind.scope.value, json_schema(kind.parameters))
         for kind in KINDS.values()
@@ -194,7 +195,7 @@ def described_kinds() -> list[tuple[str, str, str, dict[str, Any]]]:
 
 
 def get(act_id: int) -> ActView:
-    """The act as it is now. Raises ActRefused when there is none of that number."""
+    """Return the act as it is now. Raises ActRefused if there is no such act."""
     return _view(store.get(act_id), act_id)
 
 

@@ -1,7 +1,7 @@
-"""The owner's side of acts: answers plans from memory and applies them.
+"""The owner's side of acts: it answers plans from memory and applies them.
 
-Whoever asks inserts a row and notifies; a slow poll is the net. One act at a time: each takes milliseconds, and the
-order in the log is the order they were asked in. Long work runs beside them and is gone on with after a restart.
+The requester inserts a row and notifies; if the notification is lost, a slow poll finds the row. Acts run one by one
+in the order of their requests, and each takes milliseconds. Long work runs beside them and continues after a restart.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class ActRunner:
         self._has_resumed = False
 
     def start(self) -> None:
-        """Begin; what waited while no broker ran is answered first."""
+        """Start. Acts that waited while no broker ran are answered first."""
         self._work.set()
         self._task = asyncio.create_task(for_ever(self._turn, what="answering acts"), name="acts")
 
     async def stop(self) -> None:
-        """End after the act under way."""
+        """Stop after the current act."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def wake(self) -> None:
-        """Somebody asked for something."""
+        """Look for requests now."""
         self._work.set()
 
     async def _turn(self) -> None:
@@ -73,7 +73,7 @@ class ActRunner:
                 await self._work.wait()
         self._work.clear()
         if not self._is_ready():
-            return  # the broker that holds the lock answers; this process asks again when it does
+            return  # only the broker that has the broker lock answers; this process tries again on its next turn
         await self._resume()
         async with self._pool.use() as connection:
             waiting = await store.waiting(connection)
@@ -86,7 +86,7 @@ class ActRunner:
                 await self._finish(
                     act,
                     state="expired",
-                    error="it waited too long for a broker; plan it again",
+                    error="no broker answered in time; plan it again",
                     error_code="ActExpired",
                 )
             else:
@@ -108,7 +108,7 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _replan(self, act: store.WaitingAct, error: BrokerError, preview: Plan) -> None:
-        """Refuse an apply, and keep its new preview as an act of its own that can be applied at once."""
+        """Refuse an apply, and store its new preview as a new act that can be applied at once."""
         plan_text = json.dumps(dict(preview.shown))
         await repeat_until_done(
             self._pool,
@@ -142,7 +142,7 @@ class ActRunner:
         self._tasks.keep(task)
 
     async def _carry_on(self, kind: ActKind[Any], context: ActContext, given: Any) -> None:
-        """Long work, beside other acts. A broker that stops leaves it in state applying, for the next one."""
+        """Do long work beside other acts. If the broker stops, the act stays in state applying for the next broker."""
         act = context.act
         try:
             result = await kind.apply(context, given)
@@ -161,14 +161,14 @@ class ActRunner:
             await store.wake_requester(connection, act.act_id)
 
     async def _resume(self) -> None:
-        """Once: go on with the long work of a broker that has stopped or died."""
+        """Continue, once, the long work of a broker that has stopped or died."""
         if self._has_resumed:
             return
         async with self._pool.use() as connection:
             unfinished = await store.unfinished(connection)
         self._has_resumed = True
         for act in unfinished:
-            logger.info("act %s, %s: going on with it", act.act_id, act.kind)
+            logger.info("act %s, %s: continuing the work of an earlier broker", act.act_id, act.kind)
             try:
                 kind = find_kind(act.kind)
                 self._start(kind, self._context_of(act), kind.read(act.parameters))

@@ -1,4 +1,4 @@
-"""The client for asyncio; `vela` itself has the same one for threads."""
+"""The client for asyncio. `vela` itself has the same client for threads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
     "TableView",
 ]
 
-_LATER: Final = {  # httpx takes a while to import, and few need it
+_LATER: Final = {  # importing httpx is slow, and most applications do not need it
     "FileOffsets": "vela.aio.pull.offsets",
     "MemoryOffsets": "vela.aio.pull.offsets",
     "OffsetStore": "vela.aio.pull.offsets",
@@ -40,7 +40,7 @@ _LATER: Final = {  # httpx takes a while to import, and few need it
 }
 
 
-if not TYPE_CHECKING:  # a type checker sees the imports above, and that there is nothing else
+if not TYPE_CHECKING:  # so that a type checker sees only the imports above
 
     def __getattr__(name: str) -> Any:
         if name not in _LATER:

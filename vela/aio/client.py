@@ -1,6 +1,6 @@
-"""`vela.aio.Client`: connections, look-ups, and the life of everything made with it."""
+"""`vela.aio.Client`: connections, lookups, and the producers, consumers and readers created with it."""
 
-# Over 400 lines: signatures with their arguments explained; the work is done elsewhere.
+# Over 400 lines: signatures with their arguments explained; other modules do the work.
 
 from __future__ import annotations
 
@@ -68,12 +68,11 @@ __all__ = ["Client"]
 
 
 class Client:
-    """The way to one Vela (or Pulsar) installation. Use it, and all that it makes, on one event loop: on another one,
-    calls that wait raise InvalidConfiguration.
+    """A client of one Vela (or Pulsar) installation.
 
-    Arguments up to `tls_certificate_file_path` are those of Apache's Python client, with its defaults;
-    `io_threads` and `log_conf_file_path` are taken and mean nothing here.
-    Nothing is connected before it is needed.
+    Use the client, and everything created with it, on one event loop. On another one, calls that wait raise
+    InvalidConfiguration. Arguments up to `tls_certificate_file_path` are those of Apache's Python client, with its
+    defaults; `io_threads` and `log_conf_file_path` have no effect here. The client connects when it first needs to.
     """
 
     def __init__(
@@ -107,19 +106,20 @@ class Client:
     ) -> None:
         """Raises InvalidUrl and InvalidConfiguration.
 
-        operation_timeout_seconds: for opening producers and consumers and for each request.
-        connection_timeout_ms: for TCP, TLS, WebSocket and protocol handshake together.
-        message_listener_threads: how many listeners, of consumers, run at a time; each stays on its thread.
-        concurrent_lookup_requests: on one connection; one more raises TooManyLookupRequestException.
-        connections_per_broker: 0 = each consumer and producer has a connection to itself.
-        connection_max_idle_seconds: after which an unused connection is closed.
-        keep_alive_interval_seconds: between pings; after two of them without a byte the connection is given up.
-        initial_backoff_ms, max_backoff_ms: pauses between attempts to connect again.
-        stats_interval_in_seconds: how often a line is logged for each consumer and producer, 0 = never.
-        memory_limit_bytes: of payloads that wait in the queues of all consumers, 0 = no limit. At the limit no more is
-        asked for, but for one message at a time of a consumer whose queue is empty; what was asked for still comes.
-        max_uncompressed_bytes: of a compressed message or batch; one that says it is larger is thrown away, with the
-        reason UncompressedSizeCorruption, without being unpacked. No Vela takes larger ones from producers.
+        operation_timeout_seconds: for opening producers and consumers, and for each request.
+        connection_timeout_ms: for the TCP, TLS, WebSocket and protocol handshakes together.
+        message_listener_threads: how many consumers' listeners run at the same time; each stays on its thread.
+        concurrent_lookup_requests: limit for one connection; one more raises TooManyLookupRequestException.
+        connections_per_broker: 0 = a separate connection for each consumer and producer.
+        connection_max_idle_seconds: an unused connection is closed after this time.
+        keep_alive_interval_seconds: time between pings; after two pings without any answer the client reconnects.
+        initial_backoff_ms, max_backoff_ms: the pause between attempts to reconnect.
+        stats_interval_in_seconds: how often each consumer and producer logs a line of statistics, 0 = never.
+        memory_limit_bytes: limit for the payloads that wait in all consumers' queues, 0 = no limit. At the limit,
+        consumers ask for no more messages, except for one at a time if their queue is empty. Messages that they have
+        asked for still arrive.
+        max_uncompressed_bytes: limit for a compressed message or batch. A larger one is discarded without being
+        decompressed, with the reason UncompressedSizeCorruption. Vela never accepts larger ones from producers.
         """
         for name, time in {
             "operation_timeout_seconds": operation_timeout_seconds,
@@ -169,24 +169,24 @@ class Client:
             initial_backoff_ms=initial_backoff_ms,
             max_backoff_ms=max_backoff_ms,
         )
-        """How it connects."""
+        """Settings of its connections."""
         self.logger = logger_of(logger)
-        """Where statistics are logged."""
+        """The logger for statistics."""
         self.memory = MemoryLimit(memory_limit_bytes)
-        """What its consumers hold."""
+        """The limit for payloads in its consumers' queues."""
         self.max_uncompressed_bytes = max_uncompressed_bytes
-        """What may be unpacked."""
+        """The limit for decompressed messages and batches."""
         self.pool = ConnectionPool(self.settings)
         """Its connections."""
         self.make_timers: Callable[[], Timers] = LoopTimers
-        """The clock of each consumer: of its acks, its deadlines, its chunks."""
+        """Makes each consumer's timers, for acks, deadlines and chunks."""
         self.listener_threads = ListenerThreads(message_listener_threads)
-        """For listeners that are no coroutine functions."""
+        """Threads for listeners that are not coroutine functions."""
         self._lookups = LookupService(self._service_url, self.pool, self.settings)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._consumer_ids = itertools.count()
         self._producer_ids = itertools.count()
-        self._made: dict[Closes, None] = {}  # in order, what `close` closes
+        self._made: dict[Closes, None] = {}  # what `close` closes, in this order
         self._statistics = StatisticsLog(lambda: tuple(self._made), self.logger, stats_interval_in_seconds)
         self._is_closed = False
 
@@ -201,10 +201,10 @@ class Client:
 
     @property
     def is_closed(self) -> bool:
-        """`close` was called."""
+        """Return whether `close` was called."""
         return self._is_closed
 
-    # --- what is for users
+    # --- for applications
 
     async def create_producer(
         self,
@@ -235,30 +235,30 @@ class Client:
         partitions_update_interval_seconds: float = 60,
         initial_subscription_name: str | None = None,
     ) -> Producer:
-        """A producer, connected and ready. Arguments up to `message_router` are those of Apache's Python client.
+        """Create a producer and connect it. Arguments up to `message_router` are those of Apache's Python client.
 
-        producer_name: unique on its topic; None = the broker makes one. Deduplication goes by it.
-        initial_sequence_id: the first message gets the number after it; None or -1 = after the last one stored by this
-            name.
-        send_timeout_millis: a message without a receipt for so long fails with Timeout; 0 = never.
-        compression_type: of payloads, a batch as a whole.
-        max_pending_messages: taken and not answered yet, 0 = no limit; a message in chunks counts once.
-        max_pending_messages_across_partitions: shared out evenly among the partitions.
-        block_if_queue_full: beyond these limits messages wait in line instead of failing with ProducerQueueIsFull.
-        batching_*: a batch leaves when it holds so many messages or bytes, or so long after its first message.
-        chunking_enabled: messages larger than the broker takes are cut; not together with batching.
-        message_routing_mode: for messages without a key; message_router: decides for all, from 0 to partitions - 1.
-        lazy_start_partitioned_producers: a partition is connected to when the first message goes there.
-        encryption_key, crypto_key_reader: payloads are encrypted for each of these keys' owners; needs both.
+        producer_name: unique on its topic; None = the broker chooses one. Deduplication uses it.
+        initial_sequence_id: the first message gets the next number; None or -1 = continue after the last message
+            stored under this name.
+        send_timeout_millis: a message without a receipt after this time fails with Timeout; 0 = never.
+        compression_type: of payloads; a batch is compressed as a whole.
+        max_pending_messages: limit for messages without a receipt, 0 = no limit; a chunked message counts once.
+        max_pending_messages_across_partitions: divided evenly among the partitions.
+        block_if_queue_full: beyond these limits, messages wait instead of failing with ProducerQueueIsFull.
+        batching_*: a batch is sent when it has this many messages or bytes, or this long after its first message.
+        chunking_enabled: cut messages that are too large for the broker; not together with batching.
+        message_routing_mode: for messages without a key; message_router: for all, returns 0 to partitions - 1.
+        lazy_start_partitioned_producers: connect to a partition when the first message goes there.
+        encryption_key, crypto_key_reader: encrypt payloads for the owner of each of these keys; needs both.
         access_mode: see `ProducerAccessMode`; WaitForExclusive waits here until the topic is free.
-        hashing_scheme: from keys to partitions; the default is that of Apache's C++ and Python clients,
+        hashing_scheme: maps keys to partitions; the default is that of Apache's C++ and Python clients,
             JavaStringHash that of its Java and Go clients.
-        partitions_update_interval_seconds: how often new partitions are looked for, 0 = never.
-        initial_subscription_name: a subscription made together with the topic, so that nothing on it is lost.
+        partitions_update_interval_seconds: how often to look for new partitions, 0 = never.
+        initial_subscription_name: a subscription created together with the topic, so that no message is lost.
 
         Raises InvalidConfiguration, InvalidTopicName, TopicNotFound, TopicTerminated, ProducerBusy, ProducerFenced,
-        IncompatibleSchema, CryptoError, AuthorizationError, the two ProducerBlockedQuotaExceeded…, Timeout after the
-        operation timeout. Cancelling it leaves nothing behind.
+        IncompatibleSchema, CryptoError, AuthorizationError, the two ProducerBlockedQuotaExceeded…, and Timeout after
+        the operation timeout. If it is cancelled, no producer is left open.
         """
         self.require_open()
         return await open_producer(
@@ -292,9 +292,9 @@ class Client:
         )
 
     async def get_topic_partitions(self, topic: str) -> list[str]:
-        """The names of a topic's partitions; of a topic without partitions, its own.
+        """Return the names of a topic's partitions, or the topic's own name if it is not partitioned.
 
-        Raises InvalidTopicName, Timeout and what the broker refuses with.
+        Raises InvalidTopicName, Timeout and the broker's refusals.
         """
         name = full_name(topic)
         count = await self.partitions(name)
@@ -347,40 +347,51 @@ class Client:
         retry_on_ack_timeout: bool = False,
         partitions_update_interval_seconds: float = 60,
     ) -> Consumer:
-        """A consumer on a topic's subscription, which is made when it does not exist.
+        """Subscribe a consumer. The broker creates the subscription if it does not exist.
 
-        topic: a name, short or in full; a list of names; a compiled regular expression for the names of one
-        namespace's topics, looked at every pattern_auto_discovery_period seconds. consumer_type: how the consumers of
-        the subscription share its messages. schema: what decodes `Message.value()`, None = bytes. message_listener:
-        called with consumer and message, in place of receiving by hand, on a thread of the consumer's own; by vela.aio,
-        and by it alone, a coroutine function on the event loop. receiver_queue_size: messages asked for before they are
-        wanted; 0 = one for each receive; None = 1000. consumer_name: None = five random hexadecimal digits.
-        unacked_messages_timeout_ms: what is taken and not acknowledged within it comes again; None or 0 = never, else
-        1000 or more. properties: of the consumer, shown by the broker. initial_position: where a new subscription
-        begins. start_message_id_inclusive: a seek goes to the message itself, not to the one after it.
-        max_pending_chunked_message: messages that wait for chunks, 0 = no limit; auto_ack_oldest_…: the oldest beyond
-        it is acknowledged, else delivered again.
-        batch_receive_policy: of `batch_receive`, by default 10 MiB or 100 ms. batch_index_ack_enabled: messages of a
-        batch are acknowledged one by one at the broker too. crypto_failure_action: what becomes of what cannot be
-        decrypted. dead_letter_policy: what failed so often is copied to a topic of its own and acknowledged; on Shared
-        and KeyShared, where redeliveries are counted. broker_consumer_stats_cache_time_ms is taken and means nothing.
+        topic: a short or full name; a list of names; or a compiled regular expression for topic names of one namespace,
+            which is matched again every pattern_auto_discovery_period seconds.
+        consumer_type: how the consumers of the subscription share its messages.
+        schema: decodes `Message.value()`, None = bytes.
+        message_listener: called with consumer and message, instead of receive calls, on a thread of the consumer. In
+            vela.aio only, it can be a coroutine function, which runs on the event loop.
+        receiver_queue_size: messages to fetch in advance; 0 = one for each receive; None = 1000.
+        consumer_name: None = five random hexadecimal digits.
+        unacked_messages_timeout_ms: a message not acknowledged after this time is delivered again; at least 1000,
+            None or 0 = never.
+        properties: of the consumer; the broker shows them.
+        initial_position: where a new subscription begins.
+        start_message_id_inclusive: a seek goes to the message itself, not to the one after it.
+        max_pending_chunked_message: limit for messages that wait for chunks, 0 = no limit. Beyond it the oldest is
+            acknowledged with auto_ack_oldest_chunked_message_on_queue_full, else delivered again.
+        batch_receive_policy: for `batch_receive`; the default is 10 MiB or 100 ms.
+        batch_index_ack_enabled: acknowledge the messages of a batch one by one at the broker, too.
+        crypto_failure_action: what to do with messages that cannot be decrypted.
+        dead_letter_policy: copy messages that fail too often to another topic and acknowledge them. Only on Shared and
+            KeyShared, which count redeliveries.
+        broker_consumer_stats_cache_time_ms has no effect.
 
-        Beyond Apache's Python client: enable_zero_queue_consumer: as receiver_queue_size=0, whatever that says.
-        auto_scaled_receiver_queue_size_enabled: the queue begins at 1 and doubles, up to receiver_queue_size, as it
-        runs dry. priority_level: 0 is served first. start_paused: as if `pause()` was called. subscription_properties:
-        kept with a subscription that this makes. consumer_event_listener: on Failover, is told which consumer
-        receives. expire_time_…: chunks that wait so long for the others are acknowledged, 0 = never.
-        ack_group_time_ms, ack_group_size: acknowledgements are sent when either is reached, time 0 = each at once.
-        ack_receipt_enabled: one is done when the broker has stored it. unacked_messages_tick_ms: how finely
-        the ack timeout is kept, 100 or more. negative_ack_redelivery_backoff takes the place of the delay,
-        ack_timeout_redelivery_backoff follows the timeout. negative_ack_timer: when negatively acknowledged messages
-        come, as different releases of Pulsar have it. retry_enable: messages can be put off (`reconsume_later`), to a
-        topic that is consumed as well. retry_on_ack_timeout: what is not acknowledged in time is put off, too.
-        partitions_update_interval_seconds: how often new partitions are looked for, 0 = never.
+        Beyond Apache's Python client:
+        enable_zero_queue_consumer: the same as receiver_queue_size=0, and stronger.
+        auto_scaled_receiver_queue_size_enabled: the queue begins at 1 and doubles each time it runs empty, up to
+            receiver_queue_size.
+        priority_level: consumers at 0 get messages first.
+        start_paused: begin as if `pause()` was called.
+        subscription_properties: stored with the subscription if this call creates it.
+        consumer_event_listener: on Failover, is told which consumer is active.
+        expire_time_of_incomplete_chunked_message_ms: chunks that wait this long for others are acknowledged, 0 = never.
+        ack_group_time_ms, ack_group_size: send acknowledgements when either is reached; time 0 = each at once.
+        ack_receipt_enabled: an acknowledgement is done only when the broker has stored it.
+        unacked_messages_tick_ms: precision of the ack timeout, at least 100.
+        negative_ack_redelivery_backoff replaces the delay, ack_timeout_redelivery_backoff is added to the timeout.
+        negative_ack_timer: when negatively acknowledged messages are due; releases of Pulsar differ here.
+        retry_enable: allow `reconsume_later`, which sends a message to a retry topic that the consumer reads too.
+        retry_on_ack_timeout: send messages that are not acknowledged in time to the retry topic, too.
+        partitions_update_interval_seconds: how often to look for new partitions, 0 = never.
 
-        Raises InvalidConfiguration, InvalidTopicName, Timeout after the operation timeout, and what the broker
-        refuses with: ConsumerBusy, TopicNotFound, AuthorizationError, IncompatibleSchema … Cancelled, it leaves no
-        subscribed consumer behind. Mirrors semantics 3.1 and section 4.
+        Raises InvalidConfiguration, InvalidTopicName, Timeout after the operation timeout, and the broker's refusals:
+        ConsumerBusy, TopicNotFound, AuthorizationError, IncompatibleSchema … If it is cancelled, no consumer stays
+        subscribed.
         """
         self.require_open()
         require_whole("broker_consumer_stats_cache_time_ms", broker_consumer_stats_cache_time_ms)
@@ -445,15 +456,16 @@ class Client:
         *,
         subscription_name: str | None = None,
     ) -> Reader:
-        """A reader of a topic, of all its partitions if it has some.
+        """Create a reader of a topic, or of all its partitions.
 
-        start_message_id: `MessageId.earliest`, `MessageId.latest` or one message, after which it begins; with
-        start_message_id_inclusive it begins with that message itself. A topic with partitions takes only the first two.
-        reader_listener: called in place of reading by hand, as message_listener of `subscribe`, with a message and the
-        consumer behind the reader; by vela.Client with the reader itself.
-        reader_name: shown by the broker. subscription_role_prefix: what the name of its subscription begins with;
-        subscription_name: that name.
-        Otherwise as `subscribe`. Raises as it does, and TopicNotFound.
+        start_message_id: `MessageId.earliest`, `MessageId.latest`, or a message id. The reader begins after that
+            message, or with start_message_id_inclusive at it. A partitioned topic takes only the first two.
+        reader_listener: called instead of read calls, like message_listener of `subscribe`, with the consumer behind
+            the reader and a message; vela.Client passes the reader itself.
+        reader_name: the broker shows it.
+        subscription_role_prefix: prefix of the name of its subscription; subscription_name: that name.
+
+        The other arguments, and the errors, are those of `subscribe`. Also raises TopicNotFound.
         """
         self.require_open()
         require_text("reader_name", reader_name)
@@ -479,9 +491,9 @@ class Client:
     async def create_table_view(
         self, topic: str, subscription_name: str | None = None, schema: Schema[Any] | None = None
     ) -> TableView:
-        """A table of the topic's newest value for each key, which is whole when this returns and then follows it.
+        """Create a table with the newest value of each key. It is complete when this returns, and then stays current.
 
-        subscription_name: of the reader behind it. Raises as `create_reader`.
+        subscription_name: of the reader behind it. Raises the errors of `create_reader`.
         """
         reader = await self.create_reader(
             topic,
@@ -499,16 +511,16 @@ class Client:
         return view
 
     async def get_schema(self, topic: str, version: bytes | None = None) -> replies.SchemaFound:
-        """A topic's schema: the latest, or that of `version`. Raises TopicNotFound when it has none."""
+        """Return a topic's schema: the latest one, or the one with `version`. Raises TopicNotFound if there is none."""
         self.require_open()
         require_kind("version", version, bytes)
         return await self._lookups.schema(full_name(topic), version=version)
 
     async def close(self) -> None:
-        """Closes all producers, consumers and connections; afterwards all calls raise AlreadyClosed.
+        """Close all producers, consumers and connections. After that, all calls raise AlreadyClosed.
 
-        May be called twice. An error in closing one of them is logged, and the others are closed all the same.
-        Raises InvalidConfiguration on another event loop.
+        Safe to repeat. If closing one of them fails, the client logs the error and closes the others. Raises
+        InvalidConfiguration on another event loop.
         """
         self._require_own_loop()
         self._is_closed = True
@@ -516,12 +528,12 @@ class Client:
         made, self._made = list(self._made), {}
         for outcome in await asyncio.gather(*(each.close() for each in made), return_exceptions=True):
             if isinstance(outcome, Exception):
-                self.logger.warning("at the close of the client: %r", outcome)
+                self.logger.warning("closing the client: one of its parts failed to close: %r", outcome)
         await self.pool.close()
         self.listener_threads.stop()
 
     def shutdown(self) -> None:
-        """Drops all connections and waits for nothing: what was not answered fails. `close` may follow.
+        """Drop all connections without waiting. Unanswered requests fail. You may call `close` afterwards.
 
         Raises InvalidConfiguration on another event loop.
         """
@@ -531,20 +543,20 @@ class Client:
         self.pool.drop()
         self.listener_threads.stop()
 
-    # --- what is for its consumers, producers and readers
+    # --- for its consumers, producers and readers
 
     async def connection_for(self, topic: str) -> Connection:
-        """A connection to who serves a topic (its full name); one attempt. `release` it when it is not needed."""
+        """Return a connection to the broker that serves a topic (full name). One attempt. `release` it after use."""
         self.require_open()
         target: Target = await self._lookups.locate(topic)
         return await self.pool.get(target)
 
     def release(self, connection: Connection) -> None:
-        """See `ConnectionPool.release`."""
+        """Return a connection to the pool, which closes it when nobody uses it for a while."""
         self.pool.release(connection)
 
     async def partitions(self, topic: str, *, create: bool = True) -> int:
-        """How many partitions a topic (its full name) has, 0 = not partitioned; `create` lets the broker make it."""
+        """Return how many partitions a topic (full name) has, 0 = none. `create` lets the broker create the topic."""
         self.require_open()
         return await self._lookups.partitions(topic, create=create)
 
@@ -556,9 +568,9 @@ class Client:
         pattern: str | None = None,
         known_hash: str | None = None,
     ) -> replies.TopicsOfNamespace:
-        """The topics of "tenant/namespace", partitions one by one.
+        """Return the topics of "tenant/namespace", with each partition.
 
-        `pattern` is a wish, filter them again; with the `known_hash` of a list that has not changed none are sent.
+        The broker may ignore `pattern`, so filter the result again. If the list still has `known_hash`, none are sent.
         """
         self.require_open()
         return await self._lookups.topics_of_namespace(

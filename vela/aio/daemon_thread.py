@@ -48,7 +48,7 @@ class DaemonThread:
             try:
                 function()
             except BaseException:  # SystemExit too: others are called on this thread
-                logger.exception("a function of the application failed")
+                logger.exception("a callback of the application failed")
 
 
 class ListenerThreads:

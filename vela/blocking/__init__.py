@@ -1,4 +1,4 @@
-"""The client for threads: the names of `vela.aio`, without `await`."""
+"""The client for threads, with the same names as `vela.aio` and without `await`."""
 
 from __future__ import annotations
 

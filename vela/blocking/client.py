@@ -60,12 +60,13 @@ def _same_arguments(
 
 
 class Client(Facade[AioClient]):
-    """The way to one Vela (or Pulsar) installation. Use it, and all that it makes, from any number of threads.
+    """A client of one Vela (or Pulsar) installation. Any number of threads may use it and everything created with it.
 
-    Its work is done by an event loop on a thread of its own, `vela.aio`'s; callbacks run on others. `close` it, or use
-    it in `with`. A program that does not still ends: what was not sent or acknowledged by then may be lost, or come
-    again. In a forked process every call of it, and of what it made, raises AlreadyClosed: make one there. Only `close`
-    and `shutdown` do nothing there, and `is_connected` is false.
+    A `vela.aio` client does the work on an event loop in a separate thread; callbacks run on other threads. `close` the
+    client, or use it in `with`. A program that does not close it still ends, but unsent messages may be lost, and
+    messages whose acknowledgement was not sent are delivered again. In a forked process, create a new client: there,
+    every call of the old one raises AlreadyClosed, except that `close` and `shutdown` do nothing and `is_connected` is
+    false.
     """
 
     @_same_arguments(AioClient.__init__)
@@ -83,7 +84,7 @@ class Client(Facade[AioClient]):
 
     @_same_arguments(AioClient.create_producer)
     def create_producer(self, given: Given) -> Producer:
-        """See `vela.aio.Client.create_producer`."""
+        """Create a producer. Arguments and errors are those of `vela.aio.Client.create_producer`."""
         room = given["max_pending_messages"] if given["block_if_queue_full"] else None
         return self._made(
             lambda: self.aio.create_producer(**given),
@@ -92,7 +93,7 @@ class Client(Facade[AioClient]):
 
     @_same_arguments(AioClient.subscribe)
     def subscribe(self, given: Given) -> Consumer:
-        """See `vela.aio.Client.subscribe`."""
+        """Subscribe a consumer. Arguments and errors are those of `vela.aio.Client.subscribe`."""
         made: Future[Consumer] = Future()
         given["message_listener"] = _listening("message_listener", given["message_listener"], made)
         consumer = self._made(
@@ -112,7 +113,7 @@ class Client(Facade[AioClient]):
 
     @_same_arguments(AioClient.create_reader)
     def create_reader(self, given: Given) -> Reader:
-        """See `vela.aio.Client.create_reader`."""
+        """Create a reader. Arguments and errors are those of `vela.aio.Client.create_reader`."""
         made: Future[Reader] = Future()
         given["reader_listener"] = _listening("reader_listener", given["reader_listener"], made)
         reader = self._made(
@@ -123,7 +124,7 @@ class Client(Facade[AioClient]):
 
     @_same_arguments(AioClient.create_table_view)
     def create_table_view(self, given: Given) -> TableView:
-        """See `vela.aio.Client.create_table_view`."""
+        """Create a table view. Arguments and errors are those of `vela.aio.Client.create_table_view`."""
         return self._made(
             lambda: self.aio.create_table_view(**given),
             lambda aio: TableView(aio, self._thread, self._callbacks, client=self),
@@ -134,11 +135,11 @@ class Client(Facade[AioClient]):
 
     @property
     def is_closed(self) -> bool:
-        """`close` or `shutdown` was called."""
+        """Return whether `close` or `shutdown` was called."""
         return self.aio.is_closed
 
     def _made(self, make: Callable[[], Coroutine[Any, Any, A]], wrap: Callable[[A], R]) -> R:
-        """What `make` makes, wrapped. Broken off when it was made already, it is closed again."""
+        """Wrap what `make` creates. If the call is interrupted after that, close what was created."""
 
         def close(aio: A) -> None:
             self._thread.post_if_open(lambda: _keep_running(aio.close()))
@@ -146,10 +147,10 @@ class Client(Facade[AioClient]):
         return wrap(self._thread.run(make, close))
 
     def close(self) -> None:
-        """Closes all producers, consumers and connections; threads that wait for them get AlreadyClosed.
+        """Close all producers, consumers and connections. Threads that wait for them get AlreadyClosed.
 
-        May be called twice. What producers have sent is waited for, no longer than the operation timeout; callbacks
-        that are due are called, no longer than 5 s.
+        Safe to repeat. Waits for the answers to sent messages, at most the operation timeout, and for callbacks that
+        are due, at most 5 s.
         """
         if self._thread.is_forked:
             return
@@ -158,7 +159,7 @@ class Client(Facade[AioClient]):
         self._callbacks.stop(_CALLBACKS_S)
 
     def shutdown(self) -> None:
-        """Drops all connections and waits for nothing: what was not answered fails."""
+        """Drop all connections without waiting. Unanswered requests fail."""
         if self._thread.is_forked:
             return
         self._thread.post_if_open(self.aio.shutdown)

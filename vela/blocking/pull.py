@@ -110,7 +110,7 @@ class PullConsumer(Facade[AioPullConsumer]):
     commit = waits(AioPullConsumer.commit)
 
     def receive(self, timeout_millis: int | None = None) -> PulledMessage:
-        """See `vela.aio.PullConsumer.receive`."""
+        """Wait for the next message and return it. Raises the errors of `vela.aio.PullConsumer.receive`."""
         self._thread.require_own_process()
         if timeout_millis is not None:
             milliseconds("timeout_millis", timeout_millis)
@@ -131,27 +131,27 @@ class PullConsumer(Facade[AioPullConsumer]):
                 return
 
     def acknowledge(self, message: PulledMessage) -> None:
-        """See `vela.aio.PullConsumer.acknowledge`; waits for nothing. Raises AlreadyClosed."""
+        """Mark a message as finished, without waiting. Raises AlreadyClosed."""
         self._thread.post(lambda: self.aio.acknowledge(message))
 
     def negative_acknowledge(self, message: PulledMessage) -> None:
-        """See `vela.aio.PullConsumer.negative_acknowledge`; waits for nothing. Raises AlreadyClosed."""
+        """Deliver a message again after the delay, without waiting. Raises AlreadyClosed."""
         self._thread.post(lambda: self.aio.negative_acknowledge(message))
 
     def pause(self) -> None:
-        """See `vela.aio.PullConsumer.pause`."""
+        """Start no more pulls."""
         self._thread.call(self.aio.pause)
 
     def resume(self) -> None:
-        """See `vela.aio.PullConsumer.resume`."""
+        """Pull again after `pause`."""
         self._thread.call(self.aio.resume)
 
     def positions(self) -> Mapping[int, QueuePosition]:
-        """See `vela.aio.PullConsumer.positions`."""
+        """Return the progress of each queue, by its number."""
         return self._thread.call(self.aio.positions)
 
     def close(self) -> None:
-        """See `vela.aio.PullConsumer.close`. May be called twice, but not by the listener, for which it waits."""
+        """Stop pulling, wait for running listeners, and save the offsets. Safe to repeat; not for the listener."""
         if getattr(self._listening, "now", False):
             raise InvalidConfiguration(
                 "close the consumer from another thread than its listener's, which it waits for"

@@ -1,4 +1,4 @@
-"""Which topics a pattern means, and what changed since the last look (protocol 4: regex)."""
+"""Which topics a pattern matches, and what has changed since the last time."""
 
 from __future__ import annotations
 

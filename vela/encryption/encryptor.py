@@ -1,7 +1,7 @@
 """Payloads encrypted by a producer.
 
-A data key (AES-256, GCM) is made up and encrypted once for each recipient; every entry carries those copies and an
-initialisation vector of its own, so that it can be read by itself. As Apache's clients do it (protocol 1.4).
+A random data key (AES-256, GCM) is encrypted for each recipient. Every entry carries these copies and its own
+initialisation vector, so that it can be read alone. Apache's clients do the same.
 """
 
 from __future__ import annotations

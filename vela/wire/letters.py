@@ -1,4 +1,4 @@
-"""Dead letters and retry letters: where they go, and what they say of the message they copy (semantics 3.9).
+"""Dead letters and retry letters: where they go, and what they say of the message they copy.
 
 The rules of Pulsar's clients, without I/O: the SDK follows them, and the broker for sockets of its JSON face.
 """

@@ -1,4 +1,4 @@
-"""Receiving and acknowledging small messages with a client library, as fast as it goes."""
+"""Receive and acknowledge small messages with a client library as fast as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consuming on behind messages of which every second one was acked."""
+"""Consume the messages after a range in which every second one was acked."""
 
 from __future__ import annotations
 

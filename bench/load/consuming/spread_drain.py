@@ -18,7 +18,7 @@ __all__ = ["spread_drain"]
 
 _PERMITS: Final = 8000  # of all consumers together: 1,000 for each of eight, a client's default
 _ACKS_A_COMMAND: Final = 500
-_HELD: Final = 1000  # messages a consumer that acks at random holds before it acks half of them
+_HELD: Final = 1000  # pending messages at which a consumer that acks at random acks half of them
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Messages that carry their number, so that whoever receives them sees what is missing, double or out of order."""
+"""Messages with numbers, so that a consumer notices a missing, duplicate or out-of-order message."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def number_of(entry: bytes) -> int:
 
 
 async def check_left(port: int, topic: str, subscription: str, left: Sequence[int]) -> None:
-    """See that exactly these numbers, in order, are unacked; whoever was connected has closed.
+    """Check that exactly these numbers, in order, are unacked. Earlier consumers must have closed.
 
     `left` ends with the topic's last message, so that nothing can come after it. Acks nothing. Acks that nobody asked
     an answer for may still be under way behind others: it looks again for a while. Raises PeerFailed.
@@ -77,7 +77,7 @@ async def _unacked(port: int, topic: str, subscription: str, count: int) -> list
 
 
 async def _only_consumer(port: int, topic: str, subscription: str) -> BinaryPeer:
-    """The broker may still be closing the connections of those before: it is tried for a while."""
+    """Retry for a while, because the broker may still be closing the connections of earlier consumers."""
     deadline = time.monotonic() + _SETTLING_S
     while True:
         peer = await BinaryPeer.connect(port)

@@ -1,4 +1,4 @@
-"""A client of the binary protocol that does little: frames come ready made, answers are counted."""
+"""A minimal client of the binary protocol: it sends prepared frames and counts answers."""
 
 from __future__ import annotations
 

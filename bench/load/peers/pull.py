@@ -1,4 +1,4 @@
-"""Clients of the long poll that do little: one keep-alive connection each, a pull always outstanding."""
+"""Minimal clients of the pull API: each has one keep-alive connection and always one open pull."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class PullWaiter(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Expected only after `close`."""
         if self._transport is not None:
-            self.failure = PeerFailed(f"the connection of a held pull was lost: {error}")
+            self.failure = PeerFailed(f"the connection of a parked pull was lost: {error}")
 
     def close(self) -> None:
-        """Leave; the pull outstanding is given up."""
+        """Close the connection and give up the open pull."""
         if self._transport is not None:
             transport, self._transport = self._transport, None
             transport.close()

@@ -1,4 +1,4 @@
-"""Waiting for a run's end, however long it takes, as long as something still moves."""
+"""Wait for the end of a run, however long it takes, as long as there is progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Checked(Protocol):
 async def until(
     is_done: Callable[[], bool], progress: Callable[[], int], peers: Sequence[_Checked], what: str
 ) -> None:
-    """Raises what went wrong at a peer, and PeerFailed when `progress` stands still for a minute."""
+    """Wait. Raises a peer's error, and PeerFailed if there is no progress for a minute."""
     seen, moved = progress(), time.monotonic()
     while not is_done():
         await asyncio.sleep(_LOOK_EVERY_S)

@@ -1,4 +1,4 @@
-"""Publishing with Apache's Python client, as fast as it goes."""
+"""Publish with Apache's Python client as fast as possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["publish_with_apache"]
 
 
 def publish_with_apache(setting: Setting, client: pulsar.Client, payload_bytes: int) -> float:
-    """Messages a second of a run, with batches as large as its defaults make them and 20,000 pending."""
+    """Return the messages a second of a run, with the client's default batches and 20,000 pending messages."""
     producer = client.create_producer(
         setting.fresh_topic("apache"),
         batching_enabled=True,

@@ -1,4 +1,4 @@
-"""Publishing over TCP as fast as receipts come: a window of entries built beforehand."""
+"""Publish over TCP as fast as receipts come, with a window of prepared entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing with `vela.aio`, as fast as it goes."""
+"""Publish with `vela.aio` as fast as possible."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a kind of act is: a name, parameters, a plan, and an apply that does what the plan said.
 
-A kind is stateless; what it needs comes in the context. It runs in the topic's owner, one act at a time, and takes
-milliseconds. To add one: a class here beside the others, and its line in registry.py.
+A kind has no state; the context gives it what it needs. The topic's owner runs it, one act at a time, and each takes
+milliseconds. To add a kind, write a class in one of the packages below and add its line to registry.py.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ P = TypeVar("P")
 
 
 class ActConflict(ActInvalid):
-    """What was planned is not what would happen any more: plan again.
+    """The act would no longer do what its plan says: plan again.
 
-    With a `preview` the act has been planned again already, to the same target.
+    If there is a `preview`, the act has already been planned again, to the same target.
     """
 
     code = "ActConflict"
@@ -52,27 +52,27 @@ class ActConflict(ActInvalid):
 
 
 class Scope(StrEnum):
-    """What an act is about; the request must name it, and it must exist when a plan is asked for."""
+    """What an act is about. The request must name it, and it must exist when the act is planned."""
 
     SUBSCRIPTION = "subscription"
-    TOPIC = "topic"  # a partitioned one too: its partitions are the kind's own affair
+    TOPIC = "topic"  # may be partitioned: the kind itself handles the partitions
     NAMESPACE = "namespace"  # `topic_name` holds tenant/namespace
 
 
 class Reports(Protocol):
-    """What is reported of topics and subscriptions, as acts need it."""
+    """Reports about topics and subscriptions that acts need."""
 
     @property
     def rates(self) -> Rates:
-        """Of what is published and acked."""
+        """Return the rates of publishing and acking."""
 
     def changed(self, subscription: Subscription) -> None:
-        """Report this subscription anew."""
+        """Report this subscription again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTools:
-    """What acts on whole topics and namespaces are carried out with."""
+    """Services for acts on whole topics and namespaces."""
 
     creation: TopicCreation
     endings: Endings
@@ -83,7 +83,7 @@ class TopicTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActContext:
-    """One request, and what kinds carry it out with."""
+    """One request, and the services that kinds need to carry it out."""
 
     act: WaitingAct
     topics: Topics
@@ -93,14 +93,14 @@ class ActContext:
     pool: ConnectionPool
     clock: Clock
     undo_window_s: int
-    max_message_bytes: int  # uncompressed, of one that is read
+    max_message_bytes: int  # limit for a message that is read, uncompressed
 
     async def topic(self) -> Topic:
-        """The topic in memory, loaded when need be. Raises TopicNotFound, NotAllowed for a partitioned parent."""
+        """Return the topic, loaded if necessary. Raises TopicNotFound, or NotAllowed for a partitioned parent."""
         return await self.topics.open_named(self.act.topic_name)
 
     async def report(self, progress: Mapping[str, Any]) -> None:
-        """How far long work is; kept in the act, for people and for a broker that goes on with it."""
+        """Store how far long work has got, for users and for a broker that continues it."""
         await repeat_until_done(
             self.pool,
             lambda c: store.report(c, self.act.act_id, json.dumps(dict(progress))),
@@ -108,7 +108,7 @@ class ActContext:
         )
 
     async def subscription(self) -> Subscription:
-        """The durable subscription in memory. Raises NothingToActOn when it is gone."""
+        """Return the durable subscription, loaded if necessary. Raises NothingToActOn if it does not exist."""
         subscription = (await self.topic()).subscriptions.get(self.act.subscription_name)
         if subscription is None or not subscription.is_durable:
             raise NothingToActOn(
@@ -122,36 +122,36 @@ class Plan:
     """What an act would do, as the requester sees it."""
 
     shown: Mapping[str, Any] = field(default_factory=dict)  # JSON; kept, and given to apply as `act.plan`
-    cursor_version: int | None = None  # apply is refused when the cursor was moved since
+    cursor_version: int | None = None  # apply is refused if the cursor was moved after this version
 
 
 class ActKind(ABC, Generic[P]):
     """One kind of act."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]  # one sentence for people
+    summary: ClassVar[str]  # one sentence for users
     scope: ClassVar[Scope] = Scope.SUBSCRIPTION
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
-    is_long: ClassVar[bool] = False  # apply may take longer than milliseconds: it runs beside other acts
+    is_long: ClassVar[bool] = False  # apply may take longer than milliseconds, so it runs beside other acts
     is_asked_for: ClassVar[bool] = (
-        True  # False: made by the broker or another way in, never by a plain request
+        True  # False: made by the broker or in another way, never by a plain request
     )
     parameters: type[P]
 
     def read(self, raw: Mapping[str, Any]) -> P:
-        """The parameters, checked. Raises ActInvalid."""
+        """Check the parameters and return them. Raises ActInvalid."""
         return read_parameters(self.parameters, raw)
 
     @abstractmethod
     async def plan(self, context: ActContext, given: P) -> Plan:
-        """What it would do. Changes nothing. Raises BrokerError: the act is refused with its text."""
+        """Return what the act would do, and change nothing. Raises BrokerError: the act is refused with its text."""
 
     @abstractmethod
     async def apply(self, context: ActContext, given: P) -> Mapping[str, Any] | None:
-        """Do it; the result as JSON, or None when it was stored together with the change.
+        """Do it. Return the result as JSON, or None if it was stored together with the change.
 
-        A kind that returns its result is applied again when the broker dies before that is stored: it must be safe to
-        repeat. Raises BrokerError when it is refused; nothing is changed then. Long work calls `context.report`, finds
-        in `act.progress` what an earlier broker reported, and may have changed something when it raises.
+        If the broker dies before a returned result is stored, the act is applied again, so it must be safe to repeat.
+        Raises BrokerError if the act is refused; then nothing has changed. Long work calls `context.report`, finds in
+        `act.progress` what an earlier broker reported, and may have changed something when it raises.
         """

@@ -1,4 +1,4 @@
-"""Acts that change something other than a cursor's place: planned and applied by one function, never undone."""
+"""Acts that change something other than a cursor's place. One function plans and applies them; none can be undone."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Effect:
 
     words: tuple[str, ...]  # sentences, shown before and after
     replayed_messages: int = 0  # acked, and delivered again
-    skipped_messages: int = 0  # not acked, and never delivered any more
+    skipped_messages: int = 0  # not acked, and never delivered
     consumers_closed: int = 0
     consumers_kept: int = 0
     notes: tuple[str, ...] = ()
-    pinned: Mapping[str, object] | None = None  # what apply takes from the plan instead of finding it anew
+    pinned: Mapping[str, object] | None = None  # what apply takes from the plan instead of finding it again
     standing: Standing | None = (
-        None  # of the cursors that the act removes; what they have not acked is skipped
+        None  # of the cursors that the act deletes; it skips the messages they have not acked
     )
     published_per_s: float = 0.0  # messages for these cursors
 
     def to_json(self) -> dict[str, object]:
-        """As plan and result keep it."""
+        """Return the effect as plan and result store it."""
         return {
             "words": list(self.words),
             "replayed_messages": self.replayed_messages,
@@ -45,13 +45,13 @@ class Effect:
 
 
 class DirectKind(ActKind[P]):
-    """`measure` says what it would do, `carry_out` does it. Both must be safe to repeat."""
+    """`measure` says what the act would do, `carry_out` does it. Both must be safe to repeat."""
 
-    no_undo: ClassVar[str] = "it cannot be undone"  # said before
+    no_undo: ClassVar[str] = "it cannot be undone"  # a note of the plan
 
     @abstractmethod
     async def measure(self, context: ActContext, given: P) -> Effect:
-        """What it would do now. Raises ActInvalid when it makes no sense."""
+        """Return what the act would do now. Raises ActInvalid if it makes no sense."""
 
     @abstractmethod
     async def carry_out(self, context: ActContext, given: P) -> None:
@@ -82,7 +82,7 @@ class DirectKind(ActKind[P]):
 
 
 def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
-    """What was acked and published between plan and apply; nothing of acts that lose no messages."""
+    """Return how many messages were acked and published between plan and apply. Empty if the act loses no messages."""
     if effect.standing is not None:
         then = Standing.from_json(planned["standing"])
         return {
@@ -95,14 +95,14 @@ def _meanwhile(planned: Mapping[str, Any], effect: Effect) -> dict[str, int]:
 
 
 def _what_has_grown(planned: Mapping[str, Any], effect: Effect, meanwhile: Mapping[str, int]) -> str:
-    """Why a plan is not applied: it would lose messages that it did not show. Empty when it would not."""
+    """Say why a plan is not applied: it would lose messages that it did not show. Empty if it would not."""
     skipped, shown = effect.skipped_messages, planned["skipped_messages"]
     if effect.standing is None:
         if skipped <= shown:
             return ""
         return more_than_planned(skipped, shown, 0, "message would be lost", "messages would be lost")
     if effect.standing.cursors != planned["standing"]["cursors"] or meanwhile["acked_meanwhile_messages"] < 0:
-        return "a cursor was made, moved or removed after this plan; look at the new preview"
+        return "a cursor was created, moved or deleted after this plan; look at the new preview"
     allowed = planned["allowed_drift_messages"]
     if meanwhile["published_meanwhile_messages"] <= allowed:
         return ""
@@ -111,6 +111,6 @@ def _what_has_grown(planned: Mapping[str, Any], effect: Effect, meanwhile: Mappi
         new,
         0,
         allowed,
-        "message that came after the plan would be lost",
-        "messages that came after the plan would be lost",
+        "message published after the plan would be lost",
+        "messages published after the plan would be lost",
     )

@@ -1,4 +1,4 @@
-"""How a plan's counts change until it is applied, and how much of that an apply may take."""
+"""How a plan's counts change until it is applied, and how much change an apply accepts."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 __all__ = ["TYPED_ABOVE_MESSAGES", "Drift", "Standing", "more_than_planned"]
 
-TYPED_ABOVE_MESSAGES: Final = 10_000  # more than that comes again only where somebody typed a name
+TYPED_ABOVE_MESSAGES: Final = 10_000  # to have more delivered again, an operator must type a name
 _WITHIN_S: Final = 30  # a plan is expected to be applied in this time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """What makes the count of a plan grow: acks that a reset forgets, or messages that a delete throws away."""
+    """What makes a plan's count grow: acks that a reset forgets, or published messages that a delete loses."""
 
     cause: Literal["acked", "published"]
     messages_per_s: float
 
     @property
     def messages(self) -> int:
-        """How many are expected until the plan is applied."""
+        """Return how many are expected before the plan is applied."""
         return math.ceil(self.messages_per_s * _WITHIN_S)
 
     def allowed_messages(self, replayed: int) -> int:
-        """How many more than planned an apply may take by default.
+        """Return how many more messages than planned an apply accepts by default.
 
-        Acks: what is expected, but never so much that an act that needs no typed name becomes one that does. Messages
-        that a delete would throw away unseen: none.
+        For acks it is the expected number, but never so many that an act which needs no typed name would need one. For
+        messages that a delete would lose it is 0, since nobody has seen them.
         """
         if self.cause == "published":
             return 0
@@ -45,7 +45,7 @@ class Drift:
         return min(self.messages, TYPED_ABOVE_MESSAGES - replayed)
 
     def to_json(self, replayed: int) -> dict[str, object]:
-        """As a plan keeps it."""
+        """Return the drift as a plan stores it."""
         return {
             "cause": self.cause,
             "messages_per_s": round(self.messages_per_s, 2),
@@ -58,29 +58,29 @@ class Drift:
     def _words(self, allowed: int) -> str:
         refused = "the act is refused, with a new preview"
         if not self.messages:
-            return f"no message is being {self.cause} just now; if one is before you apply, {refused}"
+            return f"no message is being {self.cause} now; if one is {self.cause} before you apply, {refused}"
         rate = f"{self.messages_per_s:.0f}" if self.messages_per_s >= 10 else f"{self.messages_per_s:.1g}"
         now = f"{rate} {'message a second is' if rate == '1' else 'messages a second are'} being {self.cause}"
         if self.cause == "published":
-            return f"{now}; what comes before you apply would be lost too, so unless you allow it {refused}"
-        more = f"up to {allowed} more {'comes' if allowed == 1 else 'come'} again"
+            return f"{now}; those published before you apply would be lost too, so {refused}, unless you allow them"
+        more = f"up to {allowed} more {'is' if allowed == 1 else 'are'} delivered again"
         if allowed < self.messages:
-            return f"{now}; {more}, {TYPED_ABOVE_MESSAGES} in all; beyond that {refused}, which asks for the name"
+            return f"{now}; {more}, {TYPED_ABOVE_MESSAGES} in all; beyond that {refused} for which you type the name"
         return f"{now}; {more} if you apply within {_WITHIN_S} s; beyond that {refused}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where cursors stood when a plan was made: what was acked and published since is the difference to a later one."""
+    """Where cursors stood at one moment. The difference between two is what was acked and published in between."""
 
-    acked_messages: int  # over these cursors, since their topics began
+    acked_messages: int  # by these cursors, since their topics began
     published_messages: int  # of their topics, once for each cursor
     count: int  # of cursors
     cursors: str  # which, and how often each was moved
 
     @classmethod
     def of(cls, subscriptions: Iterable[Subscription]) -> Standing:
-        """As it is in memory now."""
+        """Return where these subscriptions stand in memory now."""
         found = sorted(subscriptions, key=lambda each: each.subscription_id)
         which = " ".join(f"{each.subscription_id}:{each.cursor.version}" for each in found)
         return cls(
@@ -92,11 +92,11 @@ class Standing:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Standing:
-        """The reverse of `to_json`."""
+        """Read what `to_json` has written."""
         return cls(**raw)
 
     def to_json(self) -> dict[str, object]:
-        """As a plan keeps it."""
+        """Return the standing as a plan stores it."""
         return {
             "acked_messages": self.acked_messages,
             "published_messages": self.published_messages,
@@ -106,11 +106,11 @@ class Standing:
 
     @property
     def unacked_messages(self) -> int:
-        """The backlogs of these cursors together."""
+        """Return the sum of these cursors' backlogs."""
         return self.published_messages - self.acked_messages
 
 
 def more_than_planned(count: int, planned: int, allowed: int, one: str, many: str) -> str:
-    """Why an act is refused whose count has grown."""
+    """Say why an act whose count has grown is refused."""
     announced = f"the plan showed {planned}" + (f" and allowed for {allowed} more" if allowed else "")
     return f"{counted(count, one, many)}, {announced}; look at the new preview"

@@ -1,4 +1,4 @@
-"""What clients, and the broker by its policies, do by themselves: logged beside operators' acts, never asked for."""
+"""What clients do by themselves, and the broker by its policies: it is in the act log, and nobody can request it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["LOGGED", "LoggedOnly"]
 
 
 class LoggedOnly(ActKind[NoParameters]):
-    """Written to the log by whoever carries it out."""
+    """An act that the code which carries it out writes to the log."""
 
     is_asked_for = False
     parameters = NoParameters
 
     async def plan(self, context: ActContext, given: NoParameters) -> Plan:
-        raise ActInvalid(f"{self.name} is not asked for: {self.summary}")
+        raise ActInvalid(f"{self.name} cannot be requested: {self.summary}")
 
     async def apply(self, context: ActContext, given: NoParameters) -> None:
-        raise ActInvalid(f"{self.name} is not asked for: {self.summary}")
+        raise ActInvalid(f"{self.name} cannot be requested: {self.summary}")
 
 
 class _Seek(LoggedOnly):
@@ -31,7 +31,7 @@ class _Seek(LoggedOnly):
 
 class _Unsubscribe(LoggedOnly):
     name = "unsubscribe"
-    summary = "A client removed its subscription."
+    summary = "A client deleted its subscription."
     closes_consumers = True
 
 
@@ -47,7 +47,7 @@ class _Evict(LoggedOnly):
 
 class _ExpireSubscription(LoggedOnly):
     name = "expire_subscription"
-    summary = "A subscription that nobody used for as long as its policy says was removed."
+    summary = "The broker deleted a subscription that nobody had used for as long as its policy says."
 
 
 LOGGED: Final = (_Seek(), _Unsubscribe(), _Commit(), _Evict(), _ExpireSubscription())

@@ -1,8 +1,8 @@
-"""An act's parameters: JSON from anybody in, a frozen dataclass out, or a complaint that says what to change.
+"""An act's parameters: untrusted JSON in, a frozen dataclass out, or an error that says what to change.
 
-A kind declares a frozen dataclass whose fields are annotated `Annotated[type, Rule("what it is")]`; types are int, str,
-bool, Literal of texts and Mapping[str, str], each perhaps `| None`. A field without a default must be given. What
-several fields must be together is checked in `__post_init__`, which raises ActInvalid.
+A kind declares a frozen dataclass whose fields are annotated `Annotated[type, Rule("what it is")]`. Types are int, str,
+bool, Literal of texts and Mapping[str, str], each optionally `| None`. A field without a default is required. Rules
+about several fields belong in `__post_init__`, which raises ActInvalid.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class ActInvalid(BrokerError):
 
 
 class NothingToActOn(ActInvalid):
-    """What it names is not there: a message, a subscription, a bookmark or a consumer."""
+    """The request names something that does not exist: a message, a subscription, a bookmark or a consumer."""
 
     code = "NothingToActOn"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one parameter means and may be."""
+    """What one parameter means and which values it takes."""
 
     doc: str
     least: int | None = None  # of a number
@@ -54,7 +54,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoParameters:
-    """Of an act that is described by its kind alone."""
+    """The parameters of an act that has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class _Field:
 
 
 def read_parameters(shape: type[P], raw: Mapping[str, Any]) -> P:
-    """`raw` as a `shape`. Raises ActInvalid for what is missing, unknown, of another type or out of range."""
+    """Read `raw` as a `shape`. Raises ActInvalid if something is missing, unknown, of another type or out of range."""
     known = _fields(shape)
     unknown = raw.keys() - {field.name for field in known}
     if unknown:
@@ -85,7 +85,7 @@ def read_parameters(shape: type[P], raw: Mapping[str, Any]) -> P:
 
 
 def json_schema(shape: type[Any]) -> dict[str, Any]:
-    """A kind's parameters as JSON Schema, for /api/v1/openapi.json."""
+    """Return a kind's parameters as JSON Schema, for /api/v1/openapi.json."""
     known = _fields(shape)
     schema: dict[str, Any] = {
         "type": "object",
@@ -149,12 +149,12 @@ def _checked(field: _Field, value: Any) -> Any:
     elif not isinstance(value, Mapping) or not all(
         is_storable_text(text) for pair in value.items() for text in pair
     ):
-        raise ActInvalid(f"{name} is {_short(value)}: it takes an object of texts")
+        raise ActInvalid(f"{name} is {_short(value)}: it takes an object whose values are text")
     return value
 
 
 def is_storable_text(value: object) -> bool:
-    """Whether PostgreSQL can keep it: no NUL, and nothing that is not UTF-8, such as half of a surrogate pair."""
+    """Return whether PostgreSQL can store a value: text without NUL, and in UTF-8, so without lone surrogates."""
     if not isinstance(value, str) or "\0" in value or len(value) > _MOST_TEXT:
         return False
     try:

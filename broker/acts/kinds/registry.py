@@ -1,4 +1,4 @@
-"""Every kind of act, in the order in which people read them. A new kind is a class and its line here."""
+"""Every kind of act, in the order in which users read them. A new kind needs a class and its line here."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ KINDS: Final = {kind.name: kind for kind in _ALL}
 
 
 def find_kind(name: str) -> ActKind[Any]:
-    """The kind of that name. Raises ActInvalid, naming those that can be asked for."""
+    """Find a kind by name. Raises ActInvalid, with the names that can be requested."""
     kind = KINDS.get(name)
     if kind is None:
         known = ", ".join(each.name for each in _ALL if each.is_asked_for)
-        raise ActInvalid(f"unknown act {name!r}; one of {known}")
+        raise ActInvalid(f"unknown act {name!r}: use one of {known}")
     return kind

@@ -115,7 +115,7 @@ def test_what_was_not_acknowledged_comes_again_and_a_seek_goes_anywhere(vela: Ru
     assert sought.stdout == "bc"
     assert vela("skip", topic, "s", "--id", f"{ids[0]}:7", "--yes").returncode == 3
     nothing = vela("consume", topic, "s", "--timeout", "100ms")
-    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (3, "", "vela: 0 messages came\n")
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (3, "", "vela: 0 messages arrived\n")
 
 
 def test_a_seek_to_a_message_that_is_not_there_moves_nothing(vela: Run, topic: str) -> None:

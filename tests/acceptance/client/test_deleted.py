@@ -64,7 +64,7 @@ async def test_it_is_made_anew_by_those_who_come_again(
     producer = await tcp_client.create_producer(topic)
     first = await producer.send(b"before")
     await consumer.acknowledge(await consumer.receive(20_000))
-    assert "that come again make it anew" in await deleted(shared_vela, what, topic)
+    assert "that reconnect create it again" in await deleted(shared_vela, what, topic)
     second = await producer.send(b"after")
     expected = [b"after"] if what == "topics" else [b"before", b"after"]
     assert [(await consumer.receive(20_000)).data() for _ in expected] == expected
@@ -81,7 +81,7 @@ async def test_who_may_not_make_it_ends(
     namespace = topic.removeprefix("persistent://").rpartition("/")[0]
     policies = ("auto_create_topics=false", "auto_create_subscriptions=false")
     await vela(shared_vela, "policies", "set", namespace, *policies, "--yes")
-    assert "that come again are refused" in await deleted(shared_vela, what, topic)
+    assert "that reconnect are refused" in await deleted(shared_vela, what, topic)
     await until(lambda: consumer.state is ConsumerState.FAILED, "the consumer's end")
     with pytest.raises(NotConnected, match="has failed: make another"):
         await consumer.receive()

@@ -74,10 +74,15 @@ async def test_a_reset_goes_there(run: BrokerRun, place: dict[str, Any], first: 
     ("messages", "notes"),
     [
         (6, []),
-        (7, ["only 6 messages are after the mark-delete position: this goes to the end"]),
-        (2**62, ["only 6 messages are after the mark-delete position: this goes to the end"]),
+        (7, ["only 6 messages are after the mark-delete position, so the cursor goes to the end"]),
+        (2**62, ["only 6 messages are after the mark-delete position, so the cursor goes to the end"]),
         (-4, []),
-        (-5, ["only 4 messages are kept before the mark-delete position: this goes to the first of them"]),
+        (
+            -5,
+            [
+                "only 4 messages are kept before the mark-delete position, so the cursor goes to the first of them"
+            ],
+        ),
     ],
 )
 async def test_a_shift_beyond_the_log_says_so_in_its_plan(
@@ -95,15 +100,15 @@ async def test_a_shift_from_before_a_batch_of_which_some_is_acked_says_what_coun
     positions = await ten(run, messages=4)
     await done(run, "skip", {"messages": 2})
     counts_from = (
-        f"it counts from the mark-delete position, {positions[0].ledger_id}:-1: what is acknowledged of the batch"
-        f" {positions[0]}, which follows it, counts too"
+        f"it counts from the mark-delete position, {positions[0].ledger_id}:-1, so the acknowledged messages"
+        f" of the next batch, {positions[0]}, count too"
     )
     _, plan = await planned(run, "reset", {"to": "shift", "messages": 2})
     assert (plan["replayed_messages"], plan["skipped_messages"], plan["notes"]) == (0, 0, [counts_from])
     _, plan = await planned(run, "reset", {"to": "shift", "messages": -2})
     assert plan["replayed_messages"] == 2
     assert plan["notes"] == [
-        "no message is kept before the mark-delete position: this goes to the first that is kept",
+        "no message is kept before the mark-delete position, so the cursor goes to the first one kept",
         counts_from,
     ]
 
@@ -144,8 +149,8 @@ async def test_a_reset_goes_inside_a_batch(run: BrokerRun) -> None:
     [
         ("nonsense", "write it as ledger:entry"),
         ("1:2:3:4:5", "write it as ledger:entry"),
-        ("-1:-1", "not negative"),
-        ("{0}:-1:4", "holds 1 message, there is no index 4"),
+        ("-1:-1", "cannot be negative"),
+        ("{0}:-1:4", "has 1 message, so there is no index 4"),
         ("{0}:2:0", "is of partition 2"),
         (
             "{0}:2",
@@ -207,7 +212,7 @@ async def test_one_message_is_skipped_and_its_undo_brings_it_back(run: BrokerRun
     poison, _ = await done(run, "skip_one", {"id": str(positions[4])})
     consumer = await rest_of(run)
     assert consumer.positions == positions[:4] + positions[5:]
-    assert "acknowledged already" in await refused(run, "skip_one", {"id": str(positions[4])})
+    assert "already acknowledged" in await refused(run, "skip_one", {"id": str(positions[4])})
     consumer.ack(positions[7])
     await done(run, "undo", undo_of=poison)
     assert (await rest_of(run)).positions == positions[:7] + positions[8:]
@@ -248,7 +253,7 @@ async def test_what_is_older_expires_in_flight_or_not(broker_url: str) -> None:
         await consumer.has(5)
         assert consumer.positions[3:] == positions[4:]
         _, plan = await planned(run, "expire", {"to": "time", "time_ms": 1})
-        assert plan["notes"] == ["everything up to there is acknowledged already"]
+        assert plan["notes"] == ["every message up to there is already acknowledged"]
         _, result = await done(run, "expire", {"to": "id", "id": str(positions[4])})
         assert result["skipped_messages"] == 1
 
@@ -262,7 +267,7 @@ async def test_a_pause_stops_delivery_and_outlives_the_broker(broker_url: str) -
         (held,) = await (await run.producer()).publish(1)
         await consumer.has(1)
         await done(run, "pause")
-        assert "paused already" in await refused(run, "pause")
+        assert "already paused" in await refused(run, "pause")
         await (await run.producer()).publish(3)
         assert await consumer.ack_durably(held) is None
         assert len(consumer.deliveries) == 1
@@ -296,7 +301,7 @@ async def test_what_a_consumer_holds_is_delivered_again(run: BrokerRun, type_: S
     await consumer.has(3)
     assert consumer.consumer is not None
     _, result = await done(run, "redeliver", {"consumer_key": consumer.consumer.key})
-    assert result["words"] == ["3 messages that c holds are delivered again"]
+    assert result["words"] == ["3 messages that c has not acked are delivered again"]
     await consumer.has(6)
     assert consumer.positions[3:] == positions
 
@@ -313,7 +318,7 @@ async def test_a_subscription_is_made_at_a_place_and_removed(run: BrokerRun) -> 
     )
     assert "9 messages wait" in plan["words"][0]
     assert (await apply(run, act_id))[0] == "applied"
-    assert "has a subscription n already" in await refused(
+    assert "already has a subscription n" in await refused(
         run, "create_subscription", {"name": "n", "to": "latest"}, subscription=None
     )
     consumer = await rest_of(run, "n")
@@ -338,9 +343,9 @@ async def test_the_plan_of_a_forced_delete_says_what_the_consumers_will_do(
     assert plan["words"] == result["words"]
     assert plan["words"][1:] == [
         "1 consumer is closed",
-        "consumers that come again make it anew, at their own initial position (policy auto_create_subscriptions)"
+        "consumers that reconnect create it again, at their own initial position (policy auto_create_subscriptions)"
         if allowed
-        else "consumers that come again are refused (policy auto_create_subscriptions)",
+        else "consumers that reconnect are refused (policy auto_create_subscriptions)",
     ]
     if allowed:
         await run.consumer()
@@ -352,7 +357,7 @@ async def test_the_plan_of_a_forced_delete_says_what_the_consumers_will_do(
 async def test_the_plan_of_a_delete_says_nothing_of_consumers_where_there_are_none(run: BrokerRun) -> None:
     await ten(run)
     _, plan = await planned(run, "delete_subscription", {"force": True})
-    assert plan["words"] == ["s is removed with 10 messages that it has not acked"]
+    assert plan["words"] == ["s is deleted with 10 messages that it has not acked"]
 
 
 async def test_a_topics_deletion_counts_what_subscriptions_without_a_consumer_have_not_acked(
@@ -373,7 +378,7 @@ async def test_a_delete_is_refused_when_more_would_be_lost_than_it_said(run: Bro
     assert state == "refused"
     assert (
         error
-        == "1 message that came after the plan would be lost, the plan showed 0; look at the new preview"
+        == "1 message published after the plan would be lost, the plan showed 0; look at the new preview"
     )
     assert "s" in run.topic().subscriptions
     state, result, error = await apply(run, result["new_plan"])
@@ -417,7 +422,7 @@ async def test_a_delete_is_refused_when_fewer_would_be_lost_than_it_said_but_oth
     await producer.publish(2)
     state, result, error = await apply(run, act_id)
     assert state == "refused"
-    assert "2 messages that came after the plan would be lost" in error
+    assert "2 messages published after the plan would be lost" in error
     _, again, _, _ = await answered(run, result["new_plan"])
     assert again["skipped_messages"] == 2
 
@@ -427,7 +432,7 @@ async def test_a_delete_is_refused_when_a_cursor_was_made_after_its_plan(run: Br
     act_id, _ = await planned(run, "delete_topic", {"force": True}, subscription=None)
     await run.consumer(subscription="new")
     state, result, error = await apply(run, act_id)
-    assert (state, "a cursor was made" in error, "new_plan" in result) == ("refused", True, True)
+    assert (state, "a cursor was created" in error, "new_plan" in result) == ("refused", True, True)
 
 
 async def test_bookmarks_are_made_once_and_removed(run: BrokerRun) -> None:
@@ -443,7 +448,7 @@ async def test_bookmarks_are_made_once_and_removed(run: BrokerRun) -> None:
         None,
         "op",
     )
-    assert "has a bookmark b already" in await refused(
+    assert "already has a bookmark b" in await refused(
         run, "create_bookmark", {"name": "b", "to": "latest"}, subscription=None
     )
     await done(run, "delete_bookmark", {"name": "b"}, subscription=None)
@@ -519,8 +524,8 @@ async def test_a_skip_does_not_end_inside_a_message_in_chunks(run: BrokerRun) ->
     assert plan["skipped_messages"] == 4
     assert plan["notes"] == [
         (
-            f"{positions[1]} is chunk 1 of the 3 of one message: it goes on to the last of them, {positions[3]},"
-            " as the rest would reach no application"
+            f"{positions[1]} is chunk 1 of 3 of a message, so all its chunks up to {positions[3]} are skipped:"
+            " applications could not use the rest"
         )
     ]
     assert (await apply(run, act_id))[0] == "applied"
@@ -530,12 +535,12 @@ async def test_a_skip_does_not_end_inside_a_message_in_chunks(run: BrokerRun) ->
 @pytest.mark.parametrize(
     ("log", "kind", "parameters", "says"),
     [
-        (["u0", "u1", "u2"], "reset", {"to": "shift", "messages": 1}, "{1} is chunk 2 of the 3 of one message, whose"),
-        (["u0", "u1", "u2"], "expire", {"to": "id", "id": "{0}"}, "{1} is chunk 2 of the 3 of one message, whose"),
-        (["u0", "u1", "u2"], "skip_one", {"id": "{1}"}, "{1} is chunk 2 of the 3 of one message: without it"),
-        (["u0", "-", "u1", "u2"], "skip", {"messages": 1}, "{0} is chunk 1 of the 3 of one message, and the others"),
-        (["u0", "v0", "u1", "u2"], "skip", {"messages": 2}, "{2} is chunk 2 of the 3 of one message, whose"),
-        (["u0", "u1"], "skip", {"messages": 1}, "{1} is chunk 2 of the 3 of one message, whose"),
+        (["u0", "u1", "u2"], "reset", {"to": "shift", "messages": 1}, "{1} is chunk 2 of 3 of a message, and its"),
+        (["u0", "u1", "u2"], "expire", {"to": "id", "id": "{0}"}, "{1} is chunk 2 of 3 of a message, and its"),
+        (["u0", "u1", "u2"], "skip_one", {"id": "{1}"}, "{1} is chunk 2 of 3 of a message: applications cannot"),
+        (["u0", "-", "u1", "u2"], "skip", {"messages": 1}, "{0} is chunk 1 of 3 of a message, and the chunks after it"),
+        (["u0", "v0", "u1", "u2"], "skip", {"messages": 2}, "{2} is chunk 2 of 3 of a message, and its"),
+        (["u0", "u1"], "skip", {"messages": 1}, "{1} is chunk 2 of 3 of a message, and its"),
         (["u0", "u1", "u2", "-"], "skip", {"messages": 3}, ""),
         (["u0", "u1", "u2", "-"], "reset", {"to": "earliest"}, ""),
     ],

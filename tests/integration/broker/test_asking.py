@@ -74,5 +74,5 @@ async def test_an_act_that_was_undone_names_the_act_that_undid_it_and_cannot_be_
     skip = acts.get(skip.id)
     assert (skip.undoable, skip.undone_by) == (False, undo.id)
     assert (undo.undoable, undo.undone_by) == (True, None)
-    with pytest.raises(acts.ActRefused, match=f"act {skip.id} was undone by act {undo.id}"):
+    with pytest.raises(acts.ActRefused, match=f"act {skip.id} was already undone by act {undo.id}"):
         await asked(acts.plan_undo, skip.id)

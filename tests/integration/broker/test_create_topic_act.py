@@ -20,8 +20,8 @@ async def test_a_topic_is_made_with_its_partitions(run: BrokerRun) -> None:
     await run.producer()
     planned = await plan("create_topic", HERE, name="orders", partitions=2)
     assert planned.plan is not None
-    assert list(planned.plan["words"]) == ["persistent://public/default/orders is made, with 2 partitions"]
-    assert planned.plan["notes"] == ["delete_topic removes it again"]
+    assert list(planned.plan["words"]) == ["persistent://public/default/orders is created, with 2 partitions"]
+    assert planned.plan["notes"] == ["to undo it, delete the topic"]
     assert rows(run.database_url, "SELECT 1 FROM vela_topic WHERE name LIKE '%%orders%%'") == []
     applied = await apply(planned)
     assert applied.state == "applied", applied.error
@@ -36,10 +36,10 @@ async def test_a_topic_is_made_with_its_partitions(run: BrokerRun) -> None:
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"name": "t"}, "exists already, not partitioned"),
-        ({"name": "t", "partitions": 3}, "exists already, not partitioned"),
-        ({"name": "x-partition-2"}, "name the topic without -partition-2"),
-        ({"name": "shop/x"}, "give what comes after public/default/"),
+        ({"name": "t"}, "already exists, not partitioned"),
+        ({"name": "t", "partitions": 3}, "already exists, not partitioned"),
+        ({"name": "x-partition-2"}, "leave out -partition-2"),
+        ({"name": "shop/x"}, "give only what comes after public/default/"),
         ({"name": "with blank"}, "without blanks"),
         ({"name": ""}, "must be set"),
     ],

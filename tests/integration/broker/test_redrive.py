@@ -126,10 +126,10 @@ async def test_what_cannot_go_stays_and_is_counted(run: BrokerRun) -> None:
     assert result["redriven_messages"] == 1
     words = " ".join(result["words"])
     for each in (
-        "1 message stays: at a consumer",
-        "from this topic itself",
+        "1 message stays: delivered to a consumer",
+        "the target is this topic itself",
         "REAL_TOPIC",
-        "corrupt or encrypted",
+        "corrupt, or encrypted",
     ):
         assert each in words
     await back.has(1)
@@ -168,7 +168,7 @@ async def test_a_topic_that_is_not_there_stops_it_and_says_how_far_it_was(run: B
     await dead(run, *(letter(n) for n in range(150)), letter(150, origin="nowhere"))
     act_id, _ = await planned(run, "redrive", **HERE)
     state, _, error = await apply(run, act_id)
-    assert (state, "nowhere takes no messages" in error) == ("failed", True)
+    assert (state, "cannot publish to persistent://public/default/nowhere" in error) == ("failed", True)
     assert one_row(
         run.database_url, "SELECT progress->>'redriven_messages' FROM vela_act WHERE id = %s", act_id
     ) == ("100",)
@@ -181,8 +181,8 @@ async def test_a_plan_says_of_which_topics_there_are_none(run: BrokerRun) -> Non
     _, plan = await planned(run, "redrive", **HERE)
     assert [note for note in plan["notes"] if "does not exist" in note] == [
         (
-            "persistent://public/default/nowhere does not exist, and a redrive makes no topic: it ends where it comes"
-            " to a message of there"
+            "persistent://public/default/nowhere does not exist, and a redrive does not create topics: it ends at the"
+            " first message from there"
         )
     ]
 

@@ -101,7 +101,7 @@ class FakeActs:
         self.acts[act.id] = replace(
             act,
             state="refused",
-            error="889 messages would come again, the plan showed 4",
+            error="889 messages would be delivered again, the plan showed 4",
             error_code="ActConflict",
             result={"new_plan": new_plan.id},
         )

@@ -116,7 +116,7 @@ def test_an_apply_that_is_refused_because_it_would_do_more_offers_the_new_plan(
     broker.has_drifted = True
     page = operator.post("/acts/1/apply", {"allowed_drift_messages": "60"}, follow=True)
     words = text_of(page)
-    assert "Refused. 889 messages would come again, the plan showed 4." in words
+    assert "Refused. 889 messages would be delivered again, the plan showed 4." in words
     assert "The new preview act 2 Delivered again 889 already acked" in words
     assert 'action="/acts/2/apply"' in page.content.decode()
     assert "may apply this plan" in text_of(looker.get("/acts/1"))
@@ -191,7 +191,7 @@ def test_without_a_broker_the_act_waits_politely(operator: Client, broker: FakeA
     BrokerProcess.objects.all().delete()
     words = text_of(operator.get("/acts/1"))
     assert "No broker is running, so the act waits" in words
-    assert "longer than 10 min is refused" in words
+    assert "If a broker starts within 10 min of the request" in words
     html = page.content.decode()
     assert 'sse-connect="/live?key=act%3A1"' in html
     assert 'hx-trigger="sse:act:1 delay:20ms, refresh"' in html

@@ -277,13 +277,14 @@ def test_a_reset_that_was_refused_offers_its_new_plan(page: Page, errors: list[s
         **subject,
         state="refused",
         plan=a_plan(),
-        error="889 messages would come again, the plan showed 4 and allowed for 60 more; look at the new preview",
+        error="889 messages would be delivered again, the plan showed 4 and allowed for 60 more;"
+        " look at the new preview",
         error_code="ActConflict",
         result={"new_plan": new_plan.pk},
     )
     page.goto("/acts")
     page.click("a.name")
-    assert "889 messages would come again" in page.inner_text(".note.bad")
+    assert "889 messages would be delivered again" in page.inner_text(".note.bad")
     page.set_viewport_size({"width": 420, "height": 1400})
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
     assert page.input_value("#allowed-drift") == "60"

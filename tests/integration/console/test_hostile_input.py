@@ -206,7 +206,7 @@ def test_hostile_hosts_and_cookies(route: str, people: Client, log: None) -> Non
 @pytest.mark.parametrize("address", ["/topics", "/acts", "/api/v1/topics", "/api/v1/acts"])
 def test_a_nul_is_refused_in_words(address: str, query: str, people: Client) -> None:
     answer = people.get(f"{address}?{query}")
-    assert (answer.status_code, "holds a NUL" in answer.content.decode()) == (400, True)
+    assert (answer.status_code, "contains a NUL" in answer.content.decode()) == (400, True)
 
 
 def test_a_refused_request_is_one_line_in_the_log() -> None:

@@ -117,6 +117,6 @@ def test_pages_follow_each_other_without_gap_or_double(order: str, looker: Clien
 
 
 def test_an_empty_list_says_why(looker: Client, db: None) -> None:
-    assert "There is no topic yet" in text_of(looker.get("/topics"))
+    assert "There are no topics yet" in text_of(looker.get("/topics"))
     assert "No topic matches this filter" in text_of(looker.get("/topics?q=x"))
     assert looker.get("/topics?after=x&value=nonsense").status_code == 200

@@ -49,7 +49,7 @@ async def test_a_replay_that_has_grown_is_refused_and_the_refused_act_names_its_
     consumer.ack(*positions[5:89])
     assert not await OPERATOR.apply(run, act)
     refused = run.storage.acts[act.act_id]
-    assert refused.error == "89 messages would come again, the plan showed 5; look at the new preview"
+    assert refused.error == "89 messages would be delivered again, the plan showed 5; look at the new preview"
     assert refused.error_code == "ActConflict"
     again = run.storage.acts[refused.result["new_plan"]]
     assert (again.state, again.kind) == ("planned", "reset")
@@ -99,7 +99,7 @@ async def test_a_plan_says_how_fast_it_drifts_and_allows_for_that(run: MemoryRun
         "measured_over_s": 5,
         "applied_within_s": 30,
         "messages": 120,
-        "words": "4 messages a second are being acked; up to 120 more come again if you apply within 30 s;"
+        "words": "4 messages a second are being acked; up to 120 more are delivered again if you apply within 30 s;"
         " beyond that the act is refused, with a new preview",
     }
     assert plan["allowed_drift_messages"] == 120
@@ -136,7 +136,7 @@ async def test_by_default_a_plan_never_comes_to_need_a_typed_name_when_it_is_app
     assert plan is not None
     assert (plan["replayed_messages"], plan["allowed_drift_messages"]) == (9000, 1000)
     assert (
-        "10000 in all; beyond that the act is refused, with a new preview, which asks for the name"
+        "10000 in all; beyond that the act is refused, with a new preview for which you type the name"
         in (plan["drift"]["words"])
     )
     consumer.ack(large[9], positions[0])

@@ -33,7 +33,11 @@ from broker.acts.kinds.registry import KINDS, find_kind
         ("disconnect", {"consumer": "a", "consumer_key": 1}, "name the consumer"),
         ("create_subscription", {"name": "a", "to": "shift", "messages": 1}, "there is none yet"),
         ("create_subscription", {"name": " ", "to": "latest"}, "blanks"),
-        ("create_subscription", {"name": "a", "to": "latest", "properties": {"k": 1}}, "an object of texts"),
+        (
+            "create_subscription",
+            {"name": "a", "to": "latest", "properties": {"k": 1}},
+            "an object whose values are text",
+        ),
     ],
 )
 def test_a_bad_parameter_is_refused_by_name(kind: str, raw: dict[str, Any], complaint: str) -> None:

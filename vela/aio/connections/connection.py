@@ -1,9 +1,9 @@
-"""One connection to a broker: requests and their answers, consumers, producers, keep-alive (protocol 3.1, 3.2).
+"""One connection to a broker: requests and their answers, consumers, producers, keep-alive.
 
-Everything here runs on the client's event loop and nothing waits but what is a coroutine.
+Everything here runs on the client's event loop. Only coroutine functions wait; every other method returns at once.
 """
 
-# Over 400 lines: one state machine. Opening, losing, writing and hearing change the same few fields.
+# Over 400 lines: one state machine. Opening, losing, writing and reading change the same few fields.
 
 from __future__ import annotations
 
@@ -202,7 +202,9 @@ class Connection:
             try:
                 sink.on_connection_lost(self, error)
             except Exception:
-                logger.exception("a loss of %s was not taken well", self.name)
+                logger.exception(
+                    "%s was lost, and code that handles this failed; its state may be stale", self.name
+                )
         if self.on_lost_callback is not None:
             self.on_lost_callback(self)
 
@@ -327,7 +329,9 @@ class Connection:
         try:
             self._handle(heard)
         except Exception as error:
-            logger.exception("%s: a message could not be handled", self.name)
+            logger.exception(
+                "%s: handling a command from the broker failed; the connection is closed", self.name
+            )
             self.abort(ReadError(f"{self.name} was closed because of an error in this client: {error!r}"))
         if failure is not None:
             logger.warning("%s: %s", self.name, failure)

@@ -1,4 +1,4 @@
-"""What every consumer can do, of one topic or of several: an application's whole view of it."""
+"""`Consumer`: the public interface of a consumer of one topic or of several."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ __all__ = ["Consumer"]
 
 
 class Consumer(ABC):
-    """Made by `Client.subscribe`.
+    """A consumer, created by `Client.subscribe`.
 
-    Messages are taken with `receive`, `receive_async`, `batch_receive`, by `async for`, or by a listener. Each is
-    handed out once on a connection; after the connection was lost, what is not acknowledged comes again.
+    Take messages with `receive`, `receive_async`, `batch_receive`, `async for` or a listener. Each message comes once
+    on a connection. After a lost connection, messages that are not acknowledged are delivered again.
     """
 
     queue: ReceiveQueue
-    """What was delivered and not taken."""
+    """Messages that were delivered and not taken yet."""
     _state: ConsumerState
     _listener: Listener | None
 
     @abstractmethod
     def topic(self) -> str:
-        """The full name of the topic it consumes."""
+        """Return the full name of the topic."""
 
     @abstractmethod
     def subscription_name(self) -> str:
-        """The subscription."""
+        """Return the subscription's name."""
 
     @abstractmethod
     def consumer_name(self) -> str:
-        """The name it was given, or five random hexadecimal digits; the same for its whole life (S0.35)."""
+        """Return the name given to `subscribe`, or five random hexadecimal digits. It never changes."""
 
     @abstractmethod
     def is_connected(self) -> bool:
-        """Whether it is subscribed over a connection now. If not, it is coming again by itself, or it is closed."""
+        """Return whether the consumer is subscribed now. If not, it is reconnecting by itself or closed."""
 
     @abstractmethod
     def has_reached_end_of_topic(self) -> bool:
-        """Whether the topic is terminated and everything on it acknowledged: nothing will come any more."""
+        """Return whether the topic is terminated and all its messages are acknowledged, so that no more will come."""
 
     @property
     @abstractmethod
     def available_permits(self) -> int:
-        """Messages that there is room for: 0 (or less) = the queue is full and nobody receives (S0.46)."""
+        """Return for how many messages there is room. 0 or less: the queue is full and nobody receives."""
 
     @abstractmethod
     def statistics(self) -> ConsumerStatistics:
-        """What it has done so far. Cheap, and allowed at any time."""
+        """Return the consumer's statistics. Cheap, and allowed at any time."""
 
     @abstractmethod
     def acknowledge(
@@ -89,97 +89,98 @@ class Consumer(ABC):
     async def reconsume_later(
         self, message: Message, delay: timedelta | int, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Put a message off: it is copied to the retry-letter topic and comes from there after `delay`.
+        """Put a message off: copy it to the retry-letter topic, from which it comes again after `delay`.
 
-        `delay` is a timedelta, or milliseconds; `properties` are added to the copy's. Returns when the copy is stored;
-        only then is the message acknowledged. One put off more often than the dead-letter policy allows (16 times
-        without one) becomes a dead letter. Raises InvalidConfiguration without `retry_enable`, AlreadyClosed, and what
-        publishing raises: the message is then delivered again. Cancelled, the copy is written all the same.
-        Mirrors semantics 3.9.
+        `delay` is a timedelta or milliseconds; `properties` are added to those of the copy. The message is acknowledged
+        when the copy is stored, and then this returns. A message that is put off more often than the dead-letter policy
+        allows (16 times without a policy) becomes a dead letter. Raises InvalidConfiguration without `retry_enable`,
+        AlreadyClosed, and the errors of publishing: the message is then delivered again. If this is cancelled, the copy
+        is still written.
         """
 
     @abstractmethod
     def redeliver_unacknowledged_messages(self) -> None:
-        """Have everything delivered again that is not acknowledged. Returns at once; safe to repeat.
+        """Have all unacknowledged messages delivered again. Returns at once; safe to repeat.
 
-        What waits in the queue is dropped and comes again too. On Exclusive and Failover in order, from the first
-        unacknowledged message (S4.24); on Shared and Key_Shared to whichever consumer has room.
+        Messages in the queue are dropped and delivered again too. On Exclusive and Failover they come in order, from
+        the first unacknowledged one; on Shared and Key_Shared they go to any consumer with room.
         """
 
     @abstractmethod
     def pause(self) -> None:
-        """Ask the broker for no more messages; what is on its way still comes. Safe to repeat, over reconnects too."""
+        """Ask for no more messages. Those on their way still arrive. Reconnecting keeps the pause. Safe to repeat."""
 
     @abstractmethod
     def resume(self) -> None:
-        """Ask for messages again, for those taken meanwhile too. Safe to repeat."""
+        """Ask the broker for messages again. Safe to repeat."""
 
     @abstractmethod
     async def seek(self, messageid: MessageId | int | Callable[[str], MessageId | int]) -> None:
-        """Move the whole subscription: to a message, to a time (milliseconds since 1970), or to what a function says.
+        """Move the whole subscription to a message, to a time (milliseconds since 1970), or to what a function returns.
 
-        The next message is the one after the given one, or with `start_message_id_inclusive` that one itself; for a
-        time the first published at or after it. Returns when the consumer is subscribed again at the new place.
-        Messages taken before are delivered again or not, as they lie; acknowledging them has no effect.
-        Raises InvalidConfiguration for what is no message id of this topic and no time, NotConnected, Timeout and what
-        the broker refuses with. When it fails or is cancelled, the subscription may have been moved or not; what was
-        waiting is kept if the link was. May be called again.
+        The next message is the one after the given one, or with `start_message_id_inclusive` that one itself. For a
+        time it is the first message published at or after it. Returns when the consumer has subscribed again at the new
+        place. Acknowledging a message that was taken before has no effect. Raises InvalidConfiguration if the argument
+        is neither a time nor an id of this topic, NotConnected, Timeout and the broker's refusals. If it fails or is
+        cancelled, the subscription may have been moved or not; messages in the queue stay if the connection was not
+        lost. Safe to repeat.
         """
 
     @abstractmethod
     async def unsubscribe(self, force: bool = False) -> None:
-        """Delete the subscription with its backlog, and close. `force`: even while other consumers are on it.
+        """Delete the subscription with its backlog, and close. `force`: even if it has other consumers.
 
-        Raises NotConnected, Timeout and what the broker refuses with; the consumer goes on as before then.
+        Raises NotConnected, Timeout and the broker's refusals. The consumer then continues as before.
         """
 
     @abstractmethod
     async def get_last_message_id(self) -> MessageId:
-        """The newest message of the topic; -1 for ledger and entry when it holds none.
+        """Return the id of the topic's newest message. Ledger and entry are -1 if the topic has no messages.
 
-        Waits for a connection that is lost. Raises Timeout, AlreadyClosed and what the broker refuses with.
+        Waits while the connection is lost. Raises Timeout, AlreadyClosed and the broker's refusals.
         """
 
     @abstractmethod
     async def has_message_available(self) -> bool:
-        """Whether there is a message to receive, asking the broker when none waits here.
+        """Return whether there is a message to receive. Asks the broker if the queue is empty.
 
-        On Exclusive and Failover it waits for what the broker still has, up to the client's operation timeout: what
-        is thrown away on arrival is no message. On Shared and Key_Shared others may get it first, and with a listener,
-        paused, without a queue or under a memory limit nothing comes unasked: there the broker's word is the answer.
-        Raises as `get_last_message_id`. Safe to cancel.
+        On Exclusive and Failover it waits until the message has arrived, up to the client's operation timeout, because
+        a message that is discarded on arrival does not count. On Shared and Key_Shared another consumer may get the
+        message first; and with a listener, while paused, without a queue or at the memory limit no message is fetched
+        in advance. In these cases the broker's answer is the result. Raises the errors of `get_last_message_id`. Safe
+        to cancel.
         """
 
     @abstractmethod
     def _batch_policy(self) -> tuple[ConsumerBatchReceivePolicy, int]:
-        """What a batch receive waits for, and how many messages the queue has room for."""
+        """Return when a batch receive is complete, and how many messages the queue has room for."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Send what acks are gathered, leave the subscription, drop what waits. May be called twice and cancelled.
+        """Send the collected acks, leave the subscription and drop the queue. Safe to repeat and to cancel.
 
-        What is not acknowledged goes to other consumers, or comes again. Calls that wait get AlreadyClosed. A
-        listener's call that runs is not waited for.
+        Unacknowledged messages go to other consumers, or are delivered again later. Waiting calls raise AlreadyClosed.
+        This does not wait for a listener that is running.
         """
 
     @property
     def state(self) -> ConsumerState:
-        """Where it stands."""
+        """Return the consumer's state."""
         return self._state
 
     def _before_waiting(self) -> None:  # noqa: B027 - most have nothing to do here
-        """The application wants a message and none is there."""
+        """Called if the application wants a message and the queue is empty."""
 
     def _interrupted(self) -> None:  # noqa: B027
-        """A receive was cancelled."""
+        """Called after a receive was cancelled."""
 
     async def receive(self, timeout_millis: float | None = None) -> Message:
-        """The next message.
+        """Wait for the next message and return it.
 
-        Waiting receives are served in the order of their calls. Raises Timeout when none comes in time, AlreadyClosed
-        when the consumer is or gets closed, NotConnected when it has failed, InvalidConfiguration with a listener. May
-        be cancelled: the message goes to the next receive then, none is lost. Works while the connection is being made
-        again. Mirrors semantics S0.21 to S0.34.
+        Waiting calls get messages in the order of the calls. Raises Timeout if no message arrives in time,
+        AlreadyClosed if the consumer is closed or closes meanwhile, NotConnected if it has failed, and
+        InvalidConfiguration if it has a listener. Safe to cancel: the message then goes to the next receive. Keeps
+        waiting while the consumer reconnects.
         """
         if timeout_millis is not None:
             timeout_millis = milliseconds("timeout_millis", timeout_millis)
@@ -193,10 +194,10 @@ class Consumer(ABC):
             raise
 
     def receive_async(self) -> asyncio.Future[Message]:
-        """As `receive`, without waiting: a future of the message. Futures are done in the order of their calls.
+        """Return a future of the next message. Futures are done in the order of the calls.
 
-        A future that is cancelled before it is done takes no message. One that is done holds its message: whoever
-        stops awaiting it still finds it there.
+        A future that is cancelled before it is done takes no message. A future that is done keeps its message, even if
+        nobody waits for it any more. Raises the errors of `receive`.
         """
         self._check_receives()
         if not self.queue.messages:
@@ -204,15 +205,15 @@ class Consumer(ABC):
         return self.queue.receive_async()
 
     def receive_nowait(self) -> Message | None:
-        """The next message if it is there already, else None. Raises as `receive`; not for a queue of 0 (S2.14)."""
+        """Return the next message if it is in the queue, else None. Raises the errors of `receive`. Needs a queue."""
         self._check_receives()
         return self.queue.take()
 
     async def batch_receive(self) -> list[Message]:
-        """Messages as the batch receive policy says: as soon as there are enough, or when its time is up.
+        """Return messages as soon as there are enough for the batch receive policy, or when its time is up.
 
-        May be empty. Waits no longer than for a full queue, whatever the policy says. Raises as `receive`; cancelled,
-        it takes no message.
+        The list may be empty. A full queue is always enough. Raises the errors of `receive`. If it is cancelled, it
+        takes no message.
         """
         self._check_receives()
         policy, full = self._batch_policy()
@@ -222,7 +223,7 @@ class Consumer(ABC):
         return self
 
     async def __anext__(self) -> Message:
-        """As `receive`; the iteration ends when the consumer is closed."""
+        """Receive the next message. The iteration ends when the consumer is closed."""
         if self.queue.messages and self._listener is None:
             message = self.queue.take()
             assert message is not None
@@ -234,20 +235,20 @@ class Consumer(ABC):
 
     def _check_receives(self) -> None:
         if self._listener is not None:
-            raise InvalidConfiguration("a consumer with a message listener does not receive by hand")
+            raise InvalidConfiguration("a consumer with a message listener does not take receive calls")
         if not self._state.can_receive:
             if self._state.is_over:
                 raise AlreadyClosed(f"the consumer of {self.topic()} is closed")
             raise NotConnected(f"the consumer of {self.topic()} has failed: make another")
 
     def pause_message_listener(self) -> None:
-        """Begin no further call of the listener; the one that runs goes on. Safe to repeat, and from any thread."""
+        """Stop calling the listener. A running call continues. Safe to repeat, and from any thread."""
         if self._listener is None:
             raise InvalidConfiguration("the consumer has no message listener to pause")
         self._listener.pause()
 
     def resume_message_listener(self) -> None:
-        """Go on calling the listener. Safe to repeat, and from any thread."""
+        """Call the listener again. Safe to repeat, and from any thread."""
         if self._listener is None:
             raise InvalidConfiguration("the consumer has no message listener to resume")
         self._listener.resume()

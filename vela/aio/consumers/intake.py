@@ -304,7 +304,11 @@ class Intake:
         self._expiry = None
         expired = self._chunks.take_expired(self._timers.now_ms())
         if expired:
-            logger.warning("%s: %d chunks are acknowledged: the rest never came", self._topic, len(expired))
+            logger.warning(
+                "%s: %d chunks are acknowledged, because the other chunks never arrived",
+                self._topic,
+                len(expired),
+            )
             self._owner.acks.acknowledge(expired)
         self._watch_expiry()
 

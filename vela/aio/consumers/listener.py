@@ -107,7 +107,7 @@ class LoopCalls:
             try:
                 function(*args)
             except Exception:
-                logger.exception("a call of a listener failed")
+                logger.exception("a listener failed")
 
 
 class TaskListener:
@@ -215,7 +215,7 @@ class ThreadListener:
         except Exception:  # taking a message failed: the next delivery begins anew (S0.31)
             with self._lock:
                 self._is_running = False
-            logger.exception("a message could not be taken for the listener")
+            logger.exception("taking a message for the listener failed")
 
     def _next(self) -> Message | None:
         """The next message; None = this round ends, and whoever puts the next one in begins another."""

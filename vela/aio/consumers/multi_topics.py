@@ -169,7 +169,7 @@ class MultiTopicsConsumer(Consumer):
                 except VelaError as error:
                     if self._state.is_over:
                         return
-                    logger.warning("%s: the number of partitions of %s is not known: %s", self, topic, error)
+                    logger.warning("%s: cannot read the number of partitions of %s: %s", self, topic, error)
 
     def _of(self, message: Message | MessageId) -> TopicConsumer:
         """The consumer that a message came to. Raises InvalidConfiguration when an id does not say."""
@@ -444,4 +444,4 @@ async def _every(calls: Iterable[Awaitable[None]]) -> None:
 async def _close_all(consumers: Iterable[TopicConsumer]) -> None:
     for outcome in await asyncio.gather(*(each.close() for each in consumers), return_exceptions=True):
         if isinstance(outcome, Exception):
-            logger.warning("at the close of a consumer: %r", outcome)
+            logger.warning("closing a consumer failed: %r", outcome)

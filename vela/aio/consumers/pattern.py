@@ -59,7 +59,7 @@ class PatternConsumer(MultiTopicsConsumer):
                 await self.add(topic, is_new=True)
             except VelaError as error:
                 self._known_hash = None  # so that the next look tries again
-                logger.warning("%s: not subscribed to %s: %s", self, topic, error)
+                logger.warning("%s: cannot subscribe to %s: %s", self, topic, error)
 
     async def _listed(self) -> list[str] | None:
         """The namespace's topics; None = as at the last look.
@@ -84,7 +84,7 @@ class PatternConsumer(MultiTopicsConsumer):
             except VelaError as error:
                 if self._state.is_over:
                     return
-                logger.warning("%s: the namespace's topics are not known: %s", self, error)
+                logger.warning("%s: cannot read the namespace's topics: %s", self, error)
 
     async def _close(self) -> None:
         if self._discovery is not None:

@@ -63,7 +63,7 @@ async def _of_names(
         names = [
             *names,
             box.retry_topic,
-        ]  # what was put off comes back through the same consumer (semantics 3.9)
+        ]  # the same consumer receives the messages that it has put off
     if len(names) > 1:
         return MultiTopicsConsumer(client, names, options)
     (name,) = names

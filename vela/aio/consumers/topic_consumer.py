@@ -549,7 +549,7 @@ class TopicConsumer(Consumer):
                 )
             except VelaError as failure:
                 logger.debug(
-                    "%s: the broker did not hear that %s closes: %s", self._topic, self._name, failure
+                    "%s: the broker was not told that %s closes: %s", self._topic, self._name, failure
                 )
             link.consumers.pop(self.consumer_id, None)
         elif link is not None:  # it has kept this consumer waiting for as long as it may wait
@@ -596,7 +596,7 @@ class TopicConsumer(Consumer):
     # --- being attached to a connection
 
     async def _attach(self, connection: Connection) -> None:
-        """Semantics 1.5: empty the queue, subscribe, forget the permits of before, send all of them."""
+        """Empty the queue, subscribe, forget the permits of the last connection, and send all permits."""
         if self._state.is_over:
             raise AlreadyClosed(f"the consumer of {self._topic} is closed")
         self._link = None

@@ -1,4 +1,4 @@
-"""Where letters go: dead-letter and retry-letter topics of one subscription, and their producers (semantics 3.9)."""
+"""The dead-letter and retry-letter topics of one subscription, and their producers."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ async def _close(opening: asyncio.Future[Producer]) -> None:
     try:
         await (await opening).close()
     except VelaError as error:
-        logger.debug("a producer of letters was not closed: %s", error)
+        logger.debug("closing a producer of letters failed: %s", error)
 
 
 async def _once(known: dict[str, asyncio.Future[V]], key: str, make: Callable[[], Awaitable[V]]) -> V:

@@ -105,7 +105,7 @@ class PartitionedProducer(Producer):
             try:
                 await self.update_partitions()
             except VelaError as error:
-                logger.info("%s: its partitions could not be asked for: %s", self._topic, error)
+                logger.info("%s: cannot look for new partitions: %s", self._topic, error)
 
     async def update_partitions(self) -> None:
         """Asks the broker now. Raises what the look-up or the opening of new producers raises; nothing changes then."""

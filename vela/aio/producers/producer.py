@@ -1,4 +1,4 @@
-"""`Producer`: what an application publishes with, whether its topic has partitions or not."""
+"""`Producer`: the public interface of a producer of a topic, partitioned or not."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["Producer"]
 
 
 class Producer(ABC):
-    """Publishes on one topic. Made by `Client.create_producer`; used on the client's event loop.
+    """A producer, created by `Client.create_producer`. Use it on the client's event loop.
 
-    A message is answered exactly once: with its id, which means that it is stored, or with an error. After Timeout, and
-    where a connection broke, it may be stored all the same; with deduplication on the topic, sending it again with its
-    sequence id stores it once. Messages of a partition leave, and are answered, in the order of the calls (with
-    key-based batches, those of a key); only what is refused before it is sent is answered at once.
+    Each message gets exactly one answer: its id, which means that it is stored, or an error. After a Timeout or a lost
+    connection it may still have been stored; if the topic has deduplication, sending it again with its sequence id
+    stores it only once. Messages of a partition (with key-based batches, of a key) are sent and answered in the order
+    of the calls. Only a message that is refused before it is sent is answered at once.
     """
 
     def __init__(self, topic: str, schema: Schema[Any]) -> None:
@@ -38,24 +38,24 @@ class Producer(ABC):
         self._encode = None if type(schema) is BytesSchema else schema.encode  # None: bytes pass as they are
 
     def topic(self) -> str:
-        """The topic's full name."""
+        """Return the topic's full name."""
         return self._topic
 
     @abstractmethod
     def producer_name(self) -> str:
-        """Its name: the one given, or the one that the broker made, which it keeps over reconnects."""
+        """Return the producer's name: the one given, or one from the broker, which it keeps over reconnects."""
 
     @abstractmethod
     def last_sequence_id(self) -> int:
-        """The highest sequence id with a receipt, also of an earlier producer of this name; -1 = none."""
+        """Return the highest sequence id with a receipt, also of an earlier producer of this name; -1 = none."""
 
     @abstractmethod
     def is_connected(self) -> bool:
-        """Whether what is sent now leaves at once; otherwise it waits for the connection to come back."""
+        """Return whether the producer is connected. If not, messages wait until it has reconnected."""
 
     @abstractmethod
     def statistics(self) -> ProducerStatistics:
-        """What it has done so far."""
+        """Return the producer's statistics."""
 
     async def send(
         self,
@@ -70,9 +70,9 @@ class Producer(ABC):
         deliver_at: int | None = None,
         deliver_after: timedelta | None = None,
     ) -> MessageId:
-        """Publishes a message and waits until it is stored; arguments and errors as `send_async`.
+        """Publish a message and wait until it is stored. Arguments and errors are those of `send_async`.
 
-        Cancelling gives up the wait, not the message: unless it was still waiting for room in the queue, it goes out.
+        Cancelling ends the wait. The message is still sent, unless it was waiting for room in the queue.
         """
         try:
             return await self.send_async(
@@ -104,21 +104,21 @@ class Producer(ABC):
         deliver_at: int | None = None,
         deliver_after: timedelta | None = None,
     ) -> SendFuture:
-        """Publishes a message; the future gives its id once it is stored.
+        """Publish a message. The future has its id once it is stored.
 
-        content: what the producer's schema takes, bytes without one; None = a null value (a tombstone for its key).
-        partition_key: decides the partition, and Key_Shared's consumer unless `ordering_key` is given; "" = none.
+        content: a value for the producer's schema, or bytes without one; None = a null value (a tombstone for its key).
+        partition_key: chooses the partition, and Key_Shared's consumer unless `ordering_key` is given; "" = none.
         sequence_id: from 0, normally ascending; by default the producer counts.
-        replication_clusters, disable_replication: noted in the message; a single Vela replicates nothing.
-        event_timestamp: ms since 1970, the application's own.
-        deliver_at (ms since 1970), deliver_after: not before then, on Shared and Key_Shared subscriptions. Such a
+        replication_clusters, disable_replication: stored in the message; a single Vela does not replicate.
+        event_timestamp: the application's own time, in ms since 1970.
+        deliver_at (ms since 1970), deliver_after: deliver no earlier, on Shared and Key_Shared subscriptions. Such a
             message is never in a batch.
 
-        The future fails with ProducerQueueIsFull when `max_pending_messages` wait for their receipt; with
-        `block_if_queue_full` the message waits in line instead: await the future, or `send`, to be slowed down, or the
-        line grows. Others: Timeout, MessageTooBig, ChecksumError, CryptoError, TopicTerminated, ProducerFenced,
-        NotAllowedError, AlreadyClosed. A wrong argument raises InvalidConfiguration here, content that the schema does
-        not take what the schema raises: TypeError or ValueError.
+        The future fails with ProducerQueueIsFull if `max_pending_messages` wait for their receipts. With
+        `block_if_queue_full` the message waits for room instead: await the future, or use `send`, so that the number of
+        waiting messages does not grow. Other errors: Timeout, MessageTooBig, ChecksumError, CryptoError,
+        TopicTerminated, ProducerFenced, NotAllowedError, AlreadyClosed. The call itself raises InvalidConfiguration for
+        a wrong argument, and the schema's TypeError or ValueError for content that the schema does not take.
         """
         future: SendFuture = self._loop.create_future()
         try:
@@ -168,9 +168,9 @@ class Producer(ABC):
         deliver_at: int | None = None,
         deliver_after: timedelta | None = None,
     ) -> Outgoing:
-        """A message for `send_outgoing`, checked and encoded. For the client's own use, on any thread.
+        """Check and encode a message for `send_outgoing`. For the client's own use, on any thread.
 
-        Arguments are those of `send_async`. Raises InvalidConfiguration for wrong ones, and what the schema raises.
+        Arguments are those of `send_async`. Raises InvalidConfiguration if one is wrong, and the schema's errors.
         """
         if content is None:
             payload = b""
@@ -200,24 +200,25 @@ class Producer(ABC):
 
     @abstractmethod
     def _send_plain(self, payload: bytes, future: SendFuture) -> None:
-        """A message that is a payload and nothing else."""
+        """Send a message that has only a payload."""
 
     @abstractmethod
     def send_outgoing(self, message: Outgoing, future: SendFuture) -> None:
-        """A message that is checked and encoded already; for the client's own use (letters)."""
+        """Send a message that is already checked and encoded. For the client's own use (letters)."""
 
     @abstractmethod
     async def flush(self) -> None:
-        """Sends what is gathered in batches and waits until all that was sent before has its answer.
+        """Send incomplete batches, and wait until every message sent so far has its answer.
 
-        Raises the first error among those answers; each message's own future has it too. AlreadyClosed after `close`.
+        Raises the first error among these answers, which the message's own future has too, and AlreadyClosed after
+        `close`.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Waits for what was sent, as `flush` but no longer than the operation timeout, then closes.
+        """Wait for the answers as `flush` does, at most the operation timeout, and close.
 
-        What is not answered by then fails with AlreadyClosed. May be called twice; cancelling gives up the wait only.
+        Messages without an answer fail with AlreadyClosed. Safe to repeat. Cancelling ends only the wait.
         """
 
     async def __aenter__(self) -> Self:

@@ -244,7 +244,7 @@ class SendQueue:
         """An entry is stored. Raises UnexpectedReceipt; nothing changes then."""
         send = self._pending.take_receipt(sequence_id)
         if send is None:
-            logger.debug("%s: a receipt of %s, which nobody awaits", self._topic, sequence_id)
+            logger.debug("%s: a receipt for message %s, which nobody waits for", self._topic, sequence_id)
             return
         messages = len(send.tokens)
         self.counters.stored(messages, send.payload_bytes, self._now_ms() - send.sent_ms)

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _ENDS_THE_MESSAGE: Final = frozenset(
     {ServerError.CHECKSUM_ERROR, ServerError.NOT_ALLOWED_ERROR, ServerError.METADATA_ERROR}
 )
-"""Refusals of one message, which sending it again would not mend (protocol 3.5)."""
+"""Refusals of one message that would be refused again."""
 _ENDS_THE_PRODUCER: Final = frozenset({ServerError.TOPIC_TERMINATED_ERROR, ServerError.PRODUCER_FENCED})
 
 
@@ -209,7 +209,7 @@ class TopicProducer(Producer):
             except UnexpectedReceipt as unexpected:
                 self._distrust(connection, unexpected)
         else:
-            logger.warning("%s: %s; attaching again", self._topic, error)
+            logger.warning("%s: %s; the producer reconnects", self._topic, error)
             self._leave(connection)
             if reply.code == ServerError.PRODUCER_BLOCKED_QUOTA_EXCEEDED_EXCEPTION:
                 self._queue.fail(error)
@@ -260,7 +260,7 @@ class TopicProducer(Producer):
                     timeout_s=deadline.left_s,
                 )
             except VelaError as error:
-                logger.debug("%s: at the close of its producer: %s", self._topic, error)
+                logger.debug("%s: closing the producer failed: %s", self._topic, error)
         else:
             self._say_closed(connection)
         connection.producers.pop(self._id, None)

@@ -1,8 +1,8 @@
-"""`vela.aio.PullConsumer`: a topic's queues pulled over HTTP, in RocketMQ's manner (semantics S3.1, S3.15, S3.19).
+"""`vela.aio.PullConsumer`: pull a topic's queues over HTTP, as RocketMQ's consumers do.
 
-One task for each queue keeps a pull outstanding, which the broker holds while there is nothing. What arrives waits in
-one line for `receive`, async iteration or a listener. What is finished is remembered here, and the smallest offset
-that is not is saved from time to time: after a crash the messages from there on come again.
+One task for each queue always has a pull open, which the broker parks while there is no message. Messages that arrive
+wait in one queue for `receive`, async iteration or a listener. The consumer remembers which messages are finished, and
+regularly saves the smallest offset that is not. After a crash the messages from there on are pulled again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Listener = Callable[["PullConsumer", PulledMessage], "Awaitable[None] | None"]
 
 
 class QueuePosition(NamedTuple):
-    """How far one queue is."""
+    """The progress of one queue."""
 
     next_offset: int  # where the next pull begins
     commit_offset: int  # the smallest that is not finished
@@ -87,22 +87,23 @@ class PullConsumer:
         tls_allow_insecure_connection: bool = False,
         tls_validate_hostname: bool = False,
     ) -> None:
-        """Nothing is sent before `start`. Raises InvalidUrl, InvalidTopicName, InvalidConfiguration.
+        """The consumer sends nothing before `start`. Raises InvalidUrl, InvalidTopicName, InvalidConfiguration.
 
-        service_url: http://host:8080, https://, or the ws:// and wss:// of the same port.
+        service_url: http://host:8080, https://, or the ws:// and wss:// address of the same port.
         subscription_name: the group whose offsets the broker keeps; not needed with an `offset_store`.
-        initial_position: of a queue of which nothing is stored.
-        queues: their numbers; None = all, new ones too as they are made.
+        initial_position: where a queue without a stored offset begins.
+        queues: numbers of queues; None = all, including new ones.
         tags, property_filter: which messages, as in docs/reference/pull.md.
-        message_listener: called for each message, a coroutine function or a function, which runs in a thread. A
-            message is finished when it returns; when it raises, it is called again after
-            `negative_ack_redelivery_delay_ms`, `max_reconsume_times` times, then the message is logged and left.
-        listener_concurrency: messages listened to at once; 1 keeps each queue's order.
-        max_messages: of one pull. pull_interval_ms: between an answer with messages and the next pull.
-        hold_ms: how long the broker may hold a pull; None = 15,000 with a listener, 20,000 without.
-        request_timeout_ms: after which a pull counts as lost and is made again; must be longer than `hold_ms`.
+        message_listener: called for each message; a coroutine function, or a function, which runs in a thread. A
+            message is finished when the listener returns. If it raises, it is called again after
+            `negative_ack_redelivery_delay_ms`, up to `max_reconsume_times` times; then the message is logged and given
+            up.
+        listener_concurrency: how many listener calls run at the same time; 1 keeps each queue's order.
+        max_messages: limit for one pull. pull_interval_ms: time between an answer with messages and the next pull.
+        hold_ms: how long the broker may park a pull; None = 15,000 with a listener, 20,000 without.
+        request_timeout_ms: a pull without an answer after this time is repeated; must be longer than `hold_ms`.
         limits: how much of one queue may be unfinished.
-        commit_interval_ms: between two saves of the offsets.
+        commit_interval_ms: time between two saves of the offsets.
         """
         self._topic = pulled_topic(topic)
         if hold_ms is None:
@@ -162,10 +163,10 @@ class PullConsumer:
     # --- life
 
     async def start(self) -> None:
-        """Find the queues and where to begin, then pull. May be called twice.
+        """Find the queues and where to begin, then start to pull. Safe to repeat, also after an error.
 
-        Raises TopicNotFound, InvalidConfiguration for a queue that is not there, ConnectError, Timeout, what the offset
-        store raises, AlreadyClosed. After an error it may be called again; `close` all the same.
+        Raises TopicNotFound, InvalidConfiguration if a queue does not exist, ConnectError, Timeout, AlreadyClosed and
+        the errors of the offset store. Call `close` even after an error.
         """
         async with self._starting:
             self._require_open()
@@ -189,10 +190,10 @@ class PullConsumer:
             self._tasks.append(asyncio.create_task(self._keep_pulling(puller)))
 
     async def close(self) -> None:
-        """Stop pulling, let listeners that run come to their end, save the offsets. May be called twice.
+        """Stop pulling, wait for running listeners, and save the offsets. Safe to repeat.
 
-        What was received and not acknowledged comes again to whoever starts from these offsets. Raises what the store
-        raises: what has been acknowledged since the last save then comes again too.
+        A consumer that starts from these offsets gets the messages that were received and not acknowledged. Raises the
+        store's errors; then it also gets the messages acknowledged since the last save.
         """
         if self._is_closed:
             return
@@ -227,10 +228,10 @@ class PullConsumer:
     # --- messages
 
     async def receive(self, timeout_millis: int | None = None) -> PulledMessage:
-        """The next message. Safe to cancel: nothing is lost.
+        """Wait for the next message and return it. Safe to cancel: no message is lost.
 
-        Raises Timeout, AlreadyClosed, ConsumerNotInitialized before `start`; InvalidConfiguration with a listener, and,
-        for good, when the broker refuses the pulls as such.
+        Raises Timeout, AlreadyClosed, ConsumerNotInitialized before `start`, and InvalidConfiguration if there is a
+        listener or if the broker refuses every pull.
         """
         if self._listener is not None:
             raise InvalidConfiguration("a consumer with a message_listener has no receive()")
@@ -251,21 +252,22 @@ class PullConsumer:
             raise StopAsyncIteration from None
 
     def acknowledge(self, message: PulledMessage) -> None:
-        """It is finished. Nothing happens the second time, and for a message from before the offset was moved."""
+        """Mark a message as finished. No effect if it is repeated, or if the queue's offset was moved since."""
         puller = self._pullers.get(message.queue)
         if puller is not None:
             puller.loop.finish(message.offset(), message.epoch)
 
     def negative_acknowledge(self, message: PulledMessage) -> None:
-        """Give it again after `negative_ack_redelivery_delay_ms`; after `max_reconsume_times` it is logged and left.
+        """Deliver a message again after `negative_ack_redelivery_delay_ms`.
 
-        Nothing happens for a message that is acknowledged, or given back already.
+        After `max_reconsume_times` attempts it is logged and given up. No effect if the message is acknowledged or
+        already returned.
         """
         if self._is_closed or message in self._given_back or not self._is_unfinished(message):
             return
         message.attempts += 1
         if message.attempts > self._settings.max_reconsume_times:
-            logger.error("%r is left: it was given %d times", message, message.attempts)
+            logger.error("%r is given up after %d attempts", message, message.attempts)
             self.acknowledge(message)
             return
 
@@ -279,7 +281,7 @@ class PullConsumer:
         )
 
     def pause(self) -> None:
-        """Pull nothing from now on. What is pulled already, or by the pull that is held now, may be received."""
+        """Start no more pulls. You can still receive messages of earlier pulls and of the pull that is parked now."""
         self._resumed.clear()
 
     def resume(self) -> None:
@@ -287,11 +289,11 @@ class PullConsumer:
         self._resumed.set()
 
     async def commit(self) -> None:
-        """Save the offsets now. Raises what the store raises."""
+        """Save the offsets now. Raises the store's errors."""
         await self._save()
 
     def positions(self) -> Mapping[int, QueuePosition]:
-        """How far each queue is, by its number."""
+        """Return the progress of each queue, by its number."""
         return {
             puller.queue: QueuePosition(
                 puller.loop.next_offset, puller.loop.commit_offset, puller.loop.max_offset
@@ -375,7 +377,7 @@ class PullConsumer:
                         self._pullers[queue] = puller
                         self._tasks.append(asyncio.create_task(self._keep_pulling(puller)))
             except Exception as error:
-                logger.warning("%s: looking for new queues: %s", self._topic, error)
+                logger.warning("%s: cannot look for new queues, will try again: %s", self._topic, error)
 
     # --- offsets
 
@@ -385,7 +387,7 @@ class PullConsumer:
             try:
                 await self._save()
             except Exception as error:
-                logger.warning("the offsets of %s were not saved, it is tried again: %s", self._topic, error)
+                logger.warning("%s: the offsets were not saved, will try again: %s", self._topic, error)
 
     async def _save(self) -> None:
         async with self._saving:

@@ -1,4 +1,4 @@
-"""Reads a topic from a place of the application's choice, leaving no trace at the broker (semantics 2.5)."""
+"""Read a topic from a place that the application chooses. The broker stores no cursor for a reader."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ _NAME_BYTES: Final = 5
 
 
 class Reader:
-    """Made by `Client.create_reader`. A consumer of a subscription that is not durable and goes with it.
+    """A reader, created by `Client.create_reader`. Behind it is a consumer of a non-durable subscription.
 
-    After a lost connection it goes on with the message after the last one it handed over.
+    After a lost connection it continues with the message after the last one that it returned.
     """
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
 
     def topic(self) -> str:
-        """The topic's full name."""
+        """Return the topic's full name."""
         return self._consumer.topic()
 
     async def read_next(self, timeout_millis: int | None = None) -> Message:
-        """The next message, waiting for one as long as it takes or for `timeout_millis`.
+        """Return the next message. Wait for it without limit, or at most `timeout_millis`.
 
-        Raises Timeout, AlreadyClosed, InvalidConfiguration (it has a listener). Cancelling it loses no message.
+        Raises Timeout, AlreadyClosed, and InvalidConfiguration if the reader has a listener. Cancelling it loses no
+        message.
         """
         message = await self._consumer.receive(timeout_millis)
         # The broker counts what is not acked and stops sending at its limit.
@@ -50,25 +51,25 @@ class Reader:
         return message
 
     async def has_message_available(self) -> bool:
-        """Whether `read_next` has something to give. See `Consumer.has_message_available`.
+        """Return whether there is a message to read, as `Consumer.has_message_available` does.
 
-        False at the topic's end, also where its last entries were thrown away or cannot be decrypted.
+        False at the topic's end, also if its last entries were discarded or cannot be decrypted.
         """
         return await self._consumer.has_message_available()
 
     async def seek(self, messageid: MessageId | int) -> None:
-        """Go on with this message id, or with what was published at this time (milliseconds since 1970 UTC) or later.
+        """Continue at a message id, or at the first message published at a time (milliseconds since 1970 UTC) or later.
 
-        Of an id, whether the message itself comes is `start_message_id_inclusive`'s to say, as at the start.
+        `start_message_id_inclusive` says whether the message with the id itself comes, or the one after it.
         """
         await self._consumer.seek(messageid)
 
     def is_connected(self) -> bool:
-        """Whether it is attached to the broker now."""
+        """Return whether the reader is connected to the broker now."""
         return self._consumer.is_connected()
 
     async def close(self) -> None:
-        """Its subscription ends. May be called twice."""
+        """Close the reader and delete its subscription. Safe to repeat."""
         await self._consumer.close()
 
     def __aiter__(self) -> Self:
@@ -90,7 +91,7 @@ class Reader:
 
 
 def reader_subscription(prefix: str | None) -> str:
-    """A name that no other reader's subscription has."""
+    """Return a unique name for a reader's subscription."""
     name = f"reader-{secrets.token_hex(_NAME_BYTES)}"
     return f"{prefix}-{name}" if prefix else name
 
@@ -101,17 +102,17 @@ async def open_reader(
     listener: Callable[[Any, Message], Awaitable[None] | None] | None,
     options: ConsumerOptions,
 ) -> Reader:
-    """A reader of a topic (its full name). Raises as `Client.create_reader`."""
+    """Open a reader of a topic (full name). Raises the errors of `Client.create_reader`."""
     require_callable("reader_listener", listener)
     if not isinstance(options.start_message_id, MessageId):
         raise InvalidConfiguration(
-            "start_message_id is a MessageId, such as MessageId.earliest or a message's message_id(),"
+            "start_message_id must be a MessageId, such as MessageId.earliest or a message's message_id(),"
             f" not {options.start_message_id!r}"
         )
     partitions = await client.partitions(topic)
     if partitions and options.start_message_id not in (MessageId.earliest, MessageId.latest):
         raise InvalidConfiguration(
-            f"{topic} has {partitions} partitions: a reader of it starts at MessageId.earliest or MessageId.latest;"
+            f"{topic} has {partitions} partitions: a reader of it must start at MessageId.earliest or MessageId.latest;"
             " to start at a message, read its partition"
         )
     seek_target(options.start_message_id, topic)
@@ -135,7 +136,7 @@ async def open_reader(
 
 
 async def _to_the_newest(consumer: MultiTopicsConsumer | TopicConsumer) -> None:
-    """Latest, inclusive, is the newest message that is there: only the broker knows which (protocol 4)."""
+    """Seek to the newest message, which `latest` with `start_message_id_inclusive` means. Only the broker knows it."""
     for each in consumer.consumers() if isinstance(consumer, MultiTopicsConsumer) else [consumer]:
         newest = await each.get_last_message_id()
         if newest.entry_id() >= 0:

@@ -1,4 +1,4 @@
-"""A table of a topic's newest value for each key, kept up to date as messages come."""
+"""A table with the newest value of each key in a topic, kept up to date as messages arrive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Listener = Callable[[str, Any], None]
 
 
 class TableView:
-    """Made by `Client.create_table_view`, and then holds every key that the topic held at that moment.
+    """A table view, created by `Client.create_table_view`. It begins with every key that the topic has at that time.
 
     A message without a key is passed over; one without content takes its key out. What cannot be decoded leaves the
     key as it was, and is logged. Reading the table waits for nothing. Mirrors upstream's table view, which reads the
@@ -39,17 +39,17 @@ class TableView:
         self._following: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Read what is there, then go on in the background. For `Client.create_table_view`."""
+        """Read the existing messages, then continue in the background. For `Client.create_table_view`."""
         while await self._reader.has_message_available():
             self._apply(await self._reader.read_next())
         self._following = asyncio.get_running_loop().create_task(self._follow())
 
     def topic(self) -> str:
-        """The topic's full name."""
+        """Return the topic's full name."""
         return self._reader.topic()
 
     def get(self, key: str) -> Any | None:
-        """The newest value of a key, as the schema reads it; None when there is none."""
+        """Return the newest value of a key, decoded by the schema; None if there is none."""
         return self._values.get(key)
 
     def __getitem__(self, key: str) -> Any:
@@ -59,20 +59,20 @@ class TableView:
         return key in self._values
 
     def __iter__(self) -> Iterator[str]:
-        """The keys there are now; the table may change while you go through them."""
+        """Return the current keys. The table may change while you iterate."""
         return iter(tuple(self._values))
 
     def __len__(self) -> int:
         return len(self._values)
 
     def for_each(self, callback: Listener) -> None:
-        """Calls `callback(key, value)` for all there are now."""
+        """Call `callback(key, value)` for each current key."""
         require_callable("callback", callback)
         for key, value in tuple(self._values.items()):
             callback(key, value)
 
     def for_each_and_listen(self, callback: Listener) -> None:
-        """As `for_each`, and again for every change from now on; value None = the key was taken out.
+        """Do the same as `for_each`, and call it again for every later change; value None = the key was removed.
 
         Called on the event loop. What it raises is logged and disturbs nothing.
         """
@@ -80,7 +80,7 @@ class TableView:
         self._listeners.append(callback)
 
     async def close(self) -> None:
-        """Stop following; the table stays readable as it is. May be called twice."""
+        """Stop following the topic. The table stays readable as it is. Safe to repeat."""
         if self._following is not None:
             require_loop(self._following.get_loop())
             self._following.cancel()
@@ -104,7 +104,7 @@ class TableView:
             except AlreadyClosed:
                 return
             except VelaError:
-                logger.exception("the table view of %s is out of date", self._reader.topic())
+                logger.exception("the table view of %s no longer follows its topic", self._reader.topic())
                 await asyncio.sleep(_PAUSE_AFTER_ERROR_S)
 
     def _apply(self, message: Message) -> None:
@@ -118,7 +118,7 @@ class TableView:
             try:
                 value = message.value()
             except Exception:
-                logger.exception("%s cannot be decoded: the table view keeps the former value", message)
+                logger.exception("%s cannot be decoded; the table view keeps the old value", message)
                 return
             self._values[key] = value
         for listener in self._listeners:

@@ -1,4 +1,4 @@
-"""Whether a reader has something left to read (protocol 4: hasMessageAvailable)."""
+"""Whether a reader has a message left to read (Pulsar's hasMessageAvailable)."""
 
 from __future__ import annotations
 

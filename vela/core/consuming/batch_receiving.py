@@ -1,4 +1,4 @@
-"""When a batch receive has enough: so many messages, or so many bytes (S0 receiving; defaults of semantics 4)."""
+"""When a batch receive has enough messages or bytes."""
 
 from __future__ import annotations
 

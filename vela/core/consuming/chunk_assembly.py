@@ -1,6 +1,6 @@
-"""Chunks joined to the message they were cut from (protocol 1.4).
+"""Join chunks to the message that they were cut from.
 
-`I` is the caller's message id: compared for equality, handed back, never looked into.
+`I` is the caller's message id. It is compared for equality and returned, and never interpreted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From the bytes of a delivery to its messages, or to the one reason why not (S0.11 to S0.20).
+"""Turn the bytes of a delivery into its messages, or into the one reason why that is impossible.
 
-The checks come in the receiver's order (protocol 1.4): checksum, metadata, sizes, decryption, decompression, batch.
-The first that fails decides, and says how many permits the delivery had cost.
+The order of the checks is Pulsar's: checksum, metadata, sizes, decryption, decompression, batch. The first check that
+fails gives the reason and the number of permits that the delivery has cost.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def open_entry(
     Raises Damaged, or Undecryptable for an encrypted payload that `decrypt` (None: no keys) cannot read.
     """
     if block[:2] != MAGIC:
-        block = with_checksum(block)  # a producer that sends none is taken at its word (protocol 1.2)
+        block = with_checksum(block)  # a producer may leave the checksum out
     elif not checksum_ok(block):
         raise Damaged(
             ValidationError.CHECKSUM_MISMATCH,
@@ -148,7 +148,7 @@ def _wanted(messages: list[Message], ack_set: int | None) -> list[Message]:
 
 
 def _charged(batch_size: int, ack_set: int | None) -> int:
-    """Permits of a delivery: its messages, without those that were acked before (semantics 3.5)."""
+    """Return the permits that a delivery costs: its messages, without those that were acked before."""
     if batch_size <= 1:
         return 1
     return batch_size if ack_set is None else (ack_set & ((1 << batch_size) - 1)).bit_count()

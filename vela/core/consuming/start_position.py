@@ -1,7 +1,6 @@
-"""Where a consumer begins: messages before its start are passed over here (protocol 3.7, 3.10).
+"""Where a consumer begins: skip the messages before its start.
 
-The broker sends the whole entry that a start message id names; which of its messages come before the start is for the
-client to say.
+The broker sends the whole entry that a start message id names, so the client must skip the messages before the start.
 """
 
 from __future__ import annotations

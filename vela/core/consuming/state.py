@@ -1,4 +1,4 @@
-"""The states of a consumer (semantics 1.5) and what may be called in each (S0.33)."""
+"""The states of a consumer, and the calls that each of them allows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Batches: messages gathered into one entry, encoded as they come (protocol 1.4).
+"""Batches: collect messages into one entry, and encode them as they come.
 
-A batch closes by count, by bytes or by delay; the delay's clock is the caller's. `T` is whatever the caller keeps for
-each message to answer it by.
+A batch closes by count, by bytes or by delay; the caller keeps the time. `T` is what the caller stores for each message
+to answer it.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class SequenceIds:
 class Batching(Generic[T]):
     """One batch at a time, messages in the order they came.
 
-    An id that does not ascend may be a duplicate of one already published: it goes in a batch of its own, because a
-    deduplicating broker judges a whole batch by its first id and would drop the new ones with it (protocol 3.5).
+    A message whose id does not ascend may be a duplicate. It goes into a separate batch, because a deduplicating broker
+    judges a whole batch by its first id and would drop new messages together with the duplicate.
     """
 
     __slots__ = ("_batch", "_limits", "_sequence_ids", "messages")

@@ -1,4 +1,4 @@
-"""A message larger than the broker takes, cut into entries of its own (protocol 1.4)."""
+"""Cut a message that is too large for the broker into several entries."""
 
 from __future__ import annotations
 

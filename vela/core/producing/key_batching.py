@@ -1,4 +1,4 @@
-"""Key-based batches: one batch a key, so that Key_Shared can give each to its key's consumer (protocol 3.7)."""
+"""Key-based batches: one batch for each key, so that Key_Shared can send each batch to its key's consumer."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ __all__ = ["NO_PROPERTIES", "REPLICATE_NOWHERE", "Outgoing"]
 NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 REPLICATE_NOWHERE: Final = ("__local__",)
-"""`replicate_to` of a message with disable_replication (protocol 2.4)."""
+"""`replicate_to` of a message with disable_replication."""
 
 
 class Outgoing(NamedTuple):

@@ -1,6 +1,6 @@
-"""What was sent and waits for its receipt: answered in order, sent again after a reconnect (protocol 3.5).
+"""Messages that were sent and wait for their receipts, answered in order and sent again after a reconnect.
 
-`T` is whatever the caller keeps for each message to answer it by.
+`T` is what the caller stores for each message to answer it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bookmarks: named places of a topic. What follows one is kept until its time is over."""
+"""Bookmarks: named places of a topic. A bookmark pins the messages after it until its time is over."""
 
 from __future__ import annotations
 
@@ -23,45 +23,47 @@ _MOST_MS: Final = 100 * 366 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBookmark(Place):
-    """A name for a place; `like` is where a subscription is."""
+    """A name and a place."""
 
-    name: Annotated[str, Rule("its name, new on the topic")]
+    name: Annotated[str, Rule("name of the new bookmark, unique on the topic")]
     keep_ms: Annotated[
-        int, Rule("so long what follows it is kept; 0: until it is deleted", least=0, most=_MOST_MS)
+        int, Rule("how long it pins the messages after it; 0: until it is deleted", least=0, most=_MOST_MS)
     ] = _WEEK_MS
 
     def __post_init__(self) -> None:
         Place.__post_init__(self)
         if not self.name or self.name != self.name.strip():
-            raise ActInvalid(f"bookmark name {self.name!r}: give one without blanks around it")
+            raise ActInvalid(f"bookmark name {self.name!r}: use one without spaces around it")
         try:
             check_printable("bookmark", self.name)
         except BrokerError as error:
             raise ActInvalid(str(error)) from error
         if self.to in ("shift", "bookmark"):
-            raise ActInvalid(f"a bookmark is not made by {self.to}: choose another place")
+            raise ActInvalid(f"a bookmark cannot be created with to={self.to}: choose another place")
 
 
 class CreateBookmark(DirectKind[NewBookmark]):
-    """Of a place, not of acks: those beyond it are not in it."""
+    """Create a bookmark of a position. It does not remember which messages after it were acked."""
 
     name = "create_bookmark"
-    summary = "Name a place of a topic, to reset cursors to it later; what follows it is kept until then."
+    summary = "Name a place of a topic, so that cursors can be reset to it. The bookmark pins the messages after it."
     scope = Scope.TOPIC
-    no_undo = "delete_bookmark removes it again"
+    no_undo = "to undo it, delete the bookmark"
     parameters = NewBookmark
 
     async def measure(self, context: ActContext, given: NewBookmark) -> Effect:
         topic = await context.topic()
         if not context.act.is_apply and await _find(context, given.name) is not None:
-            raise ActInvalid(f"{topic.name} has a bookmark {given.name} already")
+            raise ActInvalid(f"{topic.name} already has a bookmark {given.name}")
         target = await _target(context, given)
         notes = target.notes
         if target.remaining is not None:
             notes = (*notes, "it is inside a batch: the bookmark is at the batch's first message")
         kept = "until it is deleted" if not given.keep_ms else f"for {given.keep_ms / 3_600_000:g} h"
         return Effect(
-            words=(f"{given.name} is {target.position}; what follows is kept {kept}, within the quota",),
+            words=(
+                f"{given.name} is {target.position}; it pins the messages after it {kept}, within the quota",
+            ),
             notes=notes,
             pinned=target.to_json(),
         )
@@ -70,7 +72,7 @@ class CreateBookmark(DirectKind[NewBookmark]):
         topic, target = await context.topic(), await _target(context, given)
         async with (
             topic.subscriptions.creating
-        ):  # a trim asks for bookmarks and forgets ledgers under the same lock
+        ):  # trimming reads bookmarks and drops ledgers under the same lock
             stored = await topic.write(
                 lambda connection, epoch: store.create(
                     connection,
@@ -81,35 +83,35 @@ class CreateBookmark(DirectKind[NewBookmark]):
                     keep_ms=given.keep_ms,
                     who=context.act.who,
                 ),
-                what="making a bookmark",
+                what="creating a bookmark",
             )
         if stored is None:
             raise TopicFenced(f"{topic.name} moved to another broker; plan again")
         if (found := await _find(context, given.name)) != target.position:
-            raise ActConflict(f"{given.name} is {found} by now: plan again, by another name")
+            raise ActConflict(f"{given.name} is already at {found}: plan again with another name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookmarkName:
-    """Which one."""
+    """The bookmark to delete."""
 
-    name: Annotated[str, Rule("its name")]
+    name: Annotated[str, Rule("name of the bookmark")]
 
 
 class DeleteBookmark(DirectKind[BookmarkName]):
-    """What it kept may be trimmed then."""
+    """Delete a bookmark. The messages that it pinned can be trimmed after that."""
 
     name = "delete_bookmark"
-    summary = "Remove a bookmark; what it kept follows the topic's retention again."
+    summary = "Delete a bookmark. The topic's retention applies again to the messages that it pinned."
     scope = Scope.TOPIC
-    no_undo = "it cannot be undone: what it kept may be gone at once"
+    no_undo = "it cannot be undone: the messages that it pinned may be trimmed at once"
     parameters = BookmarkName
 
     async def measure(self, context: ActContext, given: BookmarkName) -> Effect:
         found = await _find(context, given.name)
         if found is None and not context.act.is_apply:
             raise NothingToActOn(f"{context.act.topic_name} has no bookmark {given.name}")
-        return Effect(words=(f"{given.name}{'' if found is None else f' at {found}'} is removed",))
+        return Effect(words=(f"{given.name}{'' if found is None else f' at {found}'} is deleted",))
 
     async def carry_out(self, context: ActContext, given: BookmarkName) -> None:
         topic = await context.topic()
@@ -117,7 +119,7 @@ class DeleteBookmark(DirectKind[BookmarkName]):
             lambda connection, epoch: store.delete(
                 connection, topic_id=topic.topic_id, owner_epoch=epoch, name=given.name
             ),
-            what="removing a bookmark",
+            what="deleting a bookmark",
         )
         if stored is None:
             raise TopicFenced(f"{topic.name} moved to another broker; plan again")

@@ -1,4 +1,4 @@
-"""Messages in chunks, under acts: each chunk is an entry and counts as a message, and only all of them make one."""
+"""Acts and chunked messages: each chunk is an entry and counts as a message, but consumers need all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChunkPlace", "chunk_at", "end_of_message", "notes_on_chunks"]
 
-_MOST_CHUNKS: Final = 1000  # a plan looks at so many of one message
+_MOST_CHUNKS: Final = 1000  # a plan reads at most this many chunks of one message
 
 
 class ChunkPlace(NamedTuple):
@@ -28,15 +28,15 @@ class ChunkPlace(NamedTuple):
 
     @property
     def is_last(self) -> bool:
-        """It completes its message."""
+        """Return whether this is the message's last chunk."""
         return self.chunk_id + 1 >= self.chunks
 
     def __str__(self) -> str:
-        return f"{self.position} is chunk {self.chunk_id + 1} of the {self.chunks} of one message"
+        return f"{self.position} is chunk {self.chunk_id + 1} of {self.chunks} of a message"
 
 
 async def chunk_at(topic: Topic, position: Position) -> ChunkPlace | None:
-    """What an entry is a chunk of; None when it is none, or cannot be read. Safe to cancel."""
+    """Return the chunk at a position; None if the entry is not a chunk or cannot be read. Safe to cancel."""
     if not topic.log.ledgers.contains(position):
         return None
     try:
@@ -53,7 +53,7 @@ async def chunk_at(topic: Topic, position: Position) -> ChunkPlace | None:
 
 
 async def end_of_message(topic: Topic, chunk: ChunkPlace) -> Position | None:
-    """The last chunk of a message where nothing else stands between; None when something does, or it is not there."""
+    """Return the position of a message's last chunk. None if it is missing, or other entries are in between."""
     at = chunk
     while not at.is_last:
         following = await chunk_at(topic, topic.log.ledgers.next_after(at.position))
@@ -66,21 +66,21 @@ async def end_of_message(topic: Topic, chunk: ChunkPlace) -> Position | None:
 
 
 async def notes_on_chunks(topic: Topic, mark_delete: Position) -> tuple[str, ...]:
-    """What is to be said of a cursor that comes to stand inside a message in chunks."""
+    """Warn of a cursor that would stand inside a chunked message."""
     following = await chunk_at(topic, topic.log.ledgers.next_after(mark_delete))
     if following is not None and following.chunk_id:
         return (
             (
-                f"{following}, whose beginning is passed: what is left of it reaches no application, and consumers"
-                " acknowledge it a while after"
+                f"{following}, and its first chunks are skipped: applications never get this message, and consumers"
+                " acknowledge the remaining chunks after a while"
             ),
         )
     passed = await chunk_at(topic, mark_delete)
     if passed is not None and not passed.is_last:
         return (
             (
-                f"{passed}, and the others are not passed: they reach no application, and consumers acknowledge them a"
-                " while after"
+                f"{passed}, and the chunks after it are not skipped: applications never get this message, and consumers"
+                " acknowledge the remaining chunks after a while"
             ),
         )
     return ()

@@ -1,6 +1,6 @@
-"""Acts that move one cursor: the same function makes the preview and the change.
+"""Acts that move one cursor. The same function computes the preview and makes the change.
 
-A plan works on a copy of the cursor. It pins an absolute target; messages are counted, never entries.
+A plan works on a copy of the cursor and fixes an absolute target. It counts messages, never entries.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a cursor is to go: absolute, so that a plan means the same when it is applied."""
+    """Where a cursor goes. Absolute, so that the plan means the same when it is applied."""
 
     how: Literal["reset", "move", "one"]
     position: (
         Position  # reset: the next to deliver; move: the new mark-delete position; one: the entry to ack
     )
     remaining: int | None = (
-        None  # what stays unacked of the entry the target is inside of, None = between entries
+        None  # if the target is inside a batch, the members that stay unacked; None = between entries
     )
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """As the plan keeps it."""
+        """Return the target as a plan stores it."""
         return {
             "how": self.how,
             "position": str(self.position),
@@ -53,7 +53,7 @@ class Target:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Target:
-        """The reverse of `to_json`."""
+        """Read what `to_json` has written."""
         remaining = raw["remaining"]
         return cls(
             how=raw["how"],
@@ -62,7 +62,7 @@ class Target:
         )
 
     def as_change(self) -> Change:
-        """As a kind answers it."""
+        """Return the change that moves a cursor to this target."""
         return Change(
             run=self.change,
             pinned=self.to_json(),
@@ -72,7 +72,7 @@ class Target:
         )
 
     def change(self, cursor: Cursor) -> None:
-        """Do it. Raises IndexMissing before anything changed."""
+        """Move the cursor. Raises IndexMissing, and has changed nothing then."""
         if self.how == "reset":
             cursor.reset_to(self.position, self.remaining)
         elif self.how == "one":
@@ -83,16 +83,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What an act does to a cursor, and what its plan keeps of that."""
+    """What an act does to a cursor, and what its plan stores about it."""
 
-    run: Callable[[Cursor], None]  # raises IndexMissing before anything changed
-    pinned: Mapping[str, object] | None = None  # absolute target; None: found again when it is applied
+    run: Callable[[Cursor], None]  # raises IndexMissing, and has changed nothing then
+    pinned: Mapping[str, object] | None = None  # absolute target; None: found again when the act is applied
     notes: tuple[str, ...] = ()
-    one: Position | None = None  # it acks this entry beyond mark-delete
-    is_whole: bool = False  # all of it
+    one: Position | None = None  # the change acks this entry beyond mark-delete
+    is_whole: bool = False  # the change acks all of that entry
 
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
-        """Right after it: the entry of which it acked, or passed, a part, and what is left of that."""
+        """Return, right after the change, the entry that it acked or skipped in part, and what is left of it."""
         if self.one is None:
             return cursor.act_inside()
         return self.one, cursor.remaining_of(self.one) or 0
@@ -109,22 +109,24 @@ class PlannedMove:
     backlog_after: int
     replayed: int  # acked now, will be delivered again
     skipped: int  # not acked now, will not be delivered
-    partly_acked_forgotten: int  # batches whose acked members come again
-    inside: tuple[Position, int] | None  # the batch that the cursor comes to stand in, and what is left of it
+    partly_acked_forgotten: int  # batches whose acked members are delivered again
+    inside: tuple[Position, int] | None  # the batch that the cursor will stand in, and what is left of it
 
 
 class CursorKind(ActKind[P]):
-    """Snapshot, move and result are stored together. Acks meanwhile change counts, within what the plan announced."""
+    """Stores snapshot, move and result together. Acks after the plan may change the counts within the plan's limits."""
 
     can_undo: ClassVar[bool] = True
-    forgets_acks: ClassVar[bool] = False  # acks that come before the apply make more messages come again
+    forgets_acks: ClassVar[bool] = (
+        False  # after acks between plan and apply, more messages are delivered again
+    )
 
     @abstractmethod
     async def find(self, context: ActContext, subscription: Subscription, given: P) -> Change:
-        """What to do to the cursor as it is now. Raises ActInvalid."""
+        """Return what to do to the cursor as it is now. Raises ActInvalid."""
 
     def pinned(self, planned: Mapping[str, Any]) -> Change:
-        """What the plan said, to be applied."""
+        """Return the change that a plan has fixed."""
         return Target.from_json(planned["pinned"]).as_change()
 
     async def plan(self, context: ActContext, given: P) -> Plan:
@@ -193,8 +195,8 @@ class CursorKind(ActKind[P]):
     def _acked_meanwhile(self, planned: Mapping[str, Any], move: PlannedMove) -> int:
         """Return how many messages consumers acked after the plan.
 
-        The cursor counts all but those that an earlier act had passed. Only the undo of that act knows of these, and
-        brings back fewer.
+        The cursor does not count those that an earlier act had skipped. Only the undo of that act knows about them, and
+        it brings back fewer messages.
         """
         counted_by_cursor = move.acked_before - int(planned["current"]["acked_messages"])
         if self.forgets_acks:
@@ -259,7 +261,7 @@ class CursorKind(ActKind[P]):
 
 
 def _what_has_grown(planned: Mapping[str, Any], move: PlannedMove) -> str:
-    """Why a plan is not applied: it would do more than it announced. Empty when it would not."""
+    """Say why a plan is not applied: it would do more than it announced. Empty if it would not."""
     replayed, skipped = planned["replayed_messages"], planned["skipped_messages"]
     allowed = planned["allowed_drift_messages"]
     if move.skipped > skipped:
@@ -268,12 +270,14 @@ def _what_has_grown(planned: Mapping[str, Any], move: PlannedMove) -> str:
         )
     if move.replayed > replayed + allowed:
         return more_than_planned(
-            move.replayed, replayed, allowed, "message would come again", "messages would come again"
+            move.replayed,
+            replayed,
+            allowed,
+            "message would be delivered again",
+            "messages would be delivered again",
         )
     if move.acked_before < planned["current"]["acked_messages"]:
-        return (
-            "the broker was restarted, and acks that it had not stored are forgotten; look at the new preview"
-        )
+        return "the broker was restarted and lost acks that it had not stored; look at the new preview"
     return ""
 
 
@@ -311,7 +315,7 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
 
 
 async def with_index(reader: TopicReader, count: Callable[[], T]) -> T:
-    """What `count` returns, after loading the counts that it misses."""
+    """Return what `count` returns, after loading the message counts that it misses."""
     while True:
         try:
             return count()

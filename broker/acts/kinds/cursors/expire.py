@@ -1,6 +1,6 @@
-"""Expire: everything before a time or up to a message counts as acked.
+"""Expire: every message before a time, or up to a message, counts as acked.
 
-Cumulative: what is in flight or delayed before that place goes too.
+This includes messages before that place that are in flight or delayed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _NEEDS = {"time": "time_ms", "older": "older_ms", "id": "id"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireTo:
-    """Up to where."""
+    """The place up to which messages expire."""
 
-    to: Annotated[Literal["time", "older", "id"], Rule("what decides")]
+    to: Annotated[Literal["time", "older", "id"], Rule("how the place is given")]
     time_ms: Annotated[
-        int | None, Rule("with time: what was stored before it expires; ms since 1970", least=0)
+        int | None, Rule("with time: messages stored before it expire; ms since 1970", least=0)
     ] = None
     older_ms: Annotated[
-        int | None, Rule("with older: what is older than this when it is planned expires", least=1)
+        int | None, Rule("with older: messages older than this when the act is planned expire", least=1)
     ] = None
     id: Annotated[
         str | None, Rule("with id: this message and all before it; ledger:entry[:partition[:index]]")
@@ -50,10 +50,12 @@ class ExpireTo:
 
 
 class Expire(CursorKind[ExpireTo]):
-    """Mark-delete goes forward; consumers stay."""
+    """Move mark-delete forward. Consumers stay connected."""
 
     name = "expire"
-    summary = "Let everything before a time, or up to a message, count as acked, whether delivered or not."
+    summary = (
+        "Count every message before a time, or up to a message, as acked, whether it was delivered or not."
+    )
     parameters = ExpireTo
 
     async def find(self, context: ActContext, subscription: Subscription, given: ExpireTo) -> Change:
@@ -67,7 +69,7 @@ class Expire(CursorKind[ExpireTo]):
             found = await expire_target(subscription, before_ms)
             target = Target(how="move", position=found or EARLIEST)
         if target.position < subscription.cursor.mark_delete:
-            note = "everything up to there is acknowledged already"
+            note = "every message up to there is already acknowledged"
             return Target(how="move", position=subscription.cursor.mark_delete, notes=(note,)).as_change()
         return target.as_change()
 

@@ -1,4 +1,4 @@
-"""A message id as an operator writes it, found in a topic's log."""
+"""Find the message in a topic's log whose id an operator has typed."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class MessagePlace:
 
     position: Position
     index: int | None  # in its batch; None = the whole entry
-    messages: int  # of the entry, 0 when it is not stored
+    messages: int  # of the entry; 0 if it is not stored
     is_stored: bool
 
     @property
     def everything(self) -> int:
-        """The entry's ack set with nothing acked."""
+        """Return the entry's ack set with nothing acked."""
         return full(self.messages)
 
 
 async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> MessagePlace:
-    """Of `ledger:entry[:partition[:index]]`, as clients, pulls and the console print it; -1 is no partition.
+    """Find a message by `ledger:entry[:partition[:index]]`, as clients and the console print it; -1: no partition.
 
-    An entry that was trimmed, or that is not written yet in a ledger of the topic, is found and not stored. Raises
-    ActInvalid for anything that is no id and for an id of another partition, NothingToActOn for one of another topic,
-    of a ledger that never was, and for an index beyond the batch.
+    For an entry that was trimmed, or not written yet in a ledger of the topic, `is_stored` is False. Raises ActInvalid
+    if the text is not an id or names another partition, and NothingToActOn if it names another topic's message, a
+    ledger that never existed, or an index beyond the batch.
     """
     position, index = _read(topic, text)
     ledgers = topic.log.ledgers
@@ -52,8 +52,8 @@ async def find_message(pool: ConnectionPool, topic: Topic, text: str) -> Message
         return MessagePlace(position=position, index=index, messages=0, is_stored=False)
     messages = await with_index(topic.reader, lambda: topic.log.index.require_messages_in(position))
     if index is not None and index >= messages:
-        holds = counted(messages, "message", "messages")
-        raise NothingToActOn(f"message id {text!r}: {position} holds {holds}, there is no index {index}")
+        has = counted(messages, "message", "messages")
+        raise NothingToActOn(f"message id {text!r}: {position} has {has}, so there is no index {index}")
     return MessagePlace(
         position=position, index=index if messages > 1 else None, messages=messages, is_stored=True
     )
@@ -79,12 +79,12 @@ def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
         )
     position = Position(message_id.ledger_id, message_id.entry_id)
     if min(position) < 0:
-        raise ActInvalid(f"message id {text!r}: ledger and entry are not negative")
+        raise ActInvalid(f"message id {text!r}: ledger and entry cannot be negative")
     return position, message_id.batch_index if message_id.batch_index >= 0 else None
 
 
 async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id: int) -> None:
-    """A ledger that the topic does not have was trimmed, or never was its own."""
+    """Raise NothingToActOn if the topic never had this ledger. If it did, the ledger was trimmed."""
     owner = await repeat_until_done(
         pool,
         lambda c: topic_store.topic_of_ledger(c, ledger_id),
@@ -93,6 +93,6 @@ async def _require_own(pool: ConnectionPool, topic: Topic, text: str, ledger_id:
     if owner is not None and owner != topic.name.full:
         raise NothingToActOn(f"message id {text!r} is of {owner}, not of {topic.name}")
     first = next(iter(topic.log.ledgers), None)
-    # The ledgers of deleted topics are remembered nowhere. Of a topic that still has its first entry none is gone.
+    # Nothing remembers the ledgers of deleted topics. A topic that still has its first entry has lost no ledger.
     if first is None or ledger_id > first.ledger_id or not first.entries_before:
         raise NothingToActOn(f"message id {text!r}: {topic.name} has no ledger {ledger_id}")

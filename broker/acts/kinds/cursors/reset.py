@@ -34,28 +34,28 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place in a topic: exactly what the chosen way needs."""
+    """A place in a topic. Exactly the parameter that `to` needs must be given."""
 
     to: Annotated[
         Literal["earliest", "latest", "time", "back_time", "id", "shift", "like", "bookmark"],
-        Rule("where to; a way that needs more has it below"),
+        Rule("how the place is given; some ways need one of the parameters below"),
     ]
     time_ms: Annotated[
         int | None,
         Rule("with time: ms since 1970; the first message stored at or after it comes next", least=0),
     ] = None
-    back_ms: Annotated[int | None, Rule("with back_time: so long before now", least=1)] = None
+    back_ms: Annotated[int | None, Rule("with back_time: how long before now", least=1)] = None
     messages: Annotated[
         int | None,
-        Rule("with shift: so many messages of the log after the mark-delete position; negative: before it"),
+        Rule("with shift: number of messages after the mark-delete position; negative: before it"),
     ] = None
     id: Annotated[
         str | None, Rule("with id: ledger:entry, or ledger:entry:partition:index inside a batch")
     ] = None
-    inclusive: Annotated[bool, Rule("with id: false begins after it")] = True
+    inclusive: Annotated[bool, Rule("with id: false begins after that message")] = True
     like: Annotated[
         str | None,
-        Rule("with like: another subscription of the topic; what comes next there comes next here"),
+        Rule("with like: another subscription of the topic; its next message comes next here"),
     ] = None
 
     bookmark: Annotated[str | None, Rule("with bookmark: the name of one of the topic's bookmarks")] = None
@@ -71,7 +71,7 @@ class Place:
 
 
 class Reset(CursorKind[Place]):
-    """Consumers are closed and begin at the new place when they come back."""
+    """Close the consumers, which start at the new place when they reconnect."""
 
     name = "reset"
     summary = "Put the cursor at an exact place, forward or back; consumers reconnect and start there."
@@ -84,7 +84,7 @@ class Reset(CursorKind[Place]):
 
 
 async def find_place(context: ActContext, topic: Topic, given: Place, cursor: Cursor | None) -> Target:
-    """Turn an operator's words into a position; `cursor` is what shift counts from. Raises ActInvalid."""
+    """Turn an operator's request into a position. `shift` counts from `cursor`. Raises ActInvalid."""
     ledgers = topic.log.ledgers
     match given.to:
         case "earliest":
@@ -138,10 +138,10 @@ async def _at_id(pool: ConnectionPool, topic: Topic, text: str, *, is_inclusive:
 def _like(topic: Topic, name: str) -> Target:
     other = topic.subscriptions.get(name)
     if other is None:
-        raise NothingToActOn(f"there is no subscription {name!r} on {topic.name} to be like")
+        raise NothingToActOn(f"there is no subscription {name!r} on {topic.name} whose place could be used")
     notes: tuple[str, ...] = ()
     if other.cursor.has_holes or other.cursor.has_partial_acks:
-        notes = (f"what {name} has acked beyond its first unacked message is not copied",)
+        notes = (f"the messages that {name} has acked beyond its first unacked one are not copied",)
     return Target(how="reset", position=other.cursor.read_from(), notes=notes)
 
 
@@ -155,9 +155,7 @@ async def _at_bookmark(pool: ConnectionPool, topic: Topic, name: str) -> Target:
         raise NothingToActOn(f"{topic.name} has no bookmark {name!r}")
     landing = topic.log.ledgers.next_valid(position)
     is_moved = landing.ledger_id != position.ledger_id and landing != topic.log.ledgers.end()
-    notes = (
-        (f"what the bookmark named is not kept any more; the next message is {landing}",) if is_moved else ()
-    )
+    notes = (f"the bookmark's message is no longer kept; the next message is {landing}",) if is_moved else ()
     return Target(how="reset", position=landing, notes=notes)
 
 
@@ -170,20 +168,22 @@ async def _shifted(topic: Topic, messages: int, cursor: Cursor | None) -> Target
     notes: tuple[str, ...] = ()
     if messages > after:
         there = counted(after, "message is", "messages are")
-        notes = (f"only {there} after the mark-delete position: this goes to the end",)
+        notes = (f"only {there} after the mark-delete position, so the cursor goes to the end",)
     elif -messages > before:
         there = counted(before, "message is", "messages are")
         notes = (
-            (f"only {there} kept before the mark-delete position: this goes to the first of them",)
+            (f"only {there} kept before the mark-delete position, so the cursor goes to the first of them",)
             if before
-            else ("no message is kept before the mark-delete position: this goes to the first that is kept",)
+            else (
+                "no message is kept before the mark-delete position, so the cursor goes to the first one kept",
+            )
         )
     at = cursor.read_from()
     if cursor.remaining_of(at) is not None:
         notes += (
             (
-                f"it counts from the mark-delete position, {cursor.mark_delete}: what is acknowledged of the batch"
-                f" {at}, which follows it, counts too"
+                f"it counts from the mark-delete position, {cursor.mark_delete}, so the acknowledged messages of the"
+                f" next batch, {at}, count too"
             ),
         )
     return Target(how="reset", position=position, remaining=remaining, notes=notes)

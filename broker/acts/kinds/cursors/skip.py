@@ -1,4 +1,4 @@
-"""Skip and clear: what is passed counts as acked and is not delivered."""
+"""Skip and clear: skipped messages count as acked and are not delivered."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ __all__ = ["Clear", "Skip", "SkipMessages", "SkipOne", "TheMessage"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipMessages:
-    """How many."""
+    """How many messages to skip."""
 
-    messages: Annotated[int, Rule("so many unacknowledged messages; it can end inside a batch", least=1)]
+    messages: Annotated[
+        int, Rule("number of unacknowledged messages to skip; it can end inside a batch", least=1)
+    ]
 
 
 class Skip(CursorKind[SkipMessages]):
-    """The next N unacked messages, and of a message in chunks all of them; consumers stay."""
+    """Skip the next N unacked messages, and all chunks of a chunked one. Consumers stay connected."""
 
     name = "skip"
-    summary = "Pass over the next messages: they count as acked and are not delivered."
+    summary = "Skip the next messages: they count as acked and are not delivered."
     parameters = SkipMessages
 
     async def find(self, context: ActContext, subscription: Subscription, given: SkipMessages) -> Change:
@@ -47,14 +49,14 @@ class Skip(CursorKind[SkipMessages]):
             if end is not None:
                 position = end
                 notes += (
-                    f"{last}: it goes on to the last of them, {end}, as the rest would reach no application",
+                    f"{last}, so all its chunks up to {end} are skipped: applications could not use the rest",
                 )
         return Target(how="move", position=position, remaining=found.remaining, notes=notes).as_change()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TheMessage:
-    """Which one."""
+    """The message to skip."""
 
     id: Annotated[
         str,
@@ -63,10 +65,10 @@ class TheMessage:
 
 
 class SkipOne(CursorKind[TheMessage]):
-    """One message, wherever it is; the cursor's place stays unless it touches it."""
+    """Skip one message, wherever it is. Mark-delete moves only if this is the next message."""
 
     name = "skip_one"
-    summary = "Acknowledge one message in the subscription's stead: a poison message, for example."
+    summary = "Skip one message, for example one that always fails: it counts as acked and is not delivered."
     parameters = TheMessage
 
     async def find(self, context: ActContext, subscription: Subscription, given: TheMessage) -> Change:
@@ -78,21 +80,21 @@ class SkipOne(CursorKind[TheMessage]):
         remaining = None if place.index is None else place.everything & ~(1 << place.index)
         left = cursor.remaining_of(place.position)
         if left == 0 or (left is not None and place.index is not None and not left >> place.index & 1):
-            raise ActInvalid(f"{given.id} is acknowledged already")
+            raise ActInvalid(f"{given.id} is already acknowledged")
         chunk = await chunk_at(topic, place.position)
         notes = (
             ()
             if chunk is None
-            else (f"{chunk}: without it the others reach no application, so skip them too",)
+            else (f"{chunk}: applications cannot use the others without it, so skip them too",)
         )
         return Target(how="one", position=place.position, remaining=remaining, notes=notes).as_change()
 
 
 class Clear(CursorKind[NoParameters]):
-    """Everything stored when it was planned; consumers stay."""
+    """Skip all messages that were stored when the act was planned. Consumers stay connected."""
 
     name = "clear"
-    summary = "Pass over everything that waits: it counts as acked and is not delivered."
+    summary = "Skip the whole backlog: its messages count as acked and are not delivered."
     parameters = NoParameters
 
     async def find(self, context: ActContext, subscription: Subscription, given: NoParameters) -> Change:

@@ -1,4 +1,4 @@
-"""Undo: the snapshot before an act, plus everything acked since."""
+"""Undo: restore the snapshot taken before an act, and keep everything acked since."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Undo"]
 
 
 class Undo(CursorKind[NoParameters]):
-    """Of the latest act on a cursor only: undoing an older one would have to guess what the later ones meant."""
+    """Undo the latest act on a cursor. For an older one, the broker would have to guess what the later ones meant."""
 
     name = "undo"
-    summary = "Take back the latest act on a cursor, but not what was acked since."
+    summary = "Undo the latest act on a cursor. Messages acked since then stay acked."
     closes_consumers = True
-    is_asked_for = False  # by `plan_undo`, which names the act
+    is_asked_for = False  # `plan_undo` makes it and names the act
     parameters = NoParameters
 
     async def find(self, context: ActContext, subscription: Subscription, given: NoParameters) -> Change:
         undo_of = context.act.undo_of
         if undo_of is None:
-            raise ActInvalid("an undo names the act it takes back")
+            raise ActInvalid("an undo must name the act to undo")
         source = await repeat_until_done(
             context.pool, lambda c: store.undo_source(c, undo_of), what="reading the act to undo"
         )
@@ -39,7 +39,7 @@ class Undo(CursorKind[NoParameters]):
             what="finding the latest act",
         )
         if source is None or source.state != "applied" or source.before is None:
-            raise ActInvalid(f"act {undo_of} moved no cursor that could be moved back")
+            raise ActInvalid(f"act {undo_of} did not move a cursor, so there is nothing to undo")
         if latest != undo_of:
             raise ActInvalid(f"only the latest act on a cursor can be undone, and that is act {latest}")
         if not source.is_open:

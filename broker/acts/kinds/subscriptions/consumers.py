@@ -1,4 +1,4 @@
-"""Acts on connected consumers: let them go, or take back what they hold."""
+"""Acts on connected consumers: close them, or take back their unacknowledged messages."""
 
 from __future__ import annotations
 
@@ -18,33 +18,35 @@ __all__ = ["Disconnect", "DisconnectWhom", "Redeliver", "WhichConsumer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhichConsumer:
-    """By name, or by the number that the console shows where several have one name."""
+    """A consumer by its name, or by its number if several have that name."""
 
-    consumer: Annotated[str | None, Rule("its name; every consumer of that name is meant")] = None
-    consumer_key: Annotated[int | None, Rule("its number in the console, instead of a name", least=1)] = None
+    consumer: Annotated[str | None, Rule("name; the act applies to every consumer with this name")] = None
+    consumer_key: Annotated[
+        int | None, Rule("the consumer's number in `vela subscriptions show`, instead of a name", least=1)
+    ] = None
 
     def __post_init__(self) -> None:
         if (self.consumer is None) is (self.consumer_key is None):
-            raise ActInvalid("name the consumer, by consumer or by consumer_key")
+            raise ActInvalid("name the consumer, with either consumer or consumer_key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisconnectWhom(WhichConsumer):
-    """And why."""
+    """The consumer to close, and why."""
 
-    reason: Annotated[str, Rule("told to the client")] = "an operator disconnected it"
+    reason: Annotated[str, Rule("reason that the broker gives the client")] = "an operator disconnected it"
 
 
 class Disconnect(DirectKind[DisconnectWhom]):
-    """A client that reconnects by itself comes again."""
+    """Close a consumer. A client that reconnects by itself comes back."""
 
     name = "disconnect"
-    summary = "Close a consumer; what it held goes to the others. Most clients connect again by themselves."
+    summary = "Close a consumer. Its unacked messages go to the others. Most clients reconnect by themselves."
     parameters = DisconnectWhom
 
     async def measure(self, context: ActContext, given: DisconnectWhom) -> Effect:
         found = await _found(context, given)
-        are, it = ("is", "it") if len(found) == 1 else ("are", "they")
+        are, it = ("is", "it has") if len(found) == 1 else ("are", "they have")
         return Effect(
             words=(f"{_named(found)} {are} closed; {_delivered_again(found, it)}",),
             consumers_closed=len(found),
@@ -59,16 +61,16 @@ class Disconnect(DirectKind[DisconnectWhom]):
 
 
 class Redeliver(DirectKind[WhichConsumer]):
-    """As if the client had asked for it."""
+    """Redeliver as if the client had asked for it."""
 
     name = "redeliver"
-    summary = "Take back what a consumer holds unacknowledged and deliver it again, now."
+    summary = "Take back the messages that a consumer has not acked and deliver them again now."
     parameters = WhichConsumer
 
     async def measure(self, context: ActContext, given: WhichConsumer) -> Effect:
         found = await _found(context, given)
         return Effect(
-            words=(_delivered_again(found, _named(found)),),
+            words=(_delivered_again(found, f"{_named(found)} {'has' if len(found) == 1 else 'have'}"),),
             consumers_kept=len((await context.subscription()).consumers),
         )
 
@@ -91,10 +93,10 @@ async def _found(context: ActContext, given: WhichConsumer) -> list[Consumer]:
     return found
 
 
-def _delivered_again(consumers: list[Consumer], who: str) -> str:
-    held = sum(each.dispatch.unacked_messages for each in consumers)
-    hold = "holds" if len(consumers) == 1 else "hold"
-    return f"{counted(held, 'message', 'messages')} that {who} {hold} {'is' if held == 1 else 'are'} delivered again"
+def _delivered_again(consumers: list[Consumer], who_has: str) -> str:
+    unacked = sum(each.dispatch.unacked_messages for each in consumers)
+    are = "is" if unacked == 1 else "are"
+    return f"{counted(unacked, 'message', 'messages')} that {who_has} not acked {are} delivered again"
 
 
 def _named(consumers: list[Consumer]) -> str:

@@ -1,4 +1,4 @@
-"""Pause and resume: nothing is dispatched on a subscription; acks, flow and connections go on. Stored with it."""
+"""Pause and resume: a paused subscription dispatches nothing; acks, flow and connections go on. It is stored."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ class _Switch(DirectKind[NoParameters]):
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
         subscription = await context.subscription()
-        # An apply may find it done: the broker died before it could say so.
+        # An apply may find the change made: a broker died before it stored the result.
         if subscription.is_paused is self.pauses and not context.act.is_apply:
             raise ActInvalid(
-                f"{subscription.name} is paused already"
+                f"{subscription.name} is already paused"
                 if self.pauses
                 else f"{subscription.name} is not paused: there is nothing to resume"
             )
         kept = len(subscription.consumers)
         if self.pauses:
-            words = "nothing more is delivered until it is resumed; consumers stay connected and may ack"
+            words = "nothing more is delivered until it is resumed; consumers stay connected and can ack"
         else:
             left = counted(subscription.cursor.backlog_messages, "message is", "messages are")
-            words = f"delivery goes on; {left} not acked yet"
+            words = f"delivery starts again; {left} not acked yet"
         return Effect(words=(words,), consumers_kept=kept)
 
     async def carry_out(self, context: ActContext, given: NoParameters) -> None:
         topic, subscription = await context.topic(), await context.subscription()
         if self.pauses:
-            subscription.pause()  # what went out while the row is written would come after the pause
+            subscription.pause()  # first, so that nothing is delivered while the row is written
         stored = await topic.write(
             lambda connection, epoch: _stored(connection, subscription, epoch, self.pauses),
             what="pausing a subscription",
@@ -55,20 +55,20 @@ class _Switch(DirectKind[NoParameters]):
 
 
 class Pause(_Switch):
-    """Stop dispatch."""
+    """Stop delivery."""
 
     name = "pause"
-    summary = "Deliver nothing until it is resumed; consumers stay connected and may ack."
-    no_undo = "resume takes it back"
+    summary = "Deliver nothing until the subscription is resumed. Consumers stay connected and can ack."
+    no_undo = "to undo it, resume the subscription"
     pauses = True
 
 
 class Resume(_Switch):
-    """Dispatch again."""
+    """Start delivery again."""
 
     name = "resume"
     summary = "Deliver again after a pause."
-    no_undo = "pause takes it back"
+    no_undo = "to undo it, pause the subscription"
     pauses = False
 
 

@@ -1,8 +1,8 @@
-"""Redrive: messages of a dead-letter topic go back to where they came from.
+"""Redrive: publish the messages of a dead-letter topic to the topics that they came from.
 
-A message is published first and acknowledged after that: never lost, at worst twice. The work is done in pieces, and
-the counts are stored after each. A broker that starts goes on with a redrive that an earlier one began: what is not
-acknowledged is still to do.
+Each message is published first and acknowledged after that, so none is lost and at worst one is published twice. The
+work is done in pieces, and the counts are stored after each. A broker that starts continues the redrive of an earlier
+one with the messages that are not acknowledged.
 """
 
 from __future__ import annotations
@@ -27,32 +27,30 @@ from vela.wire.entry import OutgoingMessage
 __all__ = ["Redrive", "RedriveWhat"]
 
 PIECE_MESSAGES: Final = 100
-_PLAN_ENTRIES: Final = 10_000  # a plan looks at so many; the act at all
-_FORGOTTEN: Final = (
-    "RECONSUMETIMES",
-    "DELAY_TIME",
-)  # counts and delays begin anew at the topic it goes back to
+_PLAN_ENTRIES: Final = 10_000  # a plan reads at most this many; the act reads all
+_FORGOTTEN: Final = ("RECONSUMETIMES", "DELAY_TIME")  # counts and delays start again in the target topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveWhat:
-    """Which messages, where to, how fast."""
+    """Which messages to redrive, to which topic and how fast."""
 
     to_topic: Annotated[
         str | None,
-        Rule("where they go; without it each goes to the topic that its property REAL_TOPIC names"),
+        Rule("target topic; by default each message goes to the topic in its property REAL_TOPIC"),
     ] = None
     key: Annotated[str | None, Rule("only messages with this key")] = None
     property_name: Annotated[str | None, Rule("only messages that have this property")] = None
-    property_value: Annotated[str | None, Rule("and only with this value")] = None
-    after_ms: Annotated[int | None, Rule("only what was stored at or after it, ms since 1970", least=0)] = (
+    property_value: Annotated[str | None, Rule("only messages whose property has this value")] = None
+    after_ms: Annotated[int | None, Rule("only messages stored at or after it, ms since 1970", least=0)] = (
         None
     )
-    before_ms: Annotated[int | None, Rule("only what was stored before it, ms since 1970", least=0)] = None
-    most: Annotated[int, Rule("so many messages at most", least=1, most=10_000_000)] = 10_000
-    rate: Annotated[int, Rule("messages a second; 0 is as fast as it goes", least=0, most=1_000_000)] = 0
+    before_ms: Annotated[int | None, Rule("only messages stored before it, ms since 1970", least=0)] = None
+    most: Annotated[int, Rule("maximum number of messages", least=1, most=10_000_000)] = 10_000
+    rate: Annotated[int, Rule("messages a second; 0: as fast as possible", least=0, most=1_000_000)] = 0
     max_redrives: Annotated[
-        int, Rule(f"leave a message that was redriven so often ({REDRIVES} counts)", least=1, most=1000)
+        int,
+        Rule(f"leave messages that were redriven this many times ({REDRIVES} counts)", least=1, most=1000),
     ] = 3
 
     def __post_init__(self) -> None:
@@ -66,10 +64,12 @@ class RedriveWhat:
 
 
 class Redrive(ActKind[RedriveWhat]):
-    """Of a subscription of the dead-letter topic: what it has not acknowledged and nobody holds just now."""
+    """Redrive the messages that a subscription of the dead-letter topic has not acked and that are not in flight."""
 
     name = "redrive"
-    summary = "Publish what waits in a dead-letter topic to where it came from, then acknowledge it there."
+    summary = (
+        "Publish the messages of a dead-letter topic to the topics that they came from, and acknowledge them."
+    )
     is_long = True
     parameters = RedriveWhat
 
@@ -77,21 +77,23 @@ class Redrive(ActKind[RedriveWhat]):
         subscription = await context.subscription()
         if given.to_topic is not None and not await _exists(context, given.to_topic):
             raise NothingToActOn(
-                f"{given.to_topic} does not exist, and a redrive makes no topic: create it first"
+                f"{given.to_topic} does not exist, and a redrive does not create topics: create it first"
             )
         through = subscription.log.ledgers.last_position()
         tally = Tally()
         async for _ in scan(subscription, _selection(given, context), through, tally, entries=_PLAN_ENTRIES):
             if tally.matched >= given.most:
                 break
-        notes = ["it cannot be undone: consumers of the topics they go to see them as new messages"]
+        notes = ["it cannot be undone: consumers of the target topics get them as new messages"]
         notes += [
-            f"{target} does not exist, and a redrive makes no topic: it ends where it comes to a message of there"
+            f"{target} does not exist, and a redrive does not create topics: it ends at the first message from there"
             for target in sorted(tally.targets)
             if not await _exists(context, target)
         ]
         if tally.entries >= _PLAN_ENTRIES:
-            notes.append(f"only the first {_PLAN_ENTRIES} entries were looked at; it goes on through all")
+            notes.append(
+                f"the plan has read only the first {_PLAN_ENTRIES} entries; the act reads all of them"
+            )
         return Plan(
             shown={
                 "words": [
@@ -120,7 +122,7 @@ class Redrive(ActKind[RedriveWhat]):
 
 
 class _Work:
-    """One redrive under way."""
+    """One redrive in progress."""
 
     def __init__(self, context: ActContext, given: RedriveWhat, *, redriven: Counter[str]) -> None:
         self._context = context
@@ -161,7 +163,7 @@ class _Work:
         return {"redriven_messages": self._redriven.total(), "targets": dict(self._redriven)}
 
     async def close(self) -> None:
-        """Let the producers go; what has no receipt is still in the dead-letter topic."""
+        """Close the producers. Messages without a receipt are still in the dead-letter topic."""
         for producer in self._producers.values():
             producer.detach()
 
@@ -181,7 +183,7 @@ class _Work:
             for found, outcome in zip(piece, outcomes, strict=True)
             if not isinstance(outcome, BaseException)
         ]
-        # The subscription may have been loaded anew since the piece was read.
+        # The subscription may have been loaded again since the piece was read.
         await ack_for_broker(
             await self._context.subscription(), [(each.position, each.without) for each in stored]
         )
@@ -202,7 +204,7 @@ class _Work:
                 create_topic=False,
             )
         except BrokerError as error:
-            raise ActInvalid(f"{target} takes no messages: {error}") from error
+            raise ActInvalid(f"cannot publish to {target}: {error}") from error
 
     async def _publish(self, found: Found, now_ms: int) -> None:
         message = found.message
@@ -224,11 +226,11 @@ class _Work:
 def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) -> int:
     """Return how many messages of the plan were acked before their turn came.
 
-    Of those that were planned and not redriven, the others have gone to a consumer since and stay there.
+    The others that were planned and not redriven have been delivered to a consumer since.
     """
     fewer = max(0, int(planned["redriven_messages"]) - redriven)
-    held_since = max(0, tally.left["in_flight"] - int(planned["in_flight_messages"]))
-    return fewer - min(fewer, held_since)
+    delivered_since = max(0, tally.left["in_flight"] - int(planned["in_flight_messages"]))
+    return fewer - min(fewer, delivered_since)
 
 
 async def _exists(context: ActContext, topic: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which messages of a dead-letter topic are to go back, and where to."""
+"""Which messages of a dead-letter topic a redrive publishes, and to which topics."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = ["REDRIVES", "Found", "Selection", "Tally", "scan"]
 REDRIVES: Final = "REDRIVEN_TIMES"  # property: how often a message was redriven
 _ORIGIN: Final = "REAL_TOPIC"
 _NOTHING_LEFT: Final = {
-    "in_flight": "at a consumer just now: left there",
-    "no_origin": f"without the property {_ORIGIN}, or with one that is no topic: name a topic to send them to",
+    "in_flight": "delivered to a consumer and not acked",
+    "no_origin": f"no property {_ORIGIN}, or it is not a topic name; name a target topic for them",
     "redriven_enough": "redriven too often already",
-    "unreadable": "corrupt or encrypted by their producer",
-    "to_itself": "from this topic itself",
+    "unreadable": "corrupt, or encrypted by the producer",
+    "to_itself": "the target is this topic itself",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What is looked for; None = anything."""
+    """Which messages to redrive; None = any."""
 
     to_topic: str | None
     own_topic: str
@@ -49,12 +49,12 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One message that goes back."""
+    """One message to redrive."""
 
     position: Position
     without: (
         int | None
-    )  # the ack that takes it alone: unacked members of its batch but for it; None = whole entry
+    )  # ack set that acks this message only: all other members of its batch; None = the whole entry
     message: Message
     target: str  # full topic name
     redrives: int  # so far
@@ -63,7 +63,7 @@ class Found:
 
 @dataclass(slots=True)
 class Tally:
-    """What was seen on the way."""
+    """Counts of what a scan has seen."""
 
     entries: int = 0
     matched: int = 0
@@ -71,7 +71,7 @@ class Tally:
     left: Counter[str] = field(default_factory=Counter)  # messages that stay, by reason
 
     def words(self) -> list[str]:
-        """Sentences for what stays."""
+        """Return sentences about the messages that stay."""
         return [
             f"{counted(count, 'message stays', 'messages stay')}: {_NOTHING_LEFT[reason]}"
             for reason, count in sorted(self.left.items())
@@ -86,7 +86,7 @@ async def scan(
     *,
     entries: int | None = None,
 ) -> AsyncIterator[Found]:
-    """What matches up to `through`, in order, at most `entries` entries. Raises GapInLog."""
+    """Yield the matching messages up to `through`, in order, from at most `entries` entries. Raises GapInLog."""
     log, reader = subscription.log, subscription.reader
     position = subscription.cursor.read_from()
     while position <= through and log.ledgers.contains(position):
@@ -156,7 +156,7 @@ def _is_wanted(selection: Selection, message: Message) -> bool:
 
 
 def _target(selection: Selection, message: Message) -> tuple[str, int, str]:
-    """(topic, redrives so far, why it stays instead)."""
+    """Return the target topic, the redrives so far, and the reason if the message stays instead."""
     redrives = message.properties.get(REDRIVES, "0")
     count = int(redrives) if redrives.isdecimal() and len(redrives) < 10 else 0
     if count >= selection.max_redrives:

@@ -1,4 +1,4 @@
-"""Making a subscription at a place, and removing one."""
+"""Create a subscription at a place, and delete one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ __all__ = ["CreateSubscription", "DeleteSubscription", "Force", "NewSubscription
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSubscription(Place):
-    """A name, a place and what clients give with it."""
+    """A name, a place, and what clients give when they subscribe."""
 
-    name: Annotated[str, Rule("its name, new on the topic")]
+    name: Annotated[str, Rule("name of the new subscription, unique on the topic")]
     type: Annotated[
         Literal["Exclusive", "Shared", "Failover", "Key_Shared"],
-        Rule("until its first consumer says what it uses"),
+        Rule("type of the subscription until its first consumer connects"),
     ] = "Shared"
-    properties: Annotated[Mapping[str, str], Rule("kept with the subscription")] = field(default_factory=dict)
+    properties: Annotated[Mapping[str, str], Rule("properties to store with the subscription")] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         Place.__post_init__(self)
@@ -44,19 +46,19 @@ class NewSubscription(Place):
 
 
 class CreateSubscription(DirectKind[NewSubscription]):
-    """Before its first consumer comes."""
+    """Create a subscription before its first consumer connects."""
 
     name = "create_subscription"
-    summary = "Make a subscription whose first message is at a chosen place."
+    summary = "Create a subscription that begins at a chosen place."
     scope = Scope.TOPIC
-    no_undo = "delete_subscription removes it again"
+    no_undo = "to undo it, delete the subscription"
     parameters = NewSubscription
 
     async def measure(self, context: ActContext, given: NewSubscription) -> Effect:
         topic = await context.topic()
-        # An apply may find it made: the broker died before it could say so.
+        # An apply may find the subscription created: a broker died before it stored the result.
         if given.name in topic.subscriptions and not context.act.is_apply:
-            raise ActInvalid(f"{topic.name} has a subscription {given.name} already")
+            raise ActInvalid(f"{topic.name} already has a subscription {given.name}")
         target = await _target(context, given)
         state = await topic.subscriptions.cursor_starting_at(target.position, target.remaining)
         waiting = topic.log.ledgers.total_messages - state.acked_messages
@@ -79,7 +81,7 @@ class CreateSubscription(DirectKind[NewSubscription]):
 
 
 async def _target(context: ActContext, given: NewSubscription) -> Target:
-    """Where it begins: what the plan said, once there is one."""
+    """Return where the subscription begins: what the plan says, or if there is no plan yet, what the request says."""
     if context.act.is_apply and context.act.plan is not None:
         return Target.from_json(context.act.plan["pinned"])
     return await find_place(context, await context.topic(), given, None)
@@ -87,16 +89,16 @@ async def _target(context: ActContext, given: NewSubscription) -> Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Force:
-    """Whether consumers are in the way."""
+    """Whether to delete the subscription even if consumers are connected."""
 
-    force: Annotated[bool, Rule("close consumers that are connected")] = False
+    force: Annotated[bool, Rule("close the consumers that are connected")] = False
 
 
 class DeleteSubscription(DirectKind[Force]):
-    """With its cursor; the log stays."""
+    """Delete a subscription with its cursor. The log stays."""
 
     name = "delete_subscription"
-    summary = "Remove a subscription with its cursor; what it had not acked is not delivered any more."
+    summary = "Delete a subscription with its cursor. Messages that it has not acked are not delivered."
     closes_consumers = True
     parameters = Force
 
@@ -105,13 +107,13 @@ class DeleteSubscription(DirectKind[Force]):
         connected = len(subscription.consumers)
         if connected and not given.force:
             users = counted(connected, "consumer uses", "consumers use")
-            raise ActInvalid(f"{users} {subscription.name}: close what is connected, or use force")
+            raise ActInvalid(f"{users} {subscription.name}: disconnect the consumers, or use force")
         standing = Standing.of([subscription])
         backlog = standing.unacked_messages
         topic = await context.topic()
         return Effect(
             words=(
-                f"{subscription.name} is removed with {counted(backlog, 'message', 'messages')} that it has not acked",
+                f"{subscription.name} is deleted with {counted(backlog, 'message', 'messages')} that it has not acked",
                 *_what_consumers_do(topic, connected),
             ),
             skipped_messages=backlog,
@@ -123,25 +125,25 @@ class DeleteSubscription(DirectKind[Force]):
     async def apply(self, context: ActContext, given: Force) -> Mapping[str, Any]:
         topic = await context.topic()
         if context.act.subscription_id is None and context.act.subscription_name not in topic.subscriptions:
-            gone = Effect(words=("it was removed before a broker died; its counts are not known",))
+            gone = Effect(words=("a broker deleted it and died before it stored the counts",))
             return gone.to_json()
         return await super().apply(context, given)
 
     async def carry_out(self, context: ActContext, given: Force) -> None:
         subscription = await context.subscription()
-        await subscription.moves.remove(f"an operator removed the subscription (act {context.act.act_id})")
+        await subscription.moves.remove(f"an operator deleted the subscription (act {context.act.act_id})")
 
 
 def _what_consumers_do(topic: Topic, connected: int) -> tuple[str, ...]:
-    """Those that are closed come again: what they then find, or make. Nothing where there are none."""
+    """Say what the closed consumers find when they reconnect. Empty if there are none."""
     if not connected:
         return ()
     after = (
-        "make it anew, at their own initial position"
+        "create it again, at their own initial position"
         if topic.policies.auto_create_subscriptions
         else "are refused"
     )
     return (
         f"{counted(connected, 'consumer is', 'consumers are')} closed",
-        f"consumers that come again {after} (policy auto_create_subscriptions)",
+        f"consumers that reconnect {after} (policy auto_create_subscriptions)",
     )

@@ -1,4 +1,4 @@
-"""Making a topic before anybody connects to it, partitioned or not."""
+"""Create a topic, partitioned or not, before any client connects to it."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ __all__ = ["CreateTopic", "NewTopic"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A name in the namespace."""
+    """The new topic's name and number of partitions."""
 
-    name: Annotated[str, Rule("its name in the namespace, without tenant and namespace")]
+    name: Annotated[str, Rule("name of the new topic, without tenant and namespace")]
     partitions: Annotated[
-        int, Rule("so many partitions; 0: it is not partitioned", least=0, most=MOST_PARTITIONS)
+        int, Rule("number of partitions; 0: not partitioned", least=0, most=MOST_PARTITIONS)
     ] = 0
 
 
 class CreateTopic(DirectKind[NewTopic]):
-    """In a namespace that exists. What exists is never changed."""
+    """Create a topic in a namespace that exists. A topic that exists is never changed."""
 
     name = "create_topic"
-    summary = "Make a topic, partitioned or not, in a namespace."
+    summary = "Create a topic, partitioned or not, in a namespace."
     scope = Scope.NAMESPACE
-    no_undo = "delete_topic removes it again"
+    no_undo = "to undo it, delete the topic"
     parameters = NewTopic
 
     async def measure(self, context: ActContext, given: NewTopic) -> Effect:
         name = _full_name(context, given)
         found = await _find(context, name)
-        # An apply may find it made: the broker died before it could say so, or a client was quicker.
+        # An apply may find the topic created: a broker died before it stored the result, or a client was quicker.
         if found is not None and not (context.act.is_apply and found.partitions == given.partitions):
-            raise ActInvalid(f"{name} exists already, {_shape(found.partitions)}; choose another name")
-        return Effect(words=(f"{name} is made, {_shape(given.partitions)}",))
+            raise ActInvalid(f"{name} already exists, {_shape(found.partitions)}; choose another name")
+        return Effect(words=(f"{name} is created, {_shape(given.partitions)}",))
 
     async def carry_out(self, context: ActContext, given: NewTopic) -> None:
         await context.tools.creation.make(_full_name(context, given), given.partitions)
@@ -53,11 +53,11 @@ class CreateTopic(DirectKind[NewTopic]):
 
 def _full_name(context: ActContext, given: NewTopic) -> TopicName:
     if "/" in given.name:
-        raise ActInvalid(f"name is {given.name!r}: give what comes after {context.act.topic_name}/")
+        raise ActInvalid(f"name is {given.name!r}: give only what comes after {context.act.topic_name}/")
     name = TopicName.parse(f"persistent://{context.act.topic_name}/{given.name}")
     if name.partition is not None:
         raise ActInvalid(
-            f"{given.name} would be a partition: name the topic without -partition-{name.partition} and say how many"
+            f"{given.name} would be a partition: leave out -partition-{name.partition} and set partitions"
         )
     return name
 

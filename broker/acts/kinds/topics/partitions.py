@@ -1,4 +1,4 @@
-"""Giving a partitioned topic more partitions."""
+"""Add partitions to a partitioned topic."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["Partitions", "UpdatePartitions"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partitions:
-    """How many there will be."""
+    """How many partitions the topic gets."""
 
     partitions: Annotated[
-        int, Rule("partitions in all, not fewer than now", least=1, most=partitions.MOST_PARTITIONS)
+        int, Rule("number of partitions in all, not fewer than now", least=1, most=partitions.MOST_PARTITIONS)
     ]
 
 
 class UpdatePartitions(DirectKind[Partitions]):
-    """It never gets fewer."""
+    """Add partitions. A topic never gets fewer."""
 
     name = "update_partitions"
-    summary = "Give a partitioned topic more partitions, each with the subscriptions that the others have."
+    summary = "Add partitions to a partitioned topic, each with the subscriptions that the others have."
     scope = Scope.TOPIC
     no_undo = "it cannot be undone: a topic never gets fewer partitions"
     parameters = Partitions
@@ -39,7 +39,7 @@ class UpdatePartitions(DirectKind[Partitions]):
         name, pool = TopicName.parse(context.act.topic_name), context.pool
         before = await partitions.check_growth(pool, name, given.partitions)
         if before == given.partitions:
-            return Effect(words=(f"{name} has {counted(before, 'partition', 'partitions')} already",))
+            return Effect(words=(f"{name} already has {counted(before, 'partition', 'partitions')}",))
         found = await repeat_until_done(
             pool, lambda c: store.subscription_names(c, name.full), what="looking for subscriptions"
         )
@@ -51,10 +51,10 @@ class UpdatePartitions(DirectKind[Partitions]):
                 else f"{name} gets partitions {before} to {given.partitions - 1}",
                 f"each with {counted(len(found), 'subscription', 'subscriptions')} from its beginning: {shown}"
                 if found
-                else "there are no subscriptions to make on them",
+                else "there are no subscriptions to create on them",
             ),
             notes=(
-                "producers spread over more partitions from then on: a key may go to another one than before",
+                "producers then use all partitions, so messages with a key may go to another partition than before",
             ),
         )
 

@@ -1,4 +1,4 @@
-"""Setting policies on a namespace or a topic."""
+"""Set policies of a namespace or a topic."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = ["NamespacePolicies", "SetNamespacePolicies", "SetTopicPolicies", "Top
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    set: Annotated[Mapping[str, str], Rule("policy: value, values written as text")] = field(
+    set: Annotated[Mapping[str, str], Rule("policies to set, by name; values are text")] = field(
         default_factory=dict
     )
-    unset: Annotated[str, Rule("policies that are to follow the level above again, separated by commas")] = ""
+    unset: Annotated[str, Rule("policies to remove, separated by commas; the level above applies again")] = ""
 
     @property
     def to_unset(self) -> tuple[str, ...]:
-        """Names."""
+        """Return the names in `unset`."""
         return tuple(each.strip() for each in self.unset.split(",") if each.strip())
 
     def check(self, level: PolicyLevel) -> None:
-        """Raises ActInvalid, naming the first policy that is wrong and what it takes."""
+        """Raise ActInvalid if a policy is wrong. Names the first wrong one and the values it takes."""
         try:
             policies.parsed(self.set, level)
             policies.check_names(self.to_unset, level)
@@ -63,10 +63,10 @@ class TopicPolicies(_Change):
 
 
 class _SetPolicies(ActKind[Any]):
-    """The plan pins the document before and after; another change in between makes apply refuse."""
+    """The plan fixes the policies before and after. Apply is refused if they have changed in between."""
 
     def holder(self, context: ActContext) -> Holder:
-        """What the policies hang on."""
+        """Return the namespace or topic whose policies change."""
         raise NotImplementedError
 
     async def plan(self, context: ActContext, given: _Change) -> Plan:
@@ -85,13 +85,13 @@ class _SetPolicies(ActKind[Any]):
                 f"{counted(count, 'topic has its', 'topics have their')} own {name}, which stays"
                 for name, count in overridden.items()
             ]
-        notes.append(f"it is in force at once, on {counted(len(loaded), 'topic', 'topics')} in memory now")
+        notes.append(f"it takes effect at once, on {counted(len(loaded), 'topic', 'topics')} in memory now")
         if (freed := _freed_bytes(context.tools.trimmer, loaded, state.in_force, in_force)) > 0:
             notes.append(
-                f"{counted(freed, 'byte', 'bytes')} of these topics can be deleted at once under the new retention"
+                f"{counted(freed, 'byte', 'bytes')} of these topics can be trimmed at once under the new retention"
             )
         effect = Effect(
-            words=_differences(state.in_force, in_force) or ("what is in force does not change",),
+            words=_differences(state.in_force, in_force) or ("the policies in force do not change",),
             notes=(*notes, *_warnings(state.in_force, in_force)),
             pinned={"before": dict(state.document), "after": after},
         )
@@ -107,7 +107,7 @@ class _SetPolicies(ActKind[Any]):
 
 
 class SetNamespacePolicies(_SetPolicies):
-    """Of all topics of a namespace that do not set them themselves."""
+    """Set policies for all topics of a namespace that do not set their own."""
 
     name = "set_namespace_policies"
     summary = "Set or unset policies of a namespace."
@@ -119,7 +119,7 @@ class SetNamespacePolicies(_SetPolicies):
 
 
 class SetTopicPolicies(_SetPolicies):
-    """Of one topic, or of all partitions of one."""
+    """Set policies of one topic, and of all its partitions."""
 
     name = "set_topic_policies"
     summary = "Set or unset policies of a topic."
@@ -142,7 +142,7 @@ def _shown(value: object) -> str:
 
 
 def _freed_bytes(trimmer: Trimmer, topics: Sequence[Topic], before: Policies, after: Policies) -> int:
-    """How much more could go of topics without a retention of their own."""
+    """Return how many more bytes could be trimmed from topics that do not set their own retention."""
     old, new = _retention(before), _retention(after)
     if old == new:
         return 0
@@ -157,25 +157,25 @@ def _retention(policies_: Policies) -> Retention:
 
 
 def _shorter(before: int, after: int) -> bool:
-    """Of limits where -1 is none."""
+    """Return whether a limit becomes shorter; -1 means no limit."""
     return after >= 0 and (before < 0 or after < before)
 
 
 def _warnings(before: Policies, after: Policies) -> list[str]:
-    """What a change loses, said before."""
+    """Warn of what a change of policies loses."""
     notes = []
     if _shorter(before.retention_ms, after.retention_ms) or _shorter(
         before.retention_bytes, after.retention_bytes
     ):
         notes.append(
-            "less is retained: messages that all subscriptions have acked can be deleted earlier, for good"
+            "retention becomes shorter: messages that all subscriptions have acked can be trimmed earlier, for good"
         )
     if after.message_ttl_ms and (not before.message_ttl_ms or after.message_ttl_ms < before.message_ttl_ms):
-        notes.append("messages not acked after message_ttl_ms will not be delivered any more")
+        notes.append("messages that are not acked within message_ttl_ms will not be delivered")
     if after.subscription_expiry_ms and not before.subscription_expiry_ms:
         notes.append(
-            "subscriptions that nobody used for subscription_expiry_ms are removed with their backlog"
+            "subscriptions that nobody has used for subscription_expiry_ms are deleted with their backlog"
         )
     if after.delete_inactive_topics and not before.delete_inactive_topics:
-        notes.append("topics that nobody used for inactive_topic_ms are deleted")
+        notes.append("topics that nobody has used for inactive_topic_ms are deleted")
     return notes

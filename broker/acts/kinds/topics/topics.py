@@ -25,7 +25,7 @@ __all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTo
 
 
 async def _members(context: ActContext) -> list[TopicName]:
-    """What holds the topic's messages: itself, or its partitions."""
+    """Return the topics that have the messages: the topic itself, or its partitions."""
     found = await repeat_until_done(
         context.pool,
         lambda c: store.members(c, context.act.topic_name),
@@ -35,20 +35,20 @@ async def _members(context: ActContext) -> list[TopicName]:
 
 
 async def _durable(context: ActContext, figures: DeleteFigures) -> list[Subscription]:
-    """Durable subscriptions in memory: what is stored of their cursors may be old."""
+    """Return the durable subscriptions in memory, because their stored cursors may be out of date."""
     topics = [await context.topics.open_named(each) for each in figures.topics]
     return [each for topic in topics for each in topic.subscriptions.values() if each.is_durable]
 
 
 async def _what_clients_do(context: ActContext, name: TopicName, figures: DeleteFigures) -> tuple[str, ...]:
-    """Those that are closed come again: what they then find, or make. Nothing where there are none."""
+    """Say what the closed clients find when they reconnect. Empty if there are none."""
     if not figures.producers and not figures.consumers:
         return ()
     if not await context.tools.creation.makes_topics(name):
-        return ("clients that come again are refused (policy auto_create_topics)",)
+        return ("clients that reconnect are refused (policy auto_create_topics)",)
     is_whole = figures.topics == (name.full,)
-    made = "it anew" if is_whole else "its partitions anew, each a topic of its own"
-    return (f"clients that come again make {made} (policy auto_create_topics)",)
+    created = "it again" if is_whole else "its partitions again, each as a separate topic"
+    return (f"clients that reconnect create {created} (policy auto_create_topics)",)
 
 
 def _clients(producers: int, consumers: int) -> str:
@@ -56,11 +56,11 @@ def _clients(producers: int, consumers: int) -> str:
 
 
 class TerminateTopic(DirectKind[NoParameters]):
-    """Its last message stays the last."""
+    """End a topic: it takes no more messages."""
 
     name = "terminate"
     summary = (
-        "End a topic: it takes no more messages, and consumers learn of it once they have acked everything."
+        "End a topic: it takes no more messages, and consumers are told once they have acked everything."
     )
     scope = Scope.TOPIC
     no_undo = "it cannot be undone: a terminated topic never takes messages again"
@@ -73,9 +73,9 @@ class TerminateTopic(DirectKind[NoParameters]):
             last = topic.log.ledgers.last_position()
             producers = counted(len(topic.producers), "producer is", "producers are")
             words.append(
-                f"{name} is terminated already; its last entry is {last}"
+                f"{name} is already terminated; its last entry is {last}"
                 if topic.is_terminated
-                else f"{name} ends after what is stored when it is done, now {last}; {producers} closed"
+                else f"{name} ends with its last entry, now {last}; {producers} closed"
             )
         return Effect(words=tuple(words))
 
@@ -85,11 +85,11 @@ class TerminateTopic(DirectKind[NoParameters]):
 
 
 class TruncateTopic(DirectKind[NoParameters]):
-    """What is stored when it is planned; the open ledger's entries are passed over, and freed when it is sealed."""
+    """Skip the messages stored when the act is planned. The open ledger's entries are freed once it is sealed."""
 
     name = "truncate"
     summary = (
-        "Empty a topic: subscriptions pass over what is stored, and all ledgers but the open one are freed."
+        "Empty a topic: subscriptions skip the stored messages, and all ledgers but the open one are freed."
     )
     scope = Scope.TOPIC
     no_undo = "it cannot be undone: the messages are gone"
@@ -105,12 +105,12 @@ class TruncateTopic(DirectKind[NoParameters]):
             skipped += found.skipped_messages
             passed = counted(found.skipped_messages, "message not acked is", "messages not acked are")
             freed = counted(found.freed_bytes, "byte is", "bytes are")
-            words.append(f"{name} is emptied up to {found.through}: {passed} passed over, {freed} freed now")
+            words.append(f"{name} is emptied up to {found.through}: {passed} skipped, {freed} freed now")
         return Effect(
             words=tuple(words),
             skipped_messages=skipped,
             notes=(
-                "what an open undo window or a bookmark needs stays, and the open ledger until it is sealed",
+                "messages pinned by an undo window or a bookmark stay, and the open ledger stays until it is sealed",
             ),
             pinned=through,
         )
@@ -121,20 +121,20 @@ class TruncateTopic(DirectKind[NoParameters]):
 
 
 def _pinned(context: ActContext) -> dict[str, Position]:
-    """Where each topic was planned to be emptied up to; nothing while it is being planned."""
+    """Return the position up to which the plan empties each topic. Empty while the act is being planned."""
     planned = context.act.plan or {}
     return {name: Position.parse(through) for name, through in planned.get("pinned", {}).items()}
 
 
 class UnloadTopic(DirectKind[NoParameters]):
-    """Clients come back, and it is loaded again."""
+    """Remove a topic from memory. It is loaded again when its clients reconnect."""
 
     name = "unload"
     summary = (
-        "Let a topic go from the broker's memory: its clients are closed and come back, nothing is lost."
+        "Remove a topic from the broker's memory: its clients are closed and reconnect, and nothing is lost."
     )
     scope = Scope.TOPIC
-    no_undo = "there is nothing to undo: the topic loads again when somebody uses it"
+    no_undo = "there is nothing to undo: the topic is loaded again when a client uses it"
     parameters = NoParameters
 
     async def measure(self, context: ActContext, given: NoParameters) -> Effect:
@@ -145,7 +145,7 @@ class UnloadTopic(DirectKind[NoParameters]):
         return Effect(
             words=(
                 f"{len(loaded)} of {counted(len(names), 'topic is', 'topics are')} in memory",
-                f"{_clients(producers, consumers)} are closed and come back by themselves",
+                f"{_clients(producers, consumers)} are closed and reconnect by themselves",
             ),
             consumers_closed=consumers,
         )
@@ -156,17 +156,17 @@ class UnloadTopic(DirectKind[NoParameters]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """What may be in the way."""
+    """Whether to delete the topic even if it has clients or subscriptions."""
 
-    force: Annotated[bool, Rule("close the clients that are connected and remove subscriptions")] = False
-    subscriptions: Annotated[bool, Rule("remove subscriptions that nobody is connected to")] = False
+    force: Annotated[bool, Rule("close the clients that are connected and delete the subscriptions")] = False
+    subscriptions: Annotated[bool, Rule("delete subscriptions without consumers")] = False
 
 
 class DeleteTopic(DirectKind[Delete]):
-    """Messages, subscriptions and policies go; its acts stay in the log."""
+    """Delete a topic's messages, subscriptions and policies. Its acts stay in the log."""
 
     name = "delete_topic"
-    summary = "Delete a topic, or a partitioned one with all its partitions: its messages and subscriptions are gone."
+    summary = "Delete a topic with its partitions, messages and subscriptions."
     scope = Scope.TOPIC
     no_undo = "it cannot be undone: the messages are gone"
     closes_consumers = True
@@ -183,11 +183,11 @@ class DeleteTopic(DirectKind[Delete]):
         standing = Standing.of(subscriptions_now)
         unread = standing.unacked_messages
         topics = counted(len(figures.topics), "topic is", "topics are")
-        subscriptions = counted(len(figures.subscriptions), "subscription goes", "subscriptions go")
+        subscriptions = counted(len(figures.subscriptions), "subscription is", "subscriptions are")
         return Effect(
             words=(
                 f"{topics} deleted, with {counted(figures.stored_bytes, 'byte', 'bytes')} stored",
-                f"{subscriptions} with {counted(unread, 'message', 'messages')} not acked",
+                f"{subscriptions} deleted, with {counted(unread, 'message', 'messages')} not acked",
                 f"{_clients(figures.producers, figures.consumers)} are closed",
                 *clients_do,
             ),
@@ -204,10 +204,9 @@ class DeleteTopic(DirectKind[Delete]):
         planned = context.act.plan or {}
         topic_id = await self._topic_id(context)
         if topic_id is None:
-            # The broker died after it had deleted it.
-            return Effect(words=("it was deleted before a broker died",), skipped_messages=0).to_json()
+            return Effect(words=("a broker deleted it and died before it stored the counts",)).to_json()
         if topic_id != planned["pinned"]["topic_id"]:
-            raise ActConflict("the topic was deleted and made anew after this plan; plan again")
+            raise ActConflict("the topic was deleted and created again after this plan; plan again")
         return await super().apply(context, given)
 
     async def carry_out(self, context: ActContext, given: Delete) -> None:
