@@ -92,6 +92,14 @@ TEMPLATES = [
 ]
 
 _DATABASE_URL = _vela.database_address
+# Pages that open their connections anew spend most of their time on it (docs/decisions/0026-a-pool-of-connections.md).
+_POOL = {
+    "min_size": 0,
+    "max_size": 8,
+    "timeout": 5.0,  # seconds that a page waits for a connection
+    "max_idle": 60.0,
+    "reconnect_timeout": 1.0,  # its attempts double their pauses; after a second the next page begins anew
+}
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
@@ -100,7 +108,9 @@ DATABASES: dict[str, dict[str, Any]] = {
             "connect_timeout": 5,
             "application_name": "vela django",
             **database_options(_DATABASE_URL),
+            "pool": _POOL,
         },
+        "CONN_HEALTH_CHECKS": True,  # a connection that ended with a restart of PostgreSQL is not handed out
     },
 }
 # Pages read with this: it cannot write, and no page may keep the database busy for long.
