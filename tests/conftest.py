@@ -85,14 +85,15 @@ def durable_postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres: PostgresServer) -> None:
-    """pytest-django's database lives on the session's server."""
+    """pytest-django's database lives on the session's server, and no pooled connection prevents dropping it."""
     from django.conf import settings
     from django.db import connections
 
     parts = database_parts(postgres.url)
     for alias in settings.DATABASES:
-        settings.DATABASES[alias].update(parts)
-        connections[alias].settings_dict.update(parts)
+        for each in (settings.DATABASES[alias], connections[alias].settings_dict):
+            each.update(parts)
+            each["OPTIONS"].pop("pool", None)
 
 
 @pytest.fixture(scope="session")

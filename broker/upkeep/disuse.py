@@ -1,4 +1,4 @@
-"""Removing what nobody uses: expired subscriptions, inactive topics. Both are off by default."""
+"""Removal of what nobody uses: expired subscriptions and inactive topics. Both are off by default."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Disuse"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
-_IDLE_AT_ONCE = 50  # topics loaded to be looked at, a round
+_IDLE_AT_ONCE = 50  # topics that one round loads to look at them
 
 
 class Disuse:
@@ -55,7 +55,7 @@ class Disuse:
         self._defaults = defaults
 
     async def expire_subscriptions(self, topic: Topic) -> int:
-        """Remove the durable subscriptions whose time is over, in the act log's sight; how many."""
+        """Remove expired durable subscriptions, each as an act in the act log; return how many."""
         if not topic.policies.subscription_expiry_ms:
             return 0
         now_ms = self._clock.now_ms()
@@ -69,7 +69,7 @@ class Disuse:
         return len(expired)
 
     async def delete_if_inactive(self, topic: Topic) -> bool:
-        """Delete a topic that nobody uses; a partitioned one goes whole, when no partition is in use."""
+        """Delete a topic that nobody uses, and return whether. A partitioned topic goes when no partition is in use."""
         if not self._is_inactive(topic):
             return False
         name = TopicName.parse(topic.name.base)
@@ -85,16 +85,16 @@ class Disuse:
         try:
             await self._endings.delete(name, force=False, with_subscriptions=with_subscriptions)
         except TopicBusy:
-            return False  # somebody came in this moment
-        log.warning(
+            return False  # somebody came at this moment
+        logger.warning(
             "%s is deleted: nobody used it for more than %s ms", name, topic.policies.inactive_topic_ms
         )
         return True
 
     async def visit_idle_topics(self, after: int) -> int:
-        """Look at topics that are not in memory and have something to expire, a part of them, by id from above `after`.
+        """Look at some of the topics that are not in memory and have something to expire: those with ids above `after`.
 
-        Returns where to go on, 0 = from the beginning.
+        Returns the `after` of the next call; 0 = from the beginning.
         """
         known = [topic.topic_id for topic in self._topics.all()]
         found = await repeat_until_done(
@@ -117,7 +117,7 @@ class Disuse:
                 if not await self.delete_if_inactive(topic) and not _is_used(topic):
                     await self._endings.unload([name])
             except BrokerError as error:
-                log.info("%s was not looked at: %s", each, error)
+                logger.info("%s was not checked for disuse; the next round tries again: %s", each, error)
         return found[-1][0] if len(found) == _IDLE_AT_ONCE else 0
 
     async def _remove(self, topic: Topic, subscription: Subscription) -> None:
@@ -165,7 +165,7 @@ class Disuse:
                     what="writing an act's result",
                 )
             topic.subscriptions.forget(subscription)
-            log.warning(
+            logger.warning(
                 "%s: subscription %s expired, unused for more than %s ms; it had a backlog of %s messages",
                 topic.name,
                 subscription.name,

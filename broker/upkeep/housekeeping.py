@@ -1,4 +1,4 @@
-"""What the broker looks after once a second: the sign of life, segments, and memory that is needed no more."""
+"""The broker's duties of every second: the heartbeat, segments, and memory that is no longer needed."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Housekeeping"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-TOPICS_AT_ONCE = 64  # looked at before the loop serves others: less than half a millisecond
-INDEX_CHUNKS = 64  # of one topic; a full one is 512 KiB and holds the counts of 32,768 entries
+TOPICS_AT_ONCE = 64  # looked at before the event loop serves others: less than half a millisecond
+INDEX_CHUNKS = 64  # kept of one topic; a full chunk takes 512 KiB and has the counts of 32,768 entries
 
 
 class Housekeeping:
-    """One task; an error of one round is logged and the next round comes."""
+    """One task that runs each duty once a second. An error is logged, and the other duties go on."""
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class Housekeeping:
                 try:
                     await duty()
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                    log.info("housekeeping: the database is away (%s)", first_line(error))
-                except Exception:  # the other duties, and the next round, must be done all the same
-                    log.exception("housekeeping")
+                    logger.info("housekeeping: the database is away (%s)", first_line(error))
+                except Exception:  # the other duties and the next round go on
+                    logger.exception("housekeeping")
 
     async def _show_life(self) -> None:
         if self._may_store():
@@ -89,13 +89,13 @@ class Housekeeping:
                 await topic.delayed.prune()
 
     async def _tidy_memory(self) -> None:
-        """Counts nobody needs soon can be read again; acks need not be recorded for an undo that came too late."""
+        """Evict counts that nobody needs soon, and stop recording acks for undo windows that have closed."""
         now_ms = self._clock.now_ms()
         async for topic in self._each_topic():
             subscriptions = list(topic.subscriptions.values())
             needed = [each.cursor.mark_delete for each in subscriptions]
             if (cached := topic.log.oldest_cached()) is not None:
-                needed.append(cached)  # it is delivered from memory, and its acks must not wait for a read
+                needed.append(cached)  # delivered from memory: its acks must not wait for a read
             topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
             for each in subscriptions:
                 if each.undo_until_ms and each.undo_until_ms <= now_ms:
@@ -103,7 +103,7 @@ class Housekeeping:
                     each.cursor.stop_undo_overlay()
 
     async def _each_topic(self) -> AsyncIterator[Topic]:
-        """Yield every topic in memory; messages are served after each few of them."""
+        """Yield every topic in memory, and let the event loop serve messages after every `TOPICS_AT_ONCE`."""
         for number, topic in enumerate(self._topics.all(), start=1):
             yield topic
             if not number % TOPICS_AT_ONCE:

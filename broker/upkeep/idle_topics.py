@@ -1,4 +1,4 @@
-"""Topics that nobody uses leave memory; the next one who asks for such a topic loads it again."""
+"""Topics that nobody uses leave memory. Whoever asks for such a topic next loads it again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["may_leave"]
 
 
 def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
-    """Whether nothing of a topic would be lost or missed if it left memory now.
+    """Return whether a topic can leave memory now without losing anything.
 
-    A topic with a backlog stays: its time to live goes on, and /metrics, which reads memory alone, is watched for it.
-    Else what is looked for is whatever memory alone knows: clients, sends, acks not yet stored, deadlines, a move under
-    way, the acks recorded for an undo, delayed messages.
+    A topic with a backlog stays: its messages still expire, and operators watch /metrics, which reads memory only. So
+    does one of which only memory knows something: clients, sends, acks not yet stored, deadlines, a move under way, the
+    acks recorded for an undo, delayed messages.
     """
     if topic.producers or any(each.consumers or not each.is_durable for each in topic.subscriptions.values()):
         topic.asked_ms = now_ms
@@ -28,7 +28,7 @@ def may_leave(topic: Topic, *, now_ms: int, idle_ms: int) -> bool:
         topic.is_open
         and not _has_work(topic.log)
         and not topic.subscriptions.creating.locked()
-        and not len(topic.delayed)  # the tick would ask for its due messages every second
+        and not len(topic.delayed)  # unloaded, rows that fall due would stay, for every tick to find
         and all(_is_at_rest(each) for each in topic.subscriptions.values())
     )
 

@@ -1,7 +1,7 @@
-"""What lets data go, and topics leave memory: the owner looks, at its own pace and when Celery says so.
+"""Trimming, expiry and unloading of topics, at the owner's own pace and when Celery's beat asks for it.
 
-One task looks at the topics, a part of them each second, so that each is looked at once in `lifetime_check_ms`; another
-drops segments and copies stragglers out of them. Both may run at any time and twice: they decide by what is there.
+One task looks at a part of the topics each second, so that it looks at each topic once in `lifetime_check_ms`. Another
+task drops segments and copies stragglers out of them. Both may run at any time, and twice.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Lifetime"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _INTERVAL_S = 1.0
-_VISITS = 20  # topics loaded a second, of those that are not in memory
-_VISIT_AGAIN_MS = 3_600_000  # a topic out of memory whose data may not go yet
+_VISITS = 20  # topics that are not in memory, loaded in one second
+_VISIT_AGAIN_MS = 3_600_000  # between two visits to a topic that is not in memory and had nothing to free
 
 
 class Lifetime:
-    """Starts after the ownership is held."""
+    """Two tasks. Start them only while the broker lock is held."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Lifetime:
 
     @property
     def stragglers(self) -> Stragglers:
-        """Segments and copies, for tests and metrics."""
+        """What drops segments and copies stragglers, for tests and metrics."""
         return self._stragglers
 
     def start(self) -> None:
@@ -89,13 +89,13 @@ class Lifetime:
         ]
 
     async def stop(self) -> None:
-        """End; what is half done is taken up again at the next start."""
+        """End. The next start goes on with what is half done."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """Celery says that it is time: every topic is looked at, and the segments."""
+        """Look at every topic and at the segments now, because beat asked for it."""
         if not self._waiting:  # a round under way is not begun anew: its last topics would never be reached
             self._waiting = self._topics.all()
         self._next_visits_ms = 0
@@ -113,7 +113,7 @@ class Lifetime:
             await self._guarded(self.look_at(topic), topic.name.full)
 
     async def look_at(self, topic: Topic) -> None:
-        """Everything that time asks of one topic. Safe to repeat."""
+        """Seal, expire and trim one topic, and unload it if it is idle. Safe to repeat."""
         if not topic.is_open:
             return
         policies = topic.policies
@@ -176,12 +176,12 @@ class Lifetime:
                 await self._guarded(self.look_at_segments(), "segments")
 
     async def _guarded(self, work: Coroutine[object, object, None], what: str) -> None:
-        """One topic's fault is not the others'; the next round comes."""
+        """Log a fault, so that the other topics and the next round go on."""
         try:
             await work
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            log.info("lifetime of %s: the database is away (%s)", what, first_line(error))
+            logger.info("lifetime of %s: the database is away (%s)", what, first_line(error))
         except BrokerError as error:
-            log.info("lifetime of %s: %s", what, error)
+            logger.info("lifetime of %s: %s", what, error)
         except Exception:
-            log.exception("lifetime of %s", what)
+            logger.exception("lifetime of %s", what)

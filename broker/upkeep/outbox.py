@@ -1,11 +1,11 @@
 """Moves what Django code published inside its transactions into the log.
 
-Rows of one topic are moved in the order of their ids among those visible: within a transaction, and from one
-transaction to another that began publishing after the first had committed. A transaction that is still open keeps only
-its own rows back.
+The visible rows of a topic are moved in the order of their ids. So order holds within a transaction, and between two
+transactions if the second began publishing after the first had committed. A transaction that is still open delays only
+its own rows.
 
-An entry is stored and its row deleted by one statement, so a crash at any moment moves it once. A row is read again
-only after its topic was opened again, which waits for the end of every statement that may have moved it.
+One statement stores the entry and deletes its row, so a crash at any moment moves it once. A row is read again only
+after its topic was opened again, which waits for the end of every statement that may have moved it.
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ if TYPE_CHECKING:
 
 __all__ = ["OutboxMover"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
-IDLE_S: Final = 60.0  # without rows: a topic lets go of its producer, and may leave memory
-RETRY_S: Final = 60.0  # a row that its topic refuses is tried again so much later
-_POLL_S = 1.0  # the net under the notifications
+IDLE_S: Final = (
+    60.0  # after this time without rows a topic's producer is detached, and the topic may leave memory
+)
+RETRY_S: Final = 60.0  # after which a row that its topic refused is tried again
+_POLL_S = 1.0  # in case a notification was lost
 _ROWS = 500
 _MOST_ON_THE_WAY = 2000  # of one topic
 _IDENTITY = ClientIdentity(address="outbox", client_version="", face=INTERNAL_FACE)
 
 
 class OutboxMover:
-    """One task for all topics; a topic whose rows cannot be moved does not hold up the others."""
+    """One task for all topics; a topic whose rows cannot be moved does not delay the others."""
 
     def __init__(self, opener: ProducerOpener, pool: ConnectionPool, *, is_ready: Callable[[], bool]) -> None:
         self._opener = opener
@@ -58,12 +60,12 @@ class OutboxMover:
         self.refused = 0
 
     def start(self) -> None:
-        """Begin; what waited while no broker ran is moved first."""
+        """Begin with what was published while no broker ran."""
         self._work.set()
         self._task = asyncio.create_task(for_ever(self._turn, what="the outbox"), name="outbox")
 
     async def stop(self) -> None:
-        """End; rows on their way get their outcome from the writer, the others stay."""
+        """End. The writer settles the rows on their way; the others stay in the table."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -73,13 +75,13 @@ class OutboxMover:
         self._work.set()
 
     def refused_later(self, row_id: int, error: BrokerError) -> None:
-        """A topic does not take this row; written down before rows are read again."""
+        """Note that a topic refused this row. The refusal is stored before rows are read again."""
         self._refusals.append((row_id, error))
         self._work.set()
 
     async def _refuse(self, row_ids: Sequence[int], error: BrokerError) -> None:
         self.refused += len(row_ids)
-        log.warning("outbox: %s rows stay for %s s: %s", len(row_ids), RETRY_S, error)
+        logger.warning("outbox: %s rows stay for %s s: %s", len(row_ids), RETRY_S, error)
         async with self._pool.use() as connection:
             await store.refuse(connection, row_ids, error=str(error), retry_s=RETRY_S)
 
@@ -101,7 +103,7 @@ class OutboxMover:
             except AWAY:
                 raise
             except Exception:  # the other topics' rows are moved all the same
-                log.exception("outbox: moving the rows of %s failed; they are tried again", name)
+                logger.exception("outbox: moving the rows of %s failed; they are tried again", name)
         self._let_idle_go()
 
     async def _write_refusal(self) -> None:
@@ -110,12 +112,12 @@ class OutboxMover:
             await self._refuse([row_id], error)
         except AWAY:
             raise
-        except Exception:  # the row is refused again when it is read again
-            log.exception("outbox: writing down why row %s stays failed", row_id)
+        except Exception:  # the row will be read, and refused, again
+            logger.exception("outbox: storing why row %s stays failed; it is refused again", row_id)
         self._refusals.popleft()
 
     async def _move(self, name: str) -> None:
-        """One topic's next rows on their way. First the producers, then the rows: see the module's last paragraph."""
+        """Send one topic's next rows. Opens the producers before it reads rows: see the module's last paragraph."""
         topic = self._topics.setdefault(name, _Topic())
         topic.last_used_s = asyncio.get_running_loop().time()
         try:
@@ -146,7 +148,7 @@ class OutboxMover:
                 del self._topics[name]
 
     async def _lanes(self, name: str, topic: _Topic) -> list[_Lane]:
-        """A producer for each partition, opened again where it was closed."""
+        """Return a producer for each partition, opened again if it was closed. Raises BrokerError."""
         try:
             parsed = TopicName.parse(name)
         except InvalidTopicName as error:
@@ -168,7 +170,7 @@ class _Topic:
     """What is on its way to one topic."""
 
     lanes: list[_Lane] = field(default_factory=list)
-    taken: set[int] = field(default_factory=set)  # rows whose outcome is not known yet
+    taken: set[int] = field(default_factory=set)  # ids of rows whose outcome is not known yet
     last_used_s: float = 0.0  # by the loop's clock
 
 
@@ -191,7 +193,7 @@ class _Lane:
             self._next_sequence_id = max(self._next_sequence_id, self._producer.last_sequence_id + 1)
 
     def send(self, row: store.OutboxRow) -> None:
-        """Put one row on its way; a lane that was closed meanwhile leaves it where it is."""
+        """Send one row, unless the lane was closed meanwhile: the row then stays where it is."""
         if self._producer is None:
             return
         sequence_id = self._next_sequence_id
@@ -203,13 +205,13 @@ class _Lane:
         )
 
     def detach(self) -> None:
-        """The topic has no such partition any more, or nothing was published to it for long."""
+        """Let the producer go: the partition no longer exists, or nothing was published to it for `IDLE_S`."""
         if self._producer is not None:
             self._producer.detach()
         self.on_producer_closed(None)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """The entries are stored, their rows are gone."""
+        """Forget the rows of entries that are stored; the same statement deleted them."""
         for receipt in receipts:
             row_id = self._rows.pop(receipt.sequence_id, None)
             if row_id is not None:
@@ -218,7 +220,7 @@ class _Lane:
         self._mover.wake()
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """Known not to be stored: again in the next round, or later when that would be of no use."""
+        """An entry was not stored: its row is sent in the next round, or after `RETRY_S` if that would fail again."""
         row_id = self._rows.pop(request.sequence_id, None)
         if row_id is None:
             return
@@ -227,11 +229,11 @@ class _Lane:
             self._mover.refused_later(row_id, error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The topic goes away. What is on its way may still be stored: the rows are read again once it is back."""
+        """The topic leaves memory. Rows on their way may still be moved; the others are read again when it is back."""
         self._producer = None
         self._taken.difference_update(self._rows.values())
         self._rows.clear()
 
     async def is_alive(self) -> bool:
-        """Nobody else may have the name."""
+        """Return True: no other producer may take the name."""
         return True

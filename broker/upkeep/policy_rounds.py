@@ -1,4 +1,4 @@
-"""What policies ask for as time passes: quotas, expiry by disuse. Housekeeping and Celery's beat start the same."""
+"""Rounds through the policies: quotas, and expiry by disuse. Housekeeping and Celery's beat start the same rounds."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PolicyRounds"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 ROUND_MS = 5_000  # between two rounds of the owner's own
 _IDLE_EVERY_MS = 60_000  # between two looks at topics that are not in memory
 
 
 class PolicyRounds:
-    """One round at a time; one asked for during another is that one. Running one twice does no harm."""
+    """Runs one round at a time: asking during a round joins that round. Running one twice does no harm."""
 
     def __init__(
         self,
@@ -52,16 +52,16 @@ class PolicyRounds:
         self._idle_after = 0  # id of the last topic out of memory that was looked at
 
     async def turn(self) -> None:
-        """The owner's own clock: a round when one is due. Does nothing while VELA_WHEEL is off: beat asks then."""
+        """Start a round when one is due. Does nothing while VELA_WHEEL is off: beat asks then."""
         if self._wheel_enabled and self._clock.now_ms() - self._last_ms >= ROUND_MS:
             self.ask()  # not waited for: housekeeping has other duties
 
     def ask(self) -> None:
-        """It is time; returns at once."""
+        """Start a round and return at once."""
         self._tasks.keep(asyncio.create_task(self.run(), name="policy round"))
 
     async def run(self) -> None:
-        """A round, or the end of the one under way."""
+        """Run a round, or wait for the end of the one under way."""
         if self._running is None:
             self._running = asyncio.create_task(self._round(), name="policy round")
             self._running.add_done_callback(self._ended)
@@ -75,7 +75,7 @@ class PolicyRounds:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("policy round", exc_info=error)
+            logger.error("policy round", exc_info=error)
 
     async def _round(self) -> None:
         if not self._is_ready():
@@ -94,10 +94,10 @@ class PolicyRounds:
             self._idle_after = await self._disuse.visit_idle_topics(self._idle_after)
 
     async def _duty(self, duty: Coroutine[Any, Any, object], topic: Topic) -> None:
-        """One topic's trouble is not the others'."""
+        """Run one topic's duty and log its fault, so that the other topics go on."""
         try:
             await duty
         except (BrokerError, psycopg.Error) as error:
-            log.warning("%s: %s", topic.name, first_line(error))
+            logger.warning("%s: %s", topic.name, first_line(error))
         except Exception:
-            log.exception("%s: policies", topic.name)
+            logger.exception("%s: policies", topic.name)
