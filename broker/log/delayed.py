@@ -115,12 +115,12 @@ class DelayedMessages:
         """The next entry to read at or after `position`; call only where `holds_back`."""
         return next_ready(cursor, self._entries.waiting, position)
 
-    def is_early(self, entry: StoredEntry, type_: SubscriptionType) -> bool:
+    def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
         """Whether an entry that was read is not to be sent yet."""
         return (
             type_ in DELAYING
             and self._policies.delayed_delivery
-            and entry.deliver_at_ms > self._limit_ms(self._clock.now_ms())
+            and entry.deliver_at_ms > self._limit_ms(now_ms)
         )
 
     def refusal(self, request: SendRequest) -> NotAllowed | None:

@@ -29,7 +29,6 @@ from broker.process.metrics import Metrics
 from broker.process.ownership import Ownership
 from broker.process.process_metrics import ProcessMetrics
 from broker.process.reports.reporter import Reporter
-from broker.process.services import Services
 from broker.producers.deduplication_keeper import DeduplicationKeeper
 from broker.producers.publish_budget import PublishBudget
 from broker.producers.schemas import Schemas
@@ -37,8 +36,11 @@ from broker.pulls.offsets import GroupOffsets
 from broker.pulls.parked import ParkedPulls
 from broker.pulls.pulls import Pulls
 from broker.storage.pool import ConnectionPool
-from broker.subscription.dispatch.interception import Interception
+from broker.subscription.collaborators import Storing, Surroundings
 from broker.subscription.flusher import Flusher
+from broker.subscription.interception import Interception
+from broker.subscription.settings import SubscriptionSettings
+from broker.subscription.subscription import Subscription
 from broker.tasks import BackgroundTasks
 from broker.topics.auto_creation import TopicCreation
 from broker.topics.client_requests import ClientRequests
@@ -49,6 +51,7 @@ from broker.topics.non_persistent.topics import NonPersistentTopics
 from broker.topics.policies import PolicyChanges, PolicyDocuments
 from broker.topics.policies_in_force import default_policies
 from broker.topics.topic import Topic
+from broker.topics.topic_subscriptions import NewSubscription
 from broker.topics.topics import Topics
 from broker.topics.trimming import Trimmer
 from broker.topics.truncate import Truncator
@@ -87,6 +90,7 @@ class Broker:
         self.settings = settings
         self.refused_requests: Counter[str] = Counter()  # of binary connections, by kind
         self._is_stopping = False
+        self._subscription_settings = SubscriptionSettings.of(settings)
         self._next_key = partial(next, itertools.count(1))  # of producers and consumers
         self.tasks = BackgroundTasks()
         self.pool = pool = ConnectionPool(conninfo, name="work", size=POOL_CONNECTIONS)
@@ -161,7 +165,8 @@ class Broker:
             tick_ms=self.settings.tick_ms,
             next_key=self._next_key,
             on_gone=lambda topic: self.topics.forget(topic),
-            services=self._services(),
+            new_subscription=self._new_subscription(),
+            refuse_old_clients=self.settings.refuse_old_clients,
         )
         loader = TopicLoader(
             new_topic,
@@ -190,25 +195,26 @@ class Broker:
             tasks=self.tasks,
             may_send=self._owns_topics,
             next_key=self._next_key,
-            services=self._services(),
+            subscription_settings=self._subscription_settings,
         )
         return NonPersistentTopics(new_topic, self.pool, self.settings)
 
-    def _services(self) -> Services:
-        return Services(
-            settings=self.settings,
-            clock=self.clock,
-            pool=self.pool,
-            epochs=self.epochs,
-            flusher=self.flusher,
-            deadlines=self.deadlines,
-            instruments=self.instruments,
+    def _new_subscription(self) -> NewSubscription:
+        return partial(
+            Subscription,
+            storing=Storing(pool=self.pool, epochs=self.epochs, flusher=self.flusher),
             reporter=self.reporter,
-            entry_filters=load_plugins("VELA_ENTRY_FILTERS", self.settings.entry_filters, "verdict"),
-            interception=self.interception,
-            tasks=self.tasks,
-            next_key=self._next_key,
-            may_send=self._owns_topics,
+            around=Surroundings(
+                settings=self._subscription_settings,
+                clock=self.clock,
+                deadlines=self.deadlines,
+                tasks=self.tasks,
+                instruments=self.instruments,
+                entry_filters=load_plugins("VELA_ENTRY_FILTERS", self.settings.entry_filters, "verdict"),
+                interception=self.interception,
+                may_send=self._owns_topics,
+                next_key=self._next_key,
+            ),
         )
 
     def _build_acts(self) -> ActRunner:
@@ -244,7 +250,6 @@ class Broker:
             topics,
             self.endings,
             pool=pool,
-            flusher=self.flusher,
             clock=clock,
             defaults=default_policies(settings),
         )

@@ -162,38 +162,38 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
         "vela_subscription_acked_messages_total",
         "counter",
         "messages acked by consumers",
-        lambda subscription: subscription.messages_acked,
+        lambda subscription: subscription.counters.messages_acked,
     ),
     Family(
         "vela_subscription_invalid_acks_total",
         "counter",
         "acks of ids that are not stored",
-        lambda subscription: subscription.invalid_acks,
+        lambda subscription: subscription.counters.invalid_acks,
     ),
     Family(
         "pulsar_subscription_total_msg_expired",
         "counter",
         "messages acked because their time to live had passed",
-        lambda subscription: subscription.messages_expired,
+        lambda subscription: subscription.counters.messages_expired,
     ),
     Family(
         "vela_subscription_ignored_acks_total",
         "counter",
         "cumulative acks where the subscription's type has none",
-        lambda subscription: subscription.ignored_acks,
+        lambda subscription: subscription.counters.ignored_acks,
     ),
     SplitFamily(
         "vela_subscription_discarded_total",
         "counter",
         "messages thrown away by consumers as broken, by the reason they gave",
         "reason",
-        lambda subscription: subscription.validation_errors.items(),
+        lambda subscription: subscription.counters.validation_errors.items(),
     ),
     Family(
         "vela_subscription_option_warnings_total",
         "counter",
         "consumers that asked for what cannot happen; the log says what",
-        lambda subscription: sum(subscription.option_warnings.values()),
+        lambda subscription: sum(subscription.counters.option_warnings.values()),
     ),
     SplitFamily(
         "vela_subscription_not_sent_total",
@@ -201,14 +201,14 @@ STORED_SUBSCRIPTION: Final[list[Family[Subscription] | SplitFamily[Subscription]
         "messages the broker acked instead of sending them, by reason",
         "reason",
         lambda subscription: [
-            (reason.value, count) for reason, count in subscription.filter.discarded.items()
+            (reason.value, count) for reason, count in subscription.counters.discarded.items()
         ],
     ),
     Family(
         "vela_subscription_filter_errors_total",
         "counter",
         "entries on which an entry filter failed",
-        lambda subscription: subscription.filter.filter_errors,
+        lambda subscription: subscription.counters.filter_errors,
     ),
 ]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import ConsumerNotFound
+from broker.subscription.machine.state import Member
 from broker.subscription.old_clients import splits_batches
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer", "DueFilter"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
 # Sees deliveries whose deadline has passed before they are redelivered, and returns those that shall be.
@@ -65,8 +66,11 @@ class ConsumerSubscription(Protocol):
     def remove_consumer(self, consumer: Consumer) -> None: ...
 
 
-class Consumer:
-    """Turns a client's commands into calls on its subscription and counts what passes."""
+class Consumer(Member):
+    """Turns a client's commands into calls on its subscription, and hands its sink what it is sent.
+
+    A fault of the sink ends here: it is logged, and the consumer is closed when the fault lost a delivery.
+    """
 
     def __init__(
         self,
@@ -78,23 +82,11 @@ class Consumer:
         dispatch: DispatchConsumer,
         now_ms: int,
     ) -> None:
-        self.key = dispatch.key
-        self.name = dispatch.name
-        self.request = request
+        super().__init__(dispatch, request, now_ms)
         self.identity = identity
         self.sink = sink
-        self.dispatch = dispatch
-        self.connected_ms = now_ms
         self.is_open = True
-        self.was_told_end = False  # of the terminated topic's end
         self.epoch = request.epoch  # what its frames carry, None = its client has none
-        self.messages_out = 0
-        self.bytes_out = 0
-        self.messages_acked = 0
-        self.messages_redelivered = 0
-        self.last_flow_ms = 0
-        self.last_delivery_ms = 0
-        self.last_ack_ms = 0
         self.due_filter: DueFilter | None = None
         self._subscription = subscription
         self._splits_batches = splits_batches(identity)
@@ -125,10 +117,10 @@ class Consumer:
     ) -> None:
         """Acknowledge; safe to repeat. `on_durable` is called once: when it is stored, or with what was wrong.
 
-        `validation_error` names why the client threw the message away; it is an ack all the same (protocol 3.9). Such
-        a client gives back one permit, whatever the entry cost, and the rest is granted here (semantics S0.19): but
+        `validation_error` names why the client threw the message away; it is an ack all the same. Such
+        a client gives back one permit, whatever the entry cost, and the rest is granted here: but
         not with `permits_settled`, where the caller grants all of it itself, nor for what it could not decrypt, for
-        which clients give back the whole batch (S0.16).
+        which clients give back the whole batch.
         """
         if self.is_open:
             self._subscription.ack(
@@ -143,7 +135,7 @@ class Consumer:
             on_durable(ConsumerNotFound(f"consumer {self.name} is closed; what it held is delivered again"))
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Take these back for redelivery, or with None all that this consumer holds (semantics 3.7).
+        """Take these back for redelivery, or with None all that this consumer holds.
 
         `epoch` is kept when it is higher, and goes out with every frame from now on, be the request heard or not.
         """
@@ -158,7 +150,7 @@ class Consumer:
             self._subscription.redeliver_at(self, positions, due_ms)
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Ask `due_filter` before what is overdue is redelivered: it may make letters of some (semantics 3.9).
+        """Ask `due_filter` before what is overdue is redelivered: it may make letters of some.
 
         What it keeps for itself stays with this consumer, without a deadline.
         """
@@ -170,11 +162,11 @@ class Consumer:
             try:
                 return self.due_filter(due)
             except Exception:  # they have no deadline any more: without this they would wait for ever
-                log.exception("consumer %s: deciding what becomes of overdue messages", self.name)
+                logger.exception("consumer %s: deciding what becomes of overdue messages", self.name)
         return [each.position for each in due]
 
     def redelivery_count(self, position: Position) -> int:
-        """How often redelivery of an entry was asked for (semantics 3.7)."""
+        """How often redelivery of an entry was asked for."""
         return self._subscription.redelivery_count(position)
 
     def holds(self, position: Position) -> bool:
@@ -233,15 +225,22 @@ class Consumer:
             try:
                 self.sink.on_consumer_closed(reason)
             except Exception:  # the others must be told too
-                log.exception("consumer %s: telling it that it is closed", self.name)
+                logger.exception("consumer %s: telling it that it is closed", self.name)
+
+    def tell_active(self, is_active: bool) -> None:
+        """Failover: whether it gets everything from now on, or nothing."""
+        if self.is_open:
+            try:
+                self.sink.on_active_change(is_active)
+            except Exception:  # the others must be told too
+                logger.exception("consumer %s: telling it who is active", self.name)
 
     def reached_end(self) -> None:
-        """The topic is terminated and everything in it is acked: said once."""
-        self.was_told_end = True
+        """The topic is terminated and everything in it is acked."""
         try:
             self.sink.on_end_of_topic()
         except Exception:  # the others must be told too
-            log.exception("consumer %s: telling it that the topic has ended", self.name)
+            logger.exception("consumer %s: telling it that the topic has ended", self.name)
 
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
         """Hand over what the dispatcher chose: one transport write."""
@@ -263,19 +262,19 @@ class Consumer:
             self.sink.deliver(deliveries)
             self.dispatch.writable = self.sink.is_writable()
         except Exception:  # its transport is broken; what it was given goes to others
-            log.exception("consumer %s: delivery failed", self.name)
+            logger.exception("consumer %s: delivery failed", self.name)
             self.closed_by_broker("delivery to it failed inside the broker; the broker's log says why")
             self._subscription.remove_consumer(self)
         if batches:
             self._end_connection(batches[0])
 
     def _end_connection(self, batch: Delivery) -> None:
-        """S1.8: it cannot read this batch, which stays unacked for somebody who can."""
+        """It cannot read this batch, which stays unacked for somebody who can."""
         reason = (
             f"consumer {self.name} speaks protocol version {self.identity.protocol_version} and cannot split the batch"
             f" {batch.entry.ledger_id}:{batch.entry.entry_id} of {self.topic_name}; use a newer client"
         )
-        log.warning("%s", reason)
+        logger.warning("%s", reason)
         self.is_open = False
         self.sink.close_connection(reason)
         self._subscription.remove_consumer(self)

@@ -1,4 +1,4 @@
-"""Acking what is too old to be delivered: time to live, and an operator's "expire by time" (semantics 2.2, 2.6)."""
+"""Acking what is too old to be delivered: time to live, and an operator's "expire by time"."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["expire", "expire_target"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
@@ -41,7 +41,7 @@ async def expire(subscription: Subscription, older_than_ms: int) -> int:
     Consumers stay connected. Like acks it raises no version, so an operator's plan stays good. Counted in
     `messages_expired`. Safe to repeat.
     """
-    before_ms = subscription.topic.services.clock.now_ms() - older_than_ms
+    before_ms = subscription.now_ms() - older_than_ms
     target = await expire_target(subscription, before_ms)
     if target is None or subscription.is_deleted:
         return 0
@@ -55,14 +55,11 @@ async def expire(subscription: Subscription, older_than_ms: int) -> int:
             await subscription.moves.with_index(ack)
         except InvalidAck:
             return 0  # trimmed meanwhile: the cursor is past it
-        subscription.after_move()
-        if subscription.is_durable:
-            subscription.topic.services.flusher.mark(subscription)
-    subscription.messages_expired += expired[-1]
+        subscription.expired(expired[-1])
     if expired[-1]:
-        log.info(
+        logger.info(
             "%s, subscription %s: %s messages expired, up to %s",
-            subscription.topic.name,
+            subscription.log.name,
             subscription.name,
             expired[-1],
             target,

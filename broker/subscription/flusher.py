@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import psycopg
 
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from broker.log.topic_log import TopicLog
     from broker.storage.connection import Connection
     from broker.subscription.requests import DurableCallback
-    from broker.subscription.subscription import Subscription
 
-__all__ = ["Flusher"]
+__all__ = ["FlushedCursor", "Flusher"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +48,39 @@ _RETRY_S = 0.2
 _MOVED = "the topic moved to another broker; connect and acknowledge again"
 
 
+class FlushedCursor(Protocol):
+    """A subscription as the flusher sees it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def log(self) -> TopicLog: ...
+    @property
+    def subscription_id(self) -> int: ...
+    @property
+    def undo_act_id(self) -> int:
+        """The act that acks at or below mark-delete are recorded for; 0 = none."""
+
+    @property
+    def is_deleted(self) -> bool: ...
+    def take_dirty(self) -> CursorFlush | None:
+        """What is to be stored; None when there is nothing."""
+
+    def put_back(self, flush: CursorFlush) -> None:
+        """Storing it failed."""
+
+    def stored(self, flush: CursorFlush) -> None:
+        """It is durable."""
+
+    def refusal_changed(self) -> None:
+        """The database began or ceased to refuse the cursor."""
+
+
 @dataclass(slots=True)
 class _Taken:
     """One cursor's part of a flush, with the receipts that wait for it."""
 
-    subscription: Subscription
+    subscription: FlushedCursor
     flush: CursorFlush | None  # None when taking it failed
     callbacks: list[DurableCallback]
     is_settled: bool = False
@@ -66,9 +93,9 @@ class Flusher:
         self._pool = pool
         self._epochs = epochs
         self._clock = clock
-        self._dirty: dict[Subscription, None] = {}  # in the order in which they changed
-        self._waiting: dict[Subscription, list[DurableCallback]] = {}  # of dirty or refused subscriptions
-        self._refused = RefusedCursors()
+        self._dirty: dict[FlushedCursor, None] = {}  # in the order in which they changed
+        self._waiting: dict[FlushedCursor, list[DurableCallback]] = {}  # of dirty or refused subscriptions
+        self._refused: RefusedCursors[FlushedCursor] = RefusedCursors()
         self._unknown: dict[TopicLog, int] = {}  # epochs under which statements of unknown outcome were sent
         self._work = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -81,28 +108,28 @@ class Flusher:
         """Start flushing behind."""
         self._task = asyncio.create_task(for_ever(self._turn, what="the cursor flush"), name="flusher")
 
-    def mark(self, subscription: Subscription) -> None:
+    def mark(self, subscription: FlushedCursor) -> None:
         """This subscription's cursor changed."""
         if subscription not in self._dirty and subscription not in self._refused:
             self._dirty[subscription] = None
             self._work.set()
 
-    def when_durable(self, subscription: Subscription, callback: DurableCallback) -> None:
+    def when_durable(self, subscription: FlushedCursor, callback: DurableCallback) -> None:
         """Flush soon and call back, once, when what the cursor holds now is stored, or with the error."""
         self._waiting.setdefault(subscription, []).append(callback)
         self._dirty[subscription] = None
         self._work.set()
         self._urgent.set()
 
-    def is_settled(self, subscription: Subscription) -> bool:
+    def is_settled(self, subscription: FlushedCursor) -> bool:
         """Whether everything of this subscription's cursor is stored."""
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
-    def refusal_of(self, subscription: Subscription) -> RefusedCursor | None:
+    def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
         """Return why this cursor cannot be stored; None when it can."""
         return self._refused.get(subscription)
 
-    async def flush_now(self) -> list[Subscription]:
+    async def flush_now(self) -> list[FlushedCursor]:
         """Flush everything dirty, repeating while the database is away. Safe to cancel.
 
         Return the subscriptions whose cursors the database refuses; each of them was tried once more.
@@ -128,7 +155,7 @@ class Flusher:
                     "the last cursor position of subscription %s of %s could not be stored; messages acknowledged"
                     " since then will be delivered again",
                     each.name,
-                    each.topic.name,
+                    each.log.name,
                 )
         except TimeoutError:
             logger.warning(
@@ -159,7 +186,7 @@ class Flusher:
 
     # -- one flush -----------------------------------------------------------------------------------------------
 
-    async def _flush(self, tries: Iterable[Subscription]) -> None:
+    async def _flush(self, tries: Iterable[FlushedCursor]) -> None:
         """Store what is dirty, and the refused cursors `tries` each in a statement of its own."""
         async with self._flushing:
             started_s = asyncio.get_running_loop().time()
@@ -193,7 +220,7 @@ class Flusher:
         if unknown:
             await self._epochs.advance_or_fence(unknown)
 
-    def _take_part(self, todo: deque[Subscription], part: list[_Taken]) -> None:
+    def _take_part(self, todo: deque[FlushedCursor], part: list[_Taken]) -> None:
         """Take as many of `todo` as one statement may carry, at least one."""
         cursors = chunks = ack_sets = 0
         while todo and cursors < MAX_CURSORS and chunks < MAX_CHUNKS and ack_sets < MAX_ACK_SETS:
@@ -204,7 +231,7 @@ class Flusher:
                 ack_sets += sum(len(sets) for sets in flush.ack_sets.values())
 
     def _take(
-        self, subscription: Subscription, part: list[_Taken], *, is_try: bool = False
+        self, subscription: FlushedCursor, part: list[_Taken], *, is_try: bool = False
     ) -> CursorFlush | None:
         """Add to `part` what there is to store of a cursor; answer its receipts when there is nothing."""
         taken = _Taken(subscription, None, self._waiting.pop(subscription, []))
@@ -232,7 +259,7 @@ class Flusher:
 
         Another object of this process may own the topic by now, under a newer epoch.
         """
-        if not taken.subscription.topic.is_fenced:
+        if not taken.subscription.log.is_fenced:
             return False
         self._refused.remove(taken.subscription)
         _answer(taken, TopicFenced(_MOVED))
@@ -243,7 +270,7 @@ class Flusher:
         part = [each for each in part if not self._is_given_up(each)]
         if not part:
             return
-        epochs = {(log := each.subscription.topic.log): log.owner_epoch for each in part}
+        epochs = {(log := each.subscription.log): log.owner_epoch for each in part}
         is_known = True
         try:
             async with self._pool.use() as connection:
@@ -274,7 +301,7 @@ class Flusher:
     ) -> set[int]:
         epoch_of = {log.topic_id: epoch for log, epoch in epochs.items()}
         overlays = [
-            (each.topic.topic_id, each.undo_act_id, flush.overlay)
+            (each.log.topic_id, each.undo_act_id, flush.overlay)
             for each, flush in _flushes(part)
             if flush.overlay is not None and each.undo_act_id
         ]
@@ -284,7 +311,7 @@ class Flusher:
             connection,
             epochs=epoch_of,
             dirty=[
-                store.DirtyCursor(each.topic.topic_id, each.subscription_id, flush)
+                store.DirtyCursor(each.log.topic_id, each.subscription_id, flush)
                 for each, flush in _flushes(part)
             ],
         )
@@ -300,7 +327,7 @@ class Flusher:
 
     async def _settle(self, part: Sequence[_Taken], stored: set[int], epochs: dict[TopicLog, int]) -> None:
         for each in part:
-            subscription, log = each.subscription, each.subscription.topic.log
+            subscription, log = each.subscription, each.subscription.log
             if log.topic_id in stored:
                 if each.flush is not None:
                     subscription.stored(each.flush)
@@ -349,27 +376,27 @@ class Flusher:
                 "the cursor of subscription %s of %s cannot be stored: %s; delivery goes on, and acks stay in memory"
                 " until the database takes them (failed attempts: %s)",
                 subscription.name,
-                subscription.topic.name,
+                subscription.log.name,
                 refused.reason,
                 refused.refusals,
             )
-        subscription.topic.services.reporter.changed(subscription)
+        subscription.refusal_changed()
         _answer(taken, refused.error())
         self._work.set()  # receipts that came meanwhile are answered; the loop learns when to try again
 
-    def _accepted(self, subscription: Subscription) -> None:
+    def _accepted(self, subscription: FlushedCursor) -> None:
         refused = self._refused.remove(subscription)
         if refused is not None and not subscription.is_deleted:
             logger.warning(
                 "the cursor of subscription %s of %s is stored again; it could not be stored since %s",
                 subscription.name,
-                subscription.topic.name,
+                subscription.log.name,
                 refused.since,
             )
-            subscription.topic.services.reporter.changed(subscription)
+            subscription.refusal_changed()
 
 
-def _flushes(part: Sequence[_Taken]) -> list[tuple[Subscription, CursorFlush]]:
+def _flushes(part: Sequence[_Taken]) -> list[tuple[FlushedCursor, CursorFlush]]:
     return [(each.subscription, each.flush) for each in part if each.flush is not None]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.errors import BrokerError, TopicFenced
-from broker.core.ledgers.message_index import IndexMissing
 
 if TYPE_CHECKING:
     from broker.core.position import Position
@@ -21,27 +21,14 @@ async def ack_for_broker(subscription: Subscription, acks: Sequence[tuple[Positi
 
     Waits for a move of the cursor under way. Raises BrokerError when it could not be stored.
     """
-    topic = subscription.topic
     durable: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
     async with subscription.moves.idle():
         for position, remaining in acks:
-            while True:
-                try:
-                    result = subscription.cursor.ack(position, remaining)
-                    break
-                except IndexMissing as missing:
-                    await topic.reader.load_index(missing.ranges)
-            subscription.messages_acked += result.messages
-            subscription.dispatcher.acked(position, result.messages, result.completed)
-            if result.completed and len(subscription.deadlines):
-                subscription.deadlines.cancel(position)
-        if not topic.is_open or subscription.is_deleted:
-            raise TopicFenced(f"{topic.name} moved while messages were acknowledged")
-        topic.services.flusher.when_durable(
-            subscription, lambda error: None if durable.done() else durable.set_result(error)
-        )
+            await subscription.moves.with_index(partial(subscription.ack_for_broker, position, remaining))
+        if not subscription.log.is_open or subscription.is_deleted:
+            raise TopicFenced(f"{subscription.log.name} moved while messages were acknowledged")
+        subscription.when_durable(lambda error: None if durable.done() else durable.set_result(error))
     error = await durable
     if error is not None:
         raise error
-    topic.services.reporter.changed(subscription)
-    subscription.pump()
+    subscription.acked_by_broker()

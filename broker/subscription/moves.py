@@ -1,4 +1,4 @@
-"""Moving a cursor: by an operator's act, by a client's seek. One at a time per subscription (design 6 and 9).
+"""Moving a cursor: by an operator's act, by a client's seek. One at a time per subscription.
 
 Change, snapshot and result are one statement under the owner's epoch. Memory moves first, while nothing is dispatched,
 and goes back when the database refuses; a database that is away is waited for, since the statement sets the whole state
@@ -26,27 +26,37 @@ from broker.storage.cursors import cursors as cursor_store
 from broker.storage.pool import first_line, repeat_until_done
 
 if TYPE_CHECKING:
+    from broker.subscription.collaborators import Storing
     from broker.subscription.consumer import Consumer
-    from broker.subscription.subscription import Subscription
+    from broker.subscription.machine.machine import SubscriptionMachine
+    from broker.subscription.runner import SubscriptionRunner
 
 __all__ = ["CursorMove"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
 _RETURN_S: Final = 60.0  # in which a reader that sought must be back, as its client's longest back-off
 
 
 class CursorMove:
-    """The gate that every move of one subscription's cursor goes through."""
+    """The gate that every move of one subscription's cursor goes through. `forget`: the subscription is gone."""
 
-    def __init__(self, subscription: Subscription) -> None:
-        self._subscription = subscription
+    def __init__(
+        self,
+        machine: SubscriptionMachine,
+        runner: SubscriptionRunner,
+        storing: Storing,
+        *,
+        forget: Callable[[], None],
+    ) -> None:
+        self._machine = machine
+        self._state = machine.state
+        self._runner = runner
+        self._storing = storing
+        self._forget = forget
         self._gate = asyncio.Lock()
-        self.is_moving = False  # nothing is dispatched meanwhile
-        self.ignores_acks = False  # see `forget_acks`
         self._resets = 0  # under way or waiting their turn
-        self._deferred: list[Callable[[], None]] = []
 
     @property
     def is_busy(self) -> bool:
@@ -55,7 +65,7 @@ class CursorMove:
 
     @asynccontextmanager
     async def idle(self) -> AsyncIterator[None]:
-        """Wait until no move is under way, and keep new ones out meanwhile (semantics 2.2: a subscribe waits)."""
+        """Wait until no move is under way, and keep new ones out meanwhile."""
         async with self._gate:
             yield
 
@@ -67,22 +77,17 @@ class CursorMove:
         turns.
         """
         if closes_consumers and self._resets:
-            raise SubscriptionBusy(f"{self._subscription.name} is being reset; try again when that is done")
+            raise SubscriptionBusy(f"{self._state.name} is being reset; try again when that is done")
         self._resets += closes_consumers
         try:
             async with self._gate:
-                self.is_moving = True
+                self._machine.begin_move()
                 try:
                     yield
                 finally:
-                    self.is_moving = self.ignores_acks = False
-                    deferred, self._deferred = self._deferred, []
-                    for ack in deferred:
-                        try:
-                            ack()
-                        except Exception:  # the acks behind it are applied all the same
-                            log.exception("an ack that waited for a move of %s", self._subscription.name)
-                    self._subscription.pump()
+                    self._machine.end_move()
+                    self._runner.apply_put_off_acks()
+                    self._runner.pump()
         finally:
             self._resets -= closes_consumers
 
@@ -91,47 +96,44 @@ class CursorMove:
 
         Call it inside `moving`, once nothing can refuse the move any more: consumers that stay need their acks.
         """
-        self.ignores_acks = True
-        deferred, self._deferred = self._deferred, []
-        for ack in deferred:
-            ack()
-
-    def defer(self, ack: Callable[[], None]) -> None:
-        """An ack that came during a move is applied after it: the snapshot, the plan and the stored state agree."""
-        self._deferred.append(ack)
+        self._runner.carry_out(self._machine.forget_acks())
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """A client's seek: consumers are closed, the cursor reset, an act written (protocol 3.10)."""
-        subscription = self._subscription
+        """A client's seek: consumers are closed, the cursor reset, an act written."""
+        cursor, runner = self._state.cursor, self._runner
         async with self.moving(closes_consumers=True):
             self.forget_acks()
-            subscription.close_consumers("the subscription was moved by a seek", standby=False)
+            runner.close_consumers("the subscription was moved by a seek", standby=False)
             if consumer.is_open:  # a standby one: its client, too, drops what it has and subscribes again
                 consumer.closed_by_broker("the subscription was moved by a seek of its own")
-                subscription.remove_consumer(consumer)
-            if not subscription.is_durable:
-                await self.with_index(lambda: subscription.cursor.reset_to(position, remaining))
-                subscription.after_move()
+                runner.remove_consumer(consumer)
+            if not self._state.is_durable:
+                await self.with_index(lambda: cursor.reset_to(position, remaining))
+                self.done()
                 asyncio.get_running_loop().call_later(_RETURN_S, self._forget_unused)
                 return
             act_id = await self._record_start(consumer, {"to": "id", "id": str(position)})
-            before = subscription.cursor.mark_delete
+            before = cursor.mark_delete
             try:
                 await self.commit(
-                    lambda: subscription.cursor.reset_to(position, remaining),
+                    lambda: cursor.reset_to(position, remaining),
                     act_id=act_id,
                     undo_window_s=0,
-                    result=lambda: {"before": str(before), "after": str(subscription.cursor.mark_delete)},
+                    result=lambda: {"before": str(before), "after": str(cursor.mark_delete)},
                 )
             except BrokerError as error:
                 await self._finish(act_id, error=str(error))
                 raise
-            subscription.cursor.stop_undo_overlay()  # an earlier act is not the latest any more
+            cursor.stop_undo_overlay()  # an earlier act is not the latest any more
 
     def _forget_unused(self) -> None:
         """A reader's cursor goes with its last consumer; this one's did not come back from its seek."""
-        if not self._subscription.consumers:
-            self._subscription.topic.forget_subscription(self._subscription)
+        if not self._state.members:
+            self._forget()
+
+    def done(self) -> None:
+        """The cursor is somewhere else: forget what was pending there and read from the new place."""
+        self._runner.carry_out(self._machine.moved())
 
     async def commit(
         self,
@@ -146,9 +148,8 @@ class CursorMove:
         Call inside `moving`: no ack changes the cursor meanwhile. Raises TopicFenced when another broker has the topic
         by now, PersistenceFailed when the database refuses; the cursor is where it was then.
         """
-        subscription = self._subscription
-        topic, cursor = subscription.topic, subscription.cursor
-        async with topic.services.flusher.paused():
+        cursor, log = self._state.cursor, self._runner.log
+        async with self._storing.flusher.paused():
             before = cursor.snapshot()
             await self.with_index(change)
             after = cursor.snapshot()
@@ -158,9 +159,9 @@ class CursorMove:
             async def store_move(connection: Connection, owner_epoch: int) -> bool | None:
                 done = await store.apply_to_cursor(
                     connection,
-                    topic_id=topic.topic_id,
+                    topic_id=log.topic_id,
                     owner_epoch=owner_epoch,
-                    subscription_id=subscription.subscription_id,
+                    subscription_id=self._runner.subscription_id,
                     state=after,
                     before=before,
                     act_id=act_id,
@@ -171,58 +172,62 @@ class CursorMove:
                 return done or None
 
             try:
-                stored = await topic.services.epochs.write(topic.log, store_move, what="moving a cursor")
+                stored = await self._storing.epochs.write(log, store_move, what="moving a cursor")
             except psycopg.Error as error:
                 cursor.restore(before)
                 raise PersistenceFailed(f"the database refused the move: {first_line(error)}") from error
             if not stored:
                 cursor.restore(before)
                 raise TopicFenced(_MOVED)
-        subscription.stored_mark_delete = after.mark_delete
-        subscription.after_move()
+        self._machine.stored(after.mark_delete)
+        self.done()
         return recorded
 
     async def delete(self, consumer: Consumer) -> None:
         """A client's unsubscribe: the subscription and its cursor go, an act is written."""
-        subscription = self._subscription
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             # The consumer that asked expects its SUCCESS alone; the others are told.
             consumer.is_open = False
-            subscription.remove_consumer(consumer)
-            subscription.close_consumers("the subscription was removed")
-            if subscription.is_durable:
+            self._runner.remove_consumer(consumer)
+            self._runner.close_consumers("the subscription was removed")
+            if self._state.is_durable:
                 act_id = await self._record_start(consumer, {}, kind="unsubscribe")
-                is_deleted = await self._delete_rows()
+                is_deleted = await self.delete_rows()
                 await self._finish(act_id, error="" if is_deleted else _MOVED)
                 if not is_deleted:
                     raise TopicFenced(f"{_MOVED}; connect again")
-            subscription.topic.forget_subscription(subscription)
+            self._forget()
 
     async def remove(self, reason: str) -> None:
         """An operator's removal of a durable subscription: its consumers are told why. Raises TopicFenced."""
-        subscription = self._subscription
         async with self.moving(closes_consumers=True):
             self.forget_acks()
-            subscription.close_consumers(reason)
-            if not await self._delete_rows():
+            self._runner.close_consumers(reason)
+            if not await self.delete_rows():
                 raise TopicFenced(_MOVED)
-            subscription.topic.forget_subscription(subscription)
+            self._forget()
 
-    async def _delete_rows(self) -> bool:
-        subscription, topic = self._subscription, self._subscription.topic
-        async with topic.services.flusher.paused():
-            subscription.is_deleted = True
-            deleted = await topic.services.epochs.write(
-                topic.log,
-                lambda connection, epoch: _delete(connection, subscription, epoch),
-                what="removing a subscription",
+    async def delete_rows(self) -> bool:
+        """Remove the rows; False when another broker has the topic by now. Call inside `moving`. Not safe to cancel."""
+        log, subscription_id = self._runner.log, self._runner.subscription_id
+
+        async def delete(connection: Connection, owner_epoch: int) -> bool | None:
+            deleted = await cursor_store.delete_subscription(
+                connection,
+                topic_id=log.topic_id,
+                subscription_id=subscription_id,
+                owner_epoch=owner_epoch,
             )
-        return bool(deleted)
+            return deleted or None
+
+        async with self._storing.flusher.paused():
+            self._machine.deleted()
+            return bool(await self._storing.epochs.write(log, delete, what="removing a subscription"))
 
     async def _finish(self, act_id: int, *, error: str) -> None:
         await repeat_until_done(
-            self._subscription.topic.services.pool,
+            self._storing.pool,
             lambda c: store.finish(c, act_id=act_id, state="failed" if error else "applied", error=error),
             what="writing an act's result",
         )
@@ -233,40 +238,30 @@ class CursorMove:
             try:
                 change()
             except IndexMissing as missing:
-                await self._subscription.topic.reader.load_index(missing.ranges)
+                await self._runner.reader.load_index(missing.ranges)
             else:
                 return
 
     async def _record_start(
         self, consumer: Consumer, parameters: Mapping[str, object], *, kind: str = "seek"
     ) -> int:
-        subscription = self._subscription
+        runner = self._runner
         act_id = await repeat_until_done(
-            subscription.topic.services.pool,
+            self._storing.pool,
             lambda c: store.record_client_act(
                 c,
                 kind=kind,
-                topic_id=subscription.topic.topic_id,
-                subscription_id=subscription.subscription_id,
-                topic_name=subscription.topic.name.full,
-                subscription_name=subscription.name,
+                topic_id=runner.log.topic_id,
+                subscription_id=runner.subscription_id,
+                topic_name=runner.log.name.full,
+                subscription_name=runner.name,
                 parameters=json.dumps(dict(parameters)),
                 who=consumer.name,
                 origin=f"client {consumer.identity.address}",
-                cursor_version=subscription.cursor.version,
+                cursor_version=self._state.cursor.version,
             ),
             what="writing an act",
         )
         if act_id is None:
             raise PersistenceFailed("the act log did not take the seek; try again")
         return act_id
-
-
-async def _delete(connection: Connection, subscription: Subscription, owner_epoch: int) -> bool | None:
-    deleted = await cursor_store.delete_subscription(
-        connection,
-        topic_id=subscription.topic.topic_id,
-        subscription_id=subscription.subscription_id,
-        owner_epoch=owner_epoch,
-    )
-    return deleted or None

@@ -1,4 +1,4 @@
-"""Clients from before batches (semantics S1.8): protocol versions below 4 cannot split one."""
+"""Clients from before batches: protocol versions below 4 cannot split one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from broker.core.errors import UnsupportedVersion
 
 if TYPE_CHECKING:
     from broker.core.client_identity import ClientIdentity
-    from broker.topics.topic import Topic
+    from broker.log.topic_log import TopicLog
 
 __all__ = ["check_batches", "splits_batches"]
 
@@ -20,18 +20,13 @@ def splits_batches(identity: ClientIdentity) -> bool:
     return identity.protocol_version >= _FIRST_WITH_BATCHES
 
 
-def check_batches(topic: Topic, identity: ClientIdentity) -> None:
-    """Refuse a subscriber whom the first batch would cut off. Raises UnsupportedVersion.
+def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
+    """Refuse a subscriber that the first batch would cut off. Raises UnsupportedVersion.
 
     A topic has seen a batch of two or more when it counted more messages than entries, trimmed ones included.
     """
-    ledgers = topic.log.ledgers
-    if (
-        topic.services.settings.refuse_old_clients
-        and not splits_batches(identity)
-        and ledgers.total_messages > ledgers.total_entries
-    ):
+    if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
         raise UnsupportedVersion(
-            f"{topic.name} holds batches, which clients of protocol version {identity.protocol_version} cannot read;"
+            f"{log.name} holds batches, which clients of protocol version {identity.protocol_version} cannot read;"
             " use a newer client, or set VELA_REFUSE_OLD_CLIENTS=0 to let it in until it meets one"
         )

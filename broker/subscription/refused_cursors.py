@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from broker.core.errors import PersistenceFailed
 from broker.core.subscription.flush_pace import REFUSED_PAUSE_MOST_S, refused_pause_s
 
-if TYPE_CHECKING:
-    from broker.subscription.subscription import Subscription
-
 __all__ = ["RefusedCursor", "RefusedCursors"]
+
+C = TypeVar("C")  # a subscription
 
 
 @dataclass(slots=True)
@@ -47,23 +46,23 @@ class RefusedCursor:
         )
 
 
-class RefusedCursors:
-    """The refused cursors of this process."""
+class RefusedCursors(Generic[C]):
+    """The refused cursors of this process, by their subscriptions."""
 
     def __init__(self) -> None:
-        self._refused: dict[Subscription, RefusedCursor] = {}
+        self._refused: dict[C, RefusedCursor] = {}
 
-    def __contains__(self, subscription: Subscription) -> bool:
+    def __contains__(self, subscription: C) -> bool:
         return subscription in self._refused
 
-    def __iter__(self) -> Iterator[Subscription]:
+    def __iter__(self) -> Iterator[C]:
         return iter(list(self._refused))
 
-    def get(self, subscription: Subscription) -> RefusedCursor | None:
+    def get(self, subscription: C) -> RefusedCursor | None:
         """Return what is known of a refused cursor; None for any other."""
         return self._refused.get(subscription)
 
-    def add(self, subscription: Subscription, reason: str, *, now_ms: int, now_s: float) -> RefusedCursor:
+    def add(self, subscription: C, reason: str, *, now_ms: int, now_s: float) -> RefusedCursor:
         """Count a refusal and set the time of the next attempt."""
         known = self._refused.setdefault(subscription, RefusedCursor(now_ms, reason))
         known.reason = reason
@@ -71,11 +70,11 @@ class RefusedCursors:
         known.next_try_s = now_s + refused_pause_s(known.refusals)
         return known
 
-    def remove(self, subscription: Subscription) -> RefusedCursor | None:
+    def remove(self, subscription: C) -> RefusedCursor | None:
         """The cursor is stored, or nobody's any more. Return what was known of it."""
         return self._refused.pop(subscription, None)
 
-    def due(self, now_s: float) -> list[Subscription]:
+    def due(self, now_s: float) -> list[C]:
         """Return the cursors whose next attempt is due."""
         return [each for each, known in self._refused.items() if known.next_try_s <= now_s]
 

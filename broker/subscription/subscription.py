@@ -1,116 +1,168 @@
-"""One subscription in its topic's owner: who is attached, what comes again and when (design 6, semantics 2-3).
+"""One subscription in its topic's owner, as doors, acts and topics see it.
 
-Delivery is in dispatch/loop.py, acks in acks.py, moves of the cursor in moves.py. Over 400 lines: what
-joins, leaves, redelivery and moves do to the cursor, the read position and the deadlines must be read together.
+What it knows is in its machine (machine/), what the machine wants done its runner does (runner.py), and moves of its
+cursor pass one gate (moves.py). Here is who may attach, and what clients and operators ask for.
 """
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import psycopg
 
 from broker.core.cursor.cursor import Cursor
-from broker.core.cursor.state import AckOverlay, CursorFlush
-from broker.core.dispatchers.base import Dispatcher, ReadEntry
+from broker.core.cursor.state import AckOverlay
+from broker.core.dispatchers.base import DispatchConsumer, Dispatcher
 from broker.core.dispatchers.key_shared_policy import AUTO_SPLIT, KeySharedPolicy
 from broker.core.errors import (
     ConsumerNotFound,
     MetadataInvalid,
     NotAllowed,
     PersistenceFailed,
+    ServiceNotReady,
 )
-from broker.core.ledgers.message_index import IndexMissing
 from broker.core.position import Position
 from broker.core.subscription.delivery_deadlines import DeliveryDeadlines
 from broker.core.subscription.redelivery import RedeliveryCounts
-from broker.core.subscription.types import SubscriptionType
-from broker.log.reader import GapInLog
-from broker.subscription.acks import AckIntake
-from broker.subscription.attaching import Attaching, new_dispatcher
+from broker.core.subscription.types import SubscriptionType, check_attach
+from broker.log.reader import READ_ENTRIES, GapInLog
+from broker.storage.cursors import cursors as cursor_store
+from broker.storage.pool import repeat_until_done
 from broker.subscription.consumer import Consumer
-from broker.subscription.dispatch.filtering import DispatchFilter
-from broker.subscription.dispatch.loop import DispatchLoop
-from broker.subscription.dispatch.rates import DispatchLimit, RatePair
-from broker.subscription.end_of_topic import tell_end_of_topic
-from broker.subscription.failover import ActiveConsumer
-from broker.subscription.limits import unacked_limits
+from broker.subscription.limits import require_consumer_room
+from broker.subscription.machine.machine import SubscriptionMachine
+from broker.subscription.machine.rates import DispatchLimit
+from broker.subscription.machine.state import Counters, State
 from broker.subscription.moves import CursorMove
 from broker.subscription.requests import AckRequest, LastMessage
+from broker.subscription.runner import SubscriptionRunner
 
 if TYPE_CHECKING:
     from broker.core.client_identity import ClientIdentity
     from broker.core.entry import StoredEntry
+    from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
+    from broker.log.delayed import DelayedMessages
+    from broker.log.reader import TopicReader
+    from broker.log.topic_log import TopicLog
+    from broker.subscription.collaborators import Storing, Surroundings
+    from broker.subscription.machine.rates import RatePair
     from broker.subscription.refused_cursors import RefusedCursor
     from broker.subscription.requests import ConsumerSink, DurableCallback, SubscribeRequest
-    from broker.topics.topic import Topic
 
-__all__ = ["Subscription"]
-
-log = logging.getLogger(__name__)
+__all__ = ["Subscription", "SubscriptionReporter", "SubscriptionTopic"]
 
 
-class Subscription:
-    """A cursor, a dispatcher and the consumers attached. Touched by the event loop only.
+class SubscriptionTopic(Protocol):
+    """What a subscription asks of its topic."""
 
-    `subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer.
-    """
+    @property
+    def policies(self) -> Policies:
+        """Those in force now."""
+
+    @property
+    def dispatch_rate(self) -> RatePair | None:
+        """What all subscriptions of the topic may send together; None = no limit."""
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether it takes no more messages."""
+
+    @property
+    def log(self) -> TopicLog: ...
+    @property
+    def reader(self) -> TopicReader: ...
+    @property
+    def delayed(self) -> DelayedMessages: ...
+    def consumers_connected(self) -> int:
+        """Over all subscriptions, readers included."""
+
+    def consumer_left(self, now_ms: int) -> None:
+        """The topic was in use until now."""
+
+    def forget_subscription(self, subscription: Subscription) -> None:
+        """It was removed, or the last consumer of a reader's cursor left."""
+
+
+class SubscriptionReporter(Protocol):
+    """Who is told that a row of the console's tables is out of date."""
+
+    def changed(self, subscription: Subscription) -> None:
+        """Messages went out, acks came in, or a consumer came."""
+
+    def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
+        """Its rows go."""
+
+
+class Subscription(SubscriptionRunner):
+    """A cursor, a dispatcher and the consumers attached. Touched by the event loop only."""
 
     def __init__(
-        self, *, topic: Topic, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
-    ):
-        self.topic = topic
-        self.log = topic.log
-        self.reader = topic.reader
-        self._id = subscription_id
-        self.name = name
-        self.type = type_
-        self.cursor = cursor
-        self.consumers: dict[int, Consumer] = {}
-        self.read_position = cursor.read_from()
-        self.moves = CursorMove(self)
-        self.deadlines = DeliveryDeadlines()
-        self.filter = DispatchFilter(self)
-        self.validation_errors: dict[str, int] = {}
-        self.invalid_acks = 0
-        self.ignored_acks = 0
-        self.option_warnings: dict[str, int] = {}
-        self.messages_out = 0
-        self.messages_acked = 0
-        self.messages_redelivered = 0
-        self.messages_expired = 0
-        self.stored_mark_delete = cursor.mark_delete  # where a crash would put the cursor back to
-        self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has taken; 0 = none
-        self._flushing_since_s = 0.0  # the same of the acks that a flush has taken
-        self.gap: str = ""
-        self.undo_until_ms = 0  # acks at or below the last act's mark-delete are recorded until then
-        self.last_used_ms = topic.services.clock.now_ms()  # when the last consumer left
-        self.undo_act_id = 0  # that act
-        self.is_paused = False  # by an operator: nothing is dispatched, acks go on
-        self.is_deleted = False
-        self._counts = RedeliveryCounts(every_send=topic.services.settings.counts_every_send)
-        self._dispatcher = self._new_dispatcher(AUTO_SPLIT)
-        self.dispatch_limit: DispatchLimit | None = None
-        self._loop = DispatchLoop(self)
-        self._acks = AckIntake(self)
-        self._attaching = Attaching(self)
-        self.active = ActiveConsumer(self)
+        self,
+        *,
+        subscription_id: int | None,
+        name: str,
+        type_: SubscriptionType,
+        cursor: Cursor,
+        topic: SubscriptionTopic,
+        storing: Storing,
+        reporter: SubscriptionReporter,
+        around: Surroundings,
+    ) -> None:
+        """`subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer."""
+        self._topic = topic
+        self._storing = storing
+        self._reporter = reporter
+        log, settings = topic.log, around.settings
+        is_durable = subscription_id is not None
+        counts = RedeliveryCounts(every_send=settings.counts_every_send)
+        limits = settings.unacked_limits(topic.policies, is_durable=is_durable)
+        state = State(
+            name=name,
+            is_durable=is_durable,
+            type_=type_,
+            cursor=cursor,
+            dispatcher=settings.new_dispatcher(
+                type_,
+                AUTO_SPLIT,
+                topic_name=log.name,
+                max_unacked=limits.per_subscription,
+                counts=counts,
+            ),
+            counts=counts,
+            is_terminated=topic.is_terminated,
+            now_ms=around.clock.now_ms(),
+        )
+        machine = SubscriptionMachine(
+            state,
+            topic_name=log.name.full,
+            ledgers=log.ledgers,
+            cached=log.cached,
+            delayed=topic.delayed,
+            read_entries=READ_ENTRIES,
+            filters=around.entry_filters,
+            filter_delay_ms=settings.filter_delay_ms,
+            batch_index_acks=settings.batch_index_acks,
+        )
+        super().__init__(
+            machine,
+            subscription_id=subscription_id,
+            log=log,
+            reader=topic.reader,
+            delayed=topic.delayed,
+            flusher=storing.flusher,
+            around=around,
+            report=partial(reporter.changed, self),
+            forget=self._forget_me,
+        )
+        self.moves = CursorMove(machine, self, storing, forget=self._forget_me)
 
-    @property
-    def is_durable(self) -> bool:
-        """Its cursor is stored."""
-        return self._id is not None
+    def _forget_me(self) -> None:
+        self._topic.forget_subscription(self)
 
-    @property
-    def subscription_id(self) -> int:
-        """The stored row's id; only for durable ones."""
-        if self._id is None:
-            raise ValueError(f"{self.name} is not durable: it has no row")
-        return self._id
+    # -- what others read ----------------------------------------------------------------------------------------
 
     @property
     def topic_name(self) -> TopicName:
@@ -118,322 +170,284 @@ class Subscription:
         return self.log.name
 
     @property
-    def refusal(self) -> RefusedCursor | None:
-        """Why the database does not take the cursor; None when it does."""
-        return self.topic.services.flusher.refusal_of(self)
+    def type(self) -> SubscriptionType:
+        """That of the consumers connected, or of the last ones."""
+        return self._state.type
 
     @property
-    def is_stored(self) -> bool:
-        """Whether PostgreSQL has everything that the cursor says."""
-        return self.topic.services.flusher.is_settled(self)
+    def cursor(self) -> Cursor:
+        """Changed by its own acks, and inside `moves` by acts."""
+        return self._state.cursor
 
     @property
     def dispatcher(self) -> Dispatcher:
         """Who gets what."""
-        return self._dispatcher
+        return self._state.dispatcher
 
-    def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """What its row says beside the cursor; 0 = nobody knows when it was used last."""
-        self.last_used_ms = last_used_ms or self.last_used_ms
-        self.is_paused = is_paused
+    @property
+    def deadlines(self) -> DeliveryDeadlines:
+        """When deliveries are taken back."""
+        return self._state.deadlines
 
-    def pause(self) -> None:
-        """An operator's act: nothing is dispatched from here on; acks go on."""
-        self.is_paused = True
+    @property
+    def counters(self) -> Counters:
+        """What happened since the topic came into memory."""
+        return self._state.counters
 
-    def resume(self) -> None:
-        """Dispatch again."""
-        self.is_paused = False
-        self.pump()
+    @property
+    def messages_out(self) -> int:
+        """Messages delivered, redelivered ones too."""
+        return self._state.counters.messages_out
 
-    def mark_dirty(self) -> None:
-        """The cursor was changed by others than its consumers: store it."""
-        self.topic.services.flusher.mark(self)
+    @property
+    def dispatch_limit(self) -> DispatchLimit | None:
+        """The dispatch rates in force; None = no limit."""
+        return self._state.limit
+
+    @property
+    def read_position(self) -> Position:
+        """The next entry to be read for the first time, as far as it has got."""
+        return self._state.read_position
+
+    @property
+    def gap(self) -> str:
+        """What is missing from the log, beyond which nothing is sent; empty = nothing."""
+        return self._state.gap
+
+    @property
+    def is_paused(self) -> bool:
+        """By an operator: nothing is dispatched, acks go on."""
+        return self._state.is_paused
+
+    @property
+    def last_used_ms(self) -> int:
+        """When the last consumer left."""
+        return self._state.last_used_ms
+
+    @property
+    def stored_mark_delete(self) -> Position:
+        """Where a crash would put the cursor back to."""
+        return self._state.stored_mark_delete
+
+    @property
+    def undo_until_ms(self) -> int:
+        """Until when acks are recorded for the undo of an act; 0 = there is none to undo."""
+        return self._state.undo_until_ms
+
+    @property
+    def refusal(self) -> RefusedCursor | None:
+        """Why the database does not take the cursor; None when it does."""
+        return self._storing.flusher.refusal_of(self)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether PostgreSQL has everything that the cursor says."""
+        return self._storing.flusher.is_settled(self)
+
+    def now_ms(self) -> int:
+        """The time by which it goes."""
+        return self._clock.now_ms()
 
     # -- attach and detach ---------------------------------------------------------------------------------------
 
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Add a consumer (semantics 3.1), after a seek under way.
+        """Add a consumer, one after the other and after a move under way.
 
         Raises ConsumerBusy, SubscriptionBusy, NotAllowed, ConsumerAssignFailed, ServiceNotReady.
         """
-        return await self._attaching.attach(request, identity, sink)
+        async with self.moves.idle():
+            await self.acks_settled()
+            if self.is_deleted:
+                raise ServiceNotReady(f"subscription {self.name} has just been deleted; subscribe again")
+            await self._let_dead_consumers_go(request)
+            check_attach(request.type, current=self.type, consumers=len(self.consumers))
+            await self._take_type(request)
+            if not self.log.is_open:
+                raise ServiceNotReady(f"{self.log.name} is moving; subscribe again")
+            policies = self._topic.policies
+            require_consumer_room(
+                policies,
+                self.log.name,
+                self.name,
+                consumers=len(self.consumers),
+                consumers_of_topic=self._topic.consumers_connected(),
+            )
+            now_ms = self._clock.now_ms()
+            limits = self._around.settings.unacked_limits(policies, is_durable=self.is_durable)
+            dispatch = DispatchConsumer(
+                key=self._around.next_key(),
+                name=request.consumer_name,
+                priority=request.priority,
+                writable=sink.is_writable(),
+                max_unacked=limits.per_consumer,
+                key_shared=request.key_shared,
+            )
+            consumer = Consumer(
+                subscription=self,
+                request=request,
+                identity=identity,
+                sink=sink,
+                dispatch=dispatch,
+                now_ms=now_ms,
+            )
+            effects = self._machine.attach(consumer, now_ms)
+            self.consumers[consumer.key] = consumer
+            self.carry_out(effects)
+            return consumer
 
-    def attached(self, consumer: Consumer, *, is_first: bool) -> None:
-        """A consumer passed the gate; with `is_first` nobody was here before it."""
-        self.consumers[consumer.key] = consumer
-        if is_first:
-            self.read_position = self.cursor.read_from()
-        self.active.joined(consumer)
-        self._warn(consumer.request.warnings)
-        self.topic.services.reporter.changed(self)
+    async def _let_dead_consumers_go(self, request: SubscribeRequest) -> None:
+        """An Exclusive consumer whose peer does not answer gives way to another one."""
+        if request.type is not SubscriptionType.EXCLUSIVE or self.type is not request.type:
+            return
+        for consumer in list(self.consumers.values()):
+            if not await consumer.sink.is_alive():
+                consumer.closed_by_broker("its connection does not answer and another consumer came")
+                self.remove_consumer(consumer)
 
-    def use_type(self, type_: SubscriptionType, key_shared: KeySharedPolicy) -> None:
-        """Give entries out by another type from now on; nobody is connected."""
-        self.type = type_
-        if type_.single_active:
-            self._counts.clear()  # there nothing is counted (semantics 3.7), nor acks taken off
-        self._dispatcher = self._new_dispatcher(key_shared)
+    async def _take_type(self, request: SubscribeRequest) -> None:
+        """With nobody connected the first to come says what the subscription is."""
+        if self.consumers:
+            return
+        changes = self.type is not request.type
+        if changes or request.type is SubscriptionType.KEY_SHARED:
+            self._machine.use_type(request.type, self._new_dispatcher(request.type, request.key_shared))
+        if changes and self.is_durable:
+            await repeat_until_done(
+                self._storing.pool,
+                lambda c: cursor_store.set_type(
+                    c,
+                    subscription_id=self.subscription_id,
+                    owner_epoch=self.log.owner_epoch,
+                    type_name=self.type.value,
+                ),
+                what="storing a subscription's type",
+            )
 
-    def _new_dispatcher(self, key_shared: KeySharedPolicy) -> Dispatcher:
-        return new_dispatcher(
-            self.topic, self.type, key_shared, is_durable=self.is_durable, counts=self._counts
+    def _new_dispatcher(self, type_: SubscriptionType, key_shared: KeySharedPolicy) -> Dispatcher:
+        settings = self._around.settings
+        limits = settings.unacked_limits(self._topic.policies, is_durable=self.is_durable)
+        return settings.new_dispatcher(
+            type_,
+            key_shared,
+            topic_name=self.log.name,
+            max_unacked=limits.per_subscription,
+            counts=self._state.counts,
         )
-
-    def policies_changed(self) -> None:
-        """What new limits let through goes out at once."""
-        limits = unacked_limits(self.topic, is_durable=self.is_durable)
-        self._dispatcher.limit_unacked(
-            per_subscription=limits.per_subscription, per_consumer=limits.per_consumer
-        )
-        self.pump()
-
-    def _warn(self, warnings: Sequence[str]) -> None:
-        for text in warnings:
-            if text not in self.option_warnings:
-                log.warning("%s, subscription %s: %s", self.topic.name, self.name, text)
-            self.option_warnings[text] = self.option_warnings.get(text, 0) + 1
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer is gone; what it held goes to the others, or is read again by the next to come."""
-        if self.consumers.pop(consumer.key, None) is None:
-            return
-        now_ms = self.last_used_ms = self.topic.last_used_ms = self.topic.services.clock.now_ms()
-        self._forget_deadlines(self._dispatcher.detach(consumer.dispatch, now_ms))
-        self.active.changed()
-        if not self.consumers:
-            self._forget_all_deadlines()
-            self.read_position = self.cursor.read_from()
-            if not self.is_durable and not self.moves.is_moving:  # one that seeks comes back to its new place
-                self.topic.forget_subscription(self)
-        self.topic.services.reporter.consumer_gone(self, consumer)
-        self.pump()
+        if consumer.key in self.consumers:
+            self._topic.consumer_left(self._clock.now_ms())
+            self._reporter.consumer_gone(self, consumer)
+            super().remove_consumer(consumer)
 
     def served_consumers(self) -> list[Consumer]:
-        """All of them, but on Failover the active one: whom a reset closes (semantics 2.2)."""
-        active = self._dispatcher.active
-        return [each for each in self.consumers.values() if active is None or each.dispatch is active]
+        """All of them, but on Failover the active one: those that a reset closes."""
+        return [self.consumers[key] for key in self._machine.served()]
 
-    def close_consumers(self, reason: str, *, standby: bool = True) -> int:
-        """Let every consumer go; each subscribes again by itself. Returns how many there were.
+    # -- what its topic tells it ---------------------------------------------------------------------------------
 
-        Without `standby`, those of a Failover subscription that are not active stay: nothing was sent to them.
-        """
-        consumers = list(self.consumers.values()) if standby else self.served_consumers()
-        for consumer in consumers:
-            consumer.closed_by_broker(reason)
-            self.remove_consumer(consumer)
-        return len(consumers)
+    def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
+        """What its row says beside the cursor; 0 = nobody knows when it was used last."""
+        self._machine.loaded(last_used_ms=last_used_ms, is_paused=is_paused)
 
-    # -- dispatch ------------------------------------------------------------------------------------------------
-
-    def flow(self, consumer: Consumer, permits: int) -> None:
-        """Permits from a client."""
-        self._dispatcher.flow(consumer.dispatch, permits)
-        consumer.last_flow_ms = self.topic.services.clock.now_ms()
-        self.pump()
-
-    def pump(self) -> None:
-        """Deliver what can be delivered now. Cheap when there is nothing to do; safe to call at any time."""
-        self._loop.pump()
-
-    def load_counts_then_pump(self, missing: IndexMissing) -> None:
-        """What was found cannot be settled before these counts are in memory; it is read again then."""
-        self._loop.load_counts_then_pump(missing)
-
-    def stop_reading(self) -> None:
-        """The topic goes away: a read would be repeated for as long as the database is."""
-        self._loop.stop_reading()
+    def policies_changed(self) -> None:
+        """What new limits let through goes out at once."""
+        limits = self._around.settings.unacked_limits(self._topic.policies, is_durable=self.is_durable)
+        self.carry_out(
+            self._machine.limit_unacked(
+                per_subscription=limits.per_subscription, per_consumer=limits.per_consumer
+            )
+        )
 
     def rates_changed(self) -> None:
         """The topic's dispatch rates are others now."""
-        policies, clock = self.topic.policies, self.topic.services.clock
-        own = RatePair.of(
-            policies.subscription_dispatch_rate_messages,
-            policies.subscription_dispatch_rate_bytes,
-            clock.now_ms(),
-        )
-        self.dispatch_limit = DispatchLimit.of(
-            clock, (self.topic.dispatch_rate, own), pump=self.pump, replaces=self.dispatch_limit
-        )
-        self.pump()
-
-    # -- acks ----------------------------------------------------------------------------------------------------
-
-    def ack(
-        self,
-        consumer: Consumer,
-        acks: Sequence[AckRequest],
-        *,
-        cumulative: bool,
-        on_durable: DurableCallback | None,
-        validation_error: str | None,
-        returns_permits: bool = False,
-    ) -> None:
-        """See `AckIntake.ack`."""
-        self._acks.ack(
-            consumer,
-            acks,
-            cumulative=cumulative,
-            on_durable=on_durable,
-            validation_error=validation_error,
-            returns_permits=returns_permits,
-        )
-
-    def ack_waits(self) -> None:
-        """A consumer's ack has changed the cursor in memory."""
-        if not self._unstored_since_s:
-            self._unstored_since_s = time.monotonic()
-
-    async def acks_settled(self) -> None:
-        """See `AckIntake.settled`."""
-        await self._acks.settled()
-
-    def take_dirty(self) -> CursorFlush | None:
-        """What the flusher has to store."""
-        self._flushing_since_s, self._unstored_since_s = self._unstored_since_s, 0.0
-        return None if self.is_deleted else self.cursor.take_dirty()
-
-    def put_back(self, flush: CursorFlush) -> None:
-        """Storing it failed."""
-        self.cursor.put_back(flush)
-        self._unstored_since_s = self._flushing_since_s or self._unstored_since_s
-
-    def stored(self, flush: CursorFlush) -> None:
-        """It is durable."""
-        self.stored_mark_delete = flush.mark_delete
-        if self._flushing_since_s:
-            latency_s = time.monotonic() - self._flushing_since_s
-            self.topic.services.instruments.ack_latency.observe(latency_s)
-
-    # -- redelivery ----------------------------------------------------------------------------------------------
-
-    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
-        """A client's request, a due negative ack or an ack timeout (semantics 3.7)."""
-        if positions is not None and not positions:
-            return
-        if len(self.deadlines) and not self.type.single_active:
-            # Of what it holds only: another consumer's clock goes on.
-            held = consumer.dispatch.pending if positions is None else positions
-            self._forget_deadlines([each for each in held if self._dispatcher.holds(consumer.dispatch, each)])
-        if self._dispatcher.redeliver(consumer.dispatch, positions):
-            self.rewind()
-        self.topic.services.reporter.changed(self)
-        self.pump()
-
-    def rewind(self) -> None:
-        """Read on from the entry after mark-delete: everything unacked comes again, and is given its time anew."""
-        self._forget_all_deadlines()
-        self.read_position = self.cursor.read_from()
-
-    def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
-        """Negative acks of a face whose client has no tracker of its own."""
-        if due_ms <= self.topic.services.clock.now_ms():
-            self.redeliver(consumer, list(positions))
-            return
-        for position in positions:
-            # Only what it holds: nobody may fill the wheel with positions of his own invention.
-            if self.holds(consumer, position):
-                self.deadlines.nack(position, due_ms)
-        self.topic.services.deadlines.watch(self, due_ms)
-        self.topic.services.reporter.changed(self)
-
-    def run_due(self, now_ms: int) -> int:
-        """Everything of this subscription that time drives; how many entries. Running it twice does no harm."""
-        self.active.run_due(now_ms)
-        return self.redeliver_due(now_ms) + self.filter.release_due(now_ms)
-
-    def next_due_ms(self) -> int | None:
-        """The nearest deadline; None = nothing waits for time."""
-        dues = (self.deadlines.next_due_ms(), self.filter.next_due_ms(), self._dispatcher.due_ms)
-        return min((due for due in dues if due is not None), default=None)
-
-    def replay(self, positions: Iterable[Position]) -> None:
-        """What was passed over is sent now, unless it is acked by now or is yet to be read."""
-        if self.consumers:
-            self._dispatcher.replay(
-                position
-                for position in positions
-                if position < self.read_position and not self.cursor.is_acked(position)
+        self.use_limit(
+            DispatchLimit.of(
+                self._topic.policies,
+                self._topic.dispatch_rate,
+                now_ms=self._clock.now_ms(),
+                replaces=self.dispatch_limit,
             )
+        )
+
+    def topic_ended(self) -> None:
+        """The topic is terminated: once everything is acked, consumers are told."""
+        self.carry_out(self._machine.topic_ended())
+
+    # -- acks in a consumer's stead: see internal_ack.py ---------------------------------------------------------
+
+    def ack_for_broker(self, position: Position, remaining: int | None) -> None:
+        """Ack an entry, or the members whose bit is 0. Raises IndexMissing, InvalidAck."""
+        self._machine.acks.ack_for_broker(position, remaining)
+
+    def when_durable(self, callback: DurableCallback) -> None:
+        """Store the cursor soon and call back, once, when that is done or with the error."""
+        self._storing.flusher.when_durable(self, callback)
+
+    def acked_by_broker(self) -> None:
+        """What `ack_for_broker` acked is stored; what that lets through goes out."""
+        self._report()
         self.pump()
 
-    def forget(self, position: Position) -> None:
-        """The broker itself acked an entry."""
-        self._dispatcher.discard(position)
-        if len(self.deadlines):
-            self.deadlines.cancel(position)
+    # -- what operators ask for ----------------------------------------------------------------------------------
 
-    def redeliver_due(self, now_ms: int) -> int:
-        """Take back every delivery whose deadline has passed; how many. Running it twice does no harm."""
-        due = [each for each in self.deadlines.pop_due(now_ms) if not self.cursor.is_acked(each.position)]
-        if not due:
-            return 0
-        taken = 0
-        for consumer in list(self.consumers.values()):
-            held = [each for each in due if self._dispatcher.holds(consumer.dispatch, each.position)]
-            if not held:
-                continue
-            taken += len(held)
-            positions = consumer.still_due(held)
-            if positions:  # an empty list must not become a request for everything (S4.31)
-                # Single messages cannot come again without breaking the order (S4.24): all unacked ones do.
-                self.redeliver(consumer, None if self.type.single_active else positions)
-        return taken
+    def pause(self) -> None:
+        """Nothing is dispatched from here on; acks go on."""
+        self._machine.pause()
 
-    def _forget_deadlines(self, positions: Iterable[Position]) -> None:
-        if len(self.deadlines):
-            for position in positions:
-                self.deadlines.cancel(position)
+    def resume(self) -> None:
+        """Dispatch again."""
+        self.carry_out(self._machine.resume())
 
-    def _forget_all_deadlines(self) -> None:
-        self.filter.forget()
-        if len(self.deadlines):
-            self.deadlines.cancel_all()
+    def after_move(self) -> None:
+        """The cursor was moved, inside `moves`: forget what was pending and read from the new place."""
+        self.moves.done()
 
-    def schedule_timeouts(self, consumer: Consumer, entries: Sequence[ReadEntry], now_ms: int) -> None:
-        """Start the clock of entries that are being sent, where the broker keeps it for the client."""
-        request = consumer.request
-        if not request.ack_timeout_ms:
-            return
-        tick_ms, backoff_ms = request.ack_timeout_tick_ms, request.ack_timeout_backoff
-        timeout_at_ms = now_ms + request.ack_timeout_ms
-        soonest_ms = None
-        for each in entries:
-            due_ms = timeout_at_ms
-            if backoff_ms is not None:
-                due_ms += backoff_ms(self._dispatcher.redelivery_count(each.position))
-            due_ms = -(-due_ms // tick_ms) * tick_ms
-            self.deadlines.time_out(each.position, due_ms)
-            soonest_ms = due_ms if soonest_ms is None else min(due_ms, soonest_ms)
-        if soonest_ms is not None:
-            self.topic.services.deadlines.watch(self, soonest_ms)
+    def expired(self, messages: int) -> None:
+        """So many were acked, inside `moves`, because their time to live had passed."""
+        self.counters.messages_expired += messages
+        self.moves.done()
+        if self.is_durable:
+            self.mark_dirty()
+
+    def act_passed(self, position: Position, left: int) -> None:
+        """An act acked an entry beyond mark-delete but for the members `left`."""
+        self._machine.act_passed(position, left)
+
+    def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
+        """From now on remember acks of what an act passed, until it cannot be undone any more."""
+        self._machine.record_for_undo(act_id, until_ms, recorded)
+
+    def undo_is_over(self) -> None:
+        """The act cannot be undone any more: its acks need not be remembered."""
+        self._machine.undo_is_over()
+
+    # -- what clients ask for ------------------------------------------------------------------------------------
 
     def redelivery_count(self, position: Position) -> int:
         """How often redelivery of an entry was asked for."""
-        return self._dispatcher.redelivery_count(position)
+        return self._state.dispatcher.redelivery_count(position)
 
     def holds(self, consumer: Consumer, position: Position) -> bool:
         """Whether a consumer was sent an entry and some of it is unacked."""
-        return self._dispatcher.holds(consumer.dispatch, position) and not self.cursor.is_acked(position)
+        return self._machine.redelivery.holds(consumer, position)
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
         """See `Consumer.read_entry`."""
-        entry = self.topic.log.cached_entry(position)
+        entry = self.log.cached_entry(position)
         if entry is None:
             try:
-                found = await self.topic.reader.read_chosen([position])
+                found = await self.reader.read_chosen([position])
             except (GapInLog, psycopg.Error) as error:
-                raise PersistenceFailed(
-                    f"reading {position.ledger_id}:{position.entry_id}: {error}"
-                ) from error
+                raise PersistenceFailed(f"reading {position}: {error}") from error
             if not found:
-                raise NotAllowed(f"message {position.ledger_id}:{position.entry_id} is not stored any more")
+                raise NotAllowed(f"message {position} is not stored any more")
             (entry,) = found
         if self.cursor.is_acked(position):
-            raise NotAllowed(f"message {position.ledger_id}:{position.entry_id} is acknowledged already")
+            raise NotAllowed(f"message {position} is acknowledged already")
         return entry, self.cursor.remaining_of(position)
 
     def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
@@ -441,21 +455,19 @@ class Subscription:
         version = self.cursor.version
 
         def ack(acks: Sequence[AckRequest]) -> None:
-            if self.cursor.version == version and not self.is_deleted and self.topic.is_open:
+            if self.cursor.version == version and not self.is_deleted and self.log.is_open:
                 self.ack(consumer, acks, cumulative=False, on_durable=None, validation_error=None)
 
         return ack
 
-    # -- positions -----------------------------------------------------------------------------------------------
-
     async def last_message(self) -> LastMessage:
-        """For hasMessageAvailable (protocol 3.10)."""
-        position = self.topic.log.ledgers.last_position()
+        """For hasMessageAvailable."""
+        position = self.log.ledgers.last_position()
         if position.entry_id < 0:
             return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=self.cursor.mark_delete)
-        entry = self.topic.log.cached_entry(position)
+        entry = self.log.cached_entry(position)
         if entry is None:
-            (entry,) = await self.topic.reader.read_chosen([position])
+            (entry,) = await self.reader.read_chosen([position])
         return LastMessage(
             position=position,
             batch_size=entry.messages if entry.is_batch else 0,
@@ -464,56 +476,25 @@ class Subscription:
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
         """A client's seek; written to the act log like an operator's reset. Cancelling it does not stop it."""
-        self._require(consumer)
-        await self.topic.services.finish(self.moves.seek(consumer, position, remaining))
+        _require_open(consumer)
+        await self._around.tasks.finish(self.moves.seek(consumer, position, remaining))
 
     async def seek_time(self, consumer: Consumer, time_ms: int) -> None:
         """A client's seek by time."""
-        self._require(consumer)
-        position = await self.topic.reader.position_at_time(time_ms)
-        await self.topic.services.finish(self.moves.seek(consumer, position, None))
+        _require_open(consumer)
+        position = await self.reader.position_at_time(time_ms)
+        await self._around.tasks.finish(self.moves.seek(consumer, position, None))
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
         """A client's unsubscribe. Cancelling it does not stop it."""
-        self._require(consumer)
+        _require_open(consumer)
         if len(self.consumers) > 1 and not force:
             raise MetadataInvalid(
                 f"{len(self.consumers) - 1} other consumers use subscription {self.name}; close them or use force"
             )
-        await self.topic.services.finish(self.moves.delete(consumer))
+        await self._around.tasks.finish(self.moves.delete(consumer))
 
-    def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """From now on remember acks of what an act passed, until it cannot be undone any more."""
-        self.cursor.start_undo_overlay(recorded)
-        self.undo_act_id = act_id
-        self.undo_until_ms = until_ms
 
-    def after_move(self) -> None:
-        """The cursor is somewhere else: forget what was pending there and read from the new place."""
-        self._dispatcher.moved(self.cursor.mark_delete)
-        self.gap = ""  # perhaps it has been passed, by an act that says so; else the next read finds it again
-        start = self.cursor.read_from()
-        # Skip and clear keep consumers, and what these hold beyond the new mark-delete must not be read again; a reset
-        # keeps none but Failover's standby ones, who hold nothing.
-        stays = bool(self.consumers) and not self.moves.ignores_acks
-        self.read_position = max(self.read_position, start) if stays else start
-        self.topic.services.reporter.changed(self)
-        if self.topic.is_terminated:
-            tell_end_of_topic(self)
-
-    def act_passed(self, position: Position, left: int) -> None:
-        """An act acked an entry beyond mark-delete but for the members `left`: whoever holds it holds no more than
-        these, and of one that is done nothing is delivered again.
-        """
-        dispatcher = self._dispatcher
-        for consumer in dispatcher.consumers:
-            passed = consumer.pending.get(position) - left.bit_count()
-            if passed > 0:
-                dispatcher.acked(position, passed, not left, consumer)
-        if not left:
-            dispatcher.discard(position)
-            self.deadlines.cancel(position)
-
-    def _require(self, consumer: Consumer) -> None:
-        if not consumer.is_open:
-            raise ConsumerNotFound(f"consumer {consumer.name} is closed")
+def _require_open(consumer: Consumer) -> None:
+    if not consumer.is_open:
+        raise ConsumerNotFound(f"consumer {consumer.name} is closed")

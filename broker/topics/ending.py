@@ -16,7 +16,6 @@ from broker.log.append_pause import appends_paused
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import life as store
 from broker.storage.topics import topics as topic_store
-from broker.subscription.end_of_topic import tell_end_of_topic
 
 if TYPE_CHECKING:
     from broker.core.position import Position
@@ -98,7 +97,7 @@ class Endings:
             topic.log.refuse(TopicTerminated(f"{topic.name} is terminated: it takes no more messages"))
         topic.close_producers(TopicTerminated(f"{topic.name} is terminated"))
         for subscription in list(topic.subscriptions.values()):
-            tell_end_of_topic(subscription)
+            subscription.topic_ended()
         logger.info("%s is terminated after %s", topic.name, topic.log.ledgers.last_position())
         return topic.log.ledgers.last_position()
 

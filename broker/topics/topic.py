@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from broker.core.cursor.cursor import Cursor
 from broker.core.errors import BrokerError, ServiceNotReady, TopicFenced, TopicTerminated
 from broker.core.position import EARLIEST
 from broker.core.subscription.types import SubscriptionType
@@ -22,13 +21,12 @@ from broker.producers.producer import Producer
 from broker.producers.publish_limit import PublishLimit
 from broker.storage.topics import topics as store
 from broker.subscription.consumer import Consumer
-from broker.subscription.dispatch.rates import RatePair, rates_of
-from broker.subscription.limits import require_new_subscription
+from broker.subscription.machine.rates import RatePair, rates_of
 from broker.subscription.old_clients import check_batches
 from broker.subscription.subscription import Subscription
 from broker.topics.backlog_quota import BacklogQuota
 from broker.topics.policies_in_force import rollover_policy
-from broker.topics.topic_subscriptions import SubscriptionReports, TopicSubscriptions
+from broker.topics.topic_subscriptions import NewSubscription, SubscriptionReports, TopicSubscriptions
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
     from broker.log.sends import SendRequest
     from broker.log.topic_log import AppendBatch, Send, TopicLog
     from broker.log.writer import Writer
-    from broker.process.services import Services
     from broker.producers.deduplication import TopicDeduplication
     from broker.producers.deduplication_keeper import DeduplicationKeeper
     from broker.producers.publish_budget import PublishBudget
@@ -108,7 +105,8 @@ class Topic:
         tick_ms: int,
         next_key: Callable[[], int],
         on_gone: Callable[[Topic], None],
-        services: Services,
+        new_subscription: NewSubscription,
+        refuse_old_clients: bool,
     ) -> None:
         """`producer_epoch` None: it had no exclusive producer yet. `next_key` numbers producers in this process."""
         self.name = log.name
@@ -117,7 +115,7 @@ class Topic:
         self.policies = policies  # in force now; replaced by `set_policies` alone
         self.log = log
         log.listener = self
-        self.services = services
+        self._refuse_old_clients = refuse_old_clients
         self._epochs = epochs
         self._writer = writer
         self._clock = clock
@@ -131,7 +129,13 @@ class Topic:
         self._on_gone = on_gone
         self.reader = TopicReader(pool, log)
         self.subscriptions = TopicSubscriptions(
-            self, pool=pool, clock=clock, deadlines=deadlines, tasks=tasks, reports=reports
+            self,
+            new_subscription,
+            pool=pool,
+            clock=clock,
+            deadlines=deadlines,
+            tasks=tasks,
+            reports=reports,
         )
         self.delayed = DelayedMessages(
             log,
@@ -312,7 +316,8 @@ class Topic:
     ) -> Consumer:
         """Attach a consumer, making its subscription when there is none."""
         self._require_open()
-        check_batches(self, identity)
+        if self._refuse_old_clients:
+            check_batches(self.log, identity)
         if request.schema is not None:
             await self._schemas.of_consumer(
                 self.name.base, request.schema, self.policies, is_idle=self._is_idle()
@@ -328,25 +333,17 @@ class Topic:
         has_consumers = any(each.consumers for each in self.subscriptions.values())
         return not (self.producers or has_consumers or self.log.ledgers.total_entries)
 
-    def require_new_subscription(self, name: str, *, by_attaching: bool) -> None:
-        """Whether a durable subscription may be made. Raises SubscriptionNotFound, NotAllowed."""
-        require_new_subscription(self, name, by_attaching=by_attaching)
-
-    def new_subscription(
-        self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
-    ) -> Subscription:
-        """A subscription of this topic with this cursor."""
-        return Subscription(
-            topic=self, subscription_id=subscription_id, name=name, type_=type_, cursor=cursor
-        )
-
     def forget_subscription(self, subscription: Subscription) -> None:
         """See `TopicSubscriptions.forget`."""
         self.subscriptions.forget(subscription)
 
-    async def store_subscription_type(self, subscription: Subscription) -> None:
-        """See `TopicSubscriptions.store_type`."""
-        await self.subscriptions.store_type(subscription)
+    def consumers_connected(self) -> int:
+        """Over all subscriptions, readers included."""
+        return sum(len(each.consumers) for each in self.subscriptions.values())
+
+    def consumer_left(self, now_ms: int) -> None:
+        """The topic was in use until now."""
+        self.last_used_ms = now_ms
 
     # -- policies ------------------------------------------------------------------------------------------------
 

@@ -15,36 +15,42 @@ from broker.core.subscription.types import SubscriptionType
 from broker.log.delayed import DELAYING
 from broker.storage.cursors import cursors as store
 from broker.storage.pool import repeat_until_done
+from broker.subscription.limits import require_new_subscription
+from broker.subscription.subscription import SubscriptionTopic
 
 if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.deadlines import Deadlines
-    from broker.log.reader import TopicReader
-    from broker.log.topic_log import TopicLog
     from broker.storage.connection import Connection
     from broker.storage.pool import ConnectionPool
     from broker.subscription.requests import SubscribeRequest
     from broker.subscription.subscription import Subscription
     from broker.tasks import BackgroundTasks
 
-__all__ = ["SubscribedTopic", "SubscriptionReports", "TopicSubscriptions"]
+__all__ = ["NewSubscription", "SubscribedTopic", "SubscriptionReports", "TopicSubscriptions"]
 
 T = TypeVar("T")
 
 
-class SubscribedTopic(Protocol):
-    """A topic, as its subscriptions need it."""
+class SubscribedTopic(SubscriptionTopic, Protocol):
+    """A topic, as its subscriptions together need it."""
 
-    @property
-    def log(self) -> TopicLog: ...
-    @property
-    def reader(self) -> TopicReader: ...
     async def write(
         self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
     ) -> T | None: ...
-    def require_new_subscription(self, name: str, *, by_attaching: bool) -> None: ...
-    def new_subscription(
-        self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
+
+
+class NewSubscription(Protocol):
+    """Makes the object of a subscription."""
+
+    def __call__(
+        self,
+        *,
+        subscription_id: int | None,
+        name: str,
+        type_: SubscriptionType,
+        cursor: Cursor,
+        topic: SubscriptionTopic,
     ) -> Subscription: ...
 
 
@@ -61,6 +67,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def __init__(
         self,
         topic: SubscribedTopic,
+        new_subscription: NewSubscription,
         *,
         pool: ConnectionPool,
         clock: Clock,
@@ -69,6 +76,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         reports: SubscriptionReports,
     ) -> None:
         self._topic = topic
+        self._new_subscription = new_subscription
         self._pool = pool
         self._clock = clock
         self._deadlines = deadlines
@@ -146,7 +154,13 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                         f"subscription {name} of {log.name} belongs to a reader; choose another name"
                     )
                 return known
-            topic.require_new_subscription(name, by_attaching=by_attaching)
+            require_new_subscription(
+                topic.policies,
+                log.name,
+                name,
+                durable=sum(1 for each in self._by_name.values() if each.is_durable),
+                by_attaching=by_attaching,
+            )
             state = await self.cursor_starting_at(start, remaining)
             subscription_id = await topic.write(
                 lambda connection, epoch: store.create_subscription(
@@ -215,7 +229,9 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
     ) -> Subscription:
         """Take a subscription into memory; `subscription_id` None: a reader's."""
-        subscription = self._topic.new_subscription(subscription_id, name, type_, cursor)
+        subscription = self._new_subscription(
+            subscription_id=subscription_id, name=name, type_=type_, cursor=cursor, topic=self._topic
+        )
         self._by_name[name] = subscription
         subscription.rates_changed()
         self._reports.changed(subscription)
@@ -235,19 +251,6 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         if self._by_name.get(subscription.name) is subscription:
             del self._by_name[subscription.name]
         self._deadlines.forget(subscription)
-
-    async def store_type(self, subscription: Subscription) -> None:
-        """Remember the type for the console and for the next owner."""
-        await repeat_until_done(
-            self._pool,
-            lambda c: store.set_type(
-                c,
-                subscription_id=subscription.subscription_id,
-                owner_epoch=self._topic.log.owner_epoch,
-                type_name=subscription.type.value,
-            ),
-            what="storing a subscription's type",
-        )
 
     def replay(self, positions: Sequence[Position]) -> None:
         """Send these entries, which are due, on every subscription that passes over what is not."""

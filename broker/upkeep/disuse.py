@@ -11,7 +11,6 @@ from broker.core.policies import InactiveTopicMode
 from broker.core.subscription.expiry import Use, is_expired, is_inactive
 from broker.core.topic_name import TopicName
 from broker.storage.acts import acts as act_store
-from broker.storage.cursors import cursors as cursor_store
 from broker.storage.pool import repeat_until_done
 from broker.storage.topics import disuse as store
 from broker.storage.topics import life as topic_life
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.core.policies import Policies
     from broker.storage.pool import ConnectionPool
-    from broker.subscription.flusher import Flusher
     from broker.subscription.subscription import Subscription
     from broker.topics.ending import Endings
     from broker.topics.topic import Topic
@@ -43,14 +41,12 @@ class Disuse:
         endings: Endings,
         *,
         pool: ConnectionPool,
-        flusher: Flusher,
         clock: Clock,
         defaults: Policies,
     ) -> None:
         self._topics = topics
         self._endings = endings
         self._pool = pool
-        self._flusher = flusher
         self._clock = clock
         self._defaults = defaults
 
@@ -141,17 +137,7 @@ class Disuse:
                 ),
                 what="writing an act",
             )
-            async with self._flusher.paused():
-                subscription.is_deleted = True
-                deleted = await topic.write(
-                    lambda connection, epoch: cursor_store.delete_subscription(
-                        connection,
-                        topic_id=topic.topic_id,
-                        subscription_id=subscription.subscription_id,
-                        owner_epoch=epoch,
-                    ),
-                    what="removing a subscription",
-                )
+            deleted = await subscription.moves.delete_rows()
             if act_id is not None:
                 await repeat_until_done(
                     self._pool,

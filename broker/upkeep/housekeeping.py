@@ -99,8 +99,7 @@ class Housekeeping:
             topic.log.index.evict(min(needed, default=LATEST), INDEX_CHUNKS)
             for each in subscriptions:
                 if each.undo_until_ms and each.undo_until_ms <= now_ms:
-                    each.undo_until_ms = 0
-                    each.cursor.stop_undo_overlay()
+                    each.undo_is_over()
 
     async def _each_topic(self) -> AsyncIterator[Topic]:
         """Yield every topic in memory, and let the event loop serve messages after every `TOPICS_AT_ONCE`."""

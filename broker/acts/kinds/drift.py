@@ -85,7 +85,7 @@ class Standing:
         which = " ".join(f"{each.subscription_id}:{each.cursor.version}" for each in found)
         return cls(
             acked_messages=sum(each.cursor.totals.messages for each in found),
-            published_messages=sum(each.topic.log.ledgers.total_messages for each in found),
+            published_messages=sum(each.log.ledgers.total_messages for each in found),
             count=len(found),
             cursors=hashlib.sha256(which.encode()).hexdigest(),
         )

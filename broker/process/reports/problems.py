@@ -12,15 +12,16 @@ __all__ = ["problems"]
 
 def problems(subscription: Subscription) -> dict[str, int]:
     """Each kind with its count, empty when there was none. `/metrics` has the same numbers."""
+    counters = subscription.counters
     found = {
         f"messages that consumers threw away: {reason}": count
-        for reason, count in subscription.validation_errors.items()
+        for reason, count in counters.validation_errors.items()
     }
-    if subscription.invalid_acks:
-        found["acks of ids that are not stored"] = subscription.invalid_acks
-    if subscription.ignored_acks:
-        found[f"cumulative acks, which {subscription.type.value} does not have"] = subscription.ignored_acks
+    if counters.invalid_acks:
+        found["acks of ids that are not stored"] = counters.invalid_acks
+    if counters.ignored_acks:
+        found[f"cumulative acks, which {subscription.type.value} does not have"] = counters.ignored_acks
     refused = subscription.refusal
     if refused is not None:
         found[refused.problem()] = refused.refusals
-    return found | subscription.option_warnings
+    return found | counters.option_warnings

@@ -79,7 +79,9 @@ def _topic_row(topic: Topic, rates: Rates, now_ms: int) -> store.TopicSummaryRow
 
 def _subscription_row(each: Subscription, rates: Rates, now_ms: int) -> store.SubscriptionSummaryRow:
     acked = each.cursor.totals
-    rate_out, rate_acked = rates.of_subscription(each, each.messages_out, each.messages_acked, now_ms)
+    rate_out, rate_acked = rates.of_subscription(
+        each, each.messages_out, each.counters.messages_acked, now_ms
+    )
     return store.SubscriptionSummaryRow(
         subscription_id=each.subscription_id,
         acked_messages=acked.messages,
@@ -91,7 +93,7 @@ def _subscription_row(each: Subscription, rates: Rates, now_ms: int) -> store.Su
         replay_entries=each.dispatcher.replay_entries,
         message_rate_out=rate_out,
         message_rate_acked=rate_acked,
-        messages_redelivered=each.messages_redelivered,
+        messages_redelivered=each.counters.messages_redelivered,
         last_used_ms=each.last_used_ms,
         updated_ms=now_ms,
         problems=json.dumps(problems(each)),

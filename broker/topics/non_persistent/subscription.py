@@ -15,9 +15,8 @@ from broker.core.errors import ConsumerBusy, MetadataInvalid, NotAllowed
 from broker.core.position import EARLIEST, Position
 from broker.core.subscription.types import SubscriptionType
 from broker.subscription.consumer import Consumer
-from broker.subscription.dispatch.rates import DispatchLimit, RatePair
-from broker.subscription.dispatch.read_entries import whole_entries
-from broker.subscription.failover import tell_active
+from broker.subscription.machine.rates import DispatchLimit, RatePair
+from broker.subscription.machine.read_entries import whole_entries
 from broker.subscription.requests import Delivery, LastMessage
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class NonPersistentSubscription:
         """Failover without a wait: nothing can come twice, so there is nothing to wait for."""
         told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
         for consumer in list(told):
-            tell_active(consumer, self._dispatcher)
+            consumer.tell_active(consumer.dispatch is self._dispatcher.active)
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer is gone."""
@@ -127,7 +126,6 @@ class NonPersistentSubscription:
             self._dispatcher.detach(consumer.dispatch)
             self._switch(None)
             if not self.consumers:
-                self._close_limit()
                 self.topic.forget_subscription(self)
 
     def close_consumers(self, reason: str) -> None:
@@ -142,7 +140,7 @@ class NonPersistentSubscription:
         """Send these to consumers that take them now; the rest is dropped."""
         at = 0
         while at < len(entries):
-            most = len(entries) if self.dispatch_limit is None else self.dispatch_limit.entries()
+            most = len(entries) if self.dispatch_limit is None else self._allowed(now_ms)
             plan = self._dispatcher.next_read() if most else None
             if plan is None:
                 break
@@ -163,10 +161,14 @@ class NonPersistentSubscription:
                 self.messages_dropped += each.messages_remaining
         self.messages_dropped += sum(each.messages for each in entries[at:])
 
+    def _allowed(self, now_ms: int) -> int:
+        limit = self.dispatch_limit
+        return 0 if limit is None or limit.wait_ms(now_ms) else limit.entries(now_ms)
+
     def _send(self, consumer: Consumer, entries: list[StoredEntry], now_ms: int) -> None:
         deliveries = [Delivery(entry, 0, None) for entry in entries]
         if self.dispatch_limit is not None:
-            self.dispatch_limit.sent(deliveries)
+            self.dispatch_limit.sent(deliveries, now_ms)
         for entry in entries:
             self.messages_out += entry.messages
             if entry.messages > 1:
@@ -177,19 +179,12 @@ class NonPersistentSubscription:
 
     def rates_changed(self) -> None:
         """The topic's dispatch rates are others now; what comes beyond them is dropped."""
-        policies, clock = self.topic.policies, self._clock
-        own = RatePair.of(
-            policies.subscription_dispatch_rate_messages,
-            policies.subscription_dispatch_rate_bytes,
-            clock.now_ms(),
-        )
         self.dispatch_limit = DispatchLimit.of(
-            clock, (self.topic.dispatch_rate, own), pump=self.pump, replaces=self.dispatch_limit
+            self.topic.policies,
+            self.topic.dispatch_rate,
+            now_ms=self._clock.now_ms(),
+            replaces=self.dispatch_limit,
         )
-
-    def _close_limit(self) -> None:
-        if self.dispatch_limit is not None:
-            self.dispatch_limit.close()
 
     # -- what consumers ask for ----------------------------------------------------------------------------------
 

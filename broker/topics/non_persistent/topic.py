@@ -17,8 +17,7 @@ from broker.log.sends import Receipt
 from broker.producers.access import ProducerAccess
 from broker.producers.producer import Producer
 from broker.producers.publish_limit import PublishLimit
-from broker.subscription.attaching import new_dispatcher
-from broker.subscription.dispatch.rates import RatePair
+from broker.subscription.machine.rates import RatePair
 from broker.topics.non_persistent.subscription import NonPersistentSubscription
 
 if TYPE_CHECKING:
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
     from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
     from broker.log.sends import SendRequest
-    from broker.process.services import Services
     from broker.producers.publish_budget import PublishBudget
     from broker.producers.requests import ProducerRequest, ProducerSink
     from broker.producers.schemas import Schemas
     from broker.subscription.consumer import Consumer
     from broker.subscription.requests import ConsumerSink, SubscribeRequest
+    from broker.subscription.settings import SubscriptionSettings
     from broker.tasks import BackgroundTasks
 
 __all__ = ["NonPersistentTopic"]
@@ -56,12 +55,12 @@ class NonPersistentTopic:
         tasks: BackgroundTasks,
         may_send: Callable[[], bool],
         next_key: Callable[[], int],
-        services: Services,
+        subscription_settings: SubscriptionSettings,
         on_empty: Callable[[NonPersistentTopic], None],
     ) -> None:
         self.name = name
         self.policies = policies
-        self.services = services
+        self._subscription_settings = subscription_settings
         self._clock = clock
         self._next_key = next_key
         self._schemas = schemas
@@ -197,8 +196,8 @@ class NonPersistentTopic:
             self._leave_if_empty()
 
     def _new_subscription(self, request: SubscribeRequest) -> NonPersistentSubscription:
-        dispatcher = new_dispatcher(
-            self, request.type, request.key_shared, is_durable=False, failover_delay_ms=0
+        dispatcher = self._subscription_settings.new_dispatcher(
+            request.type, request.key_shared, topic_name=self.name, failover_delay_ms=0
         )
         return NonPersistentSubscription(
             self, request.subscription, request.type, dispatcher, self._clock, self._next_key

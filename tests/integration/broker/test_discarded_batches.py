@@ -93,7 +93,7 @@ async def test_a_discard_is_an_ack_with_a_reason_that_is_counted(broker_url: str
         consumer.ack(consumer.positions[1])
         subscription = run.subscription()
         assert subscription.cursor.backlog_messages == 0
-        assert subscription.validation_errors == {"DECOMPRESSION_ERROR": 1}
+        assert subscription.counters.validation_errors == {"DECOMPRESSION_ERROR": 1}
         assert balance(consumer) == 9
         assert consumer.consumer is not None
         consumer.consumer.redeliver(None)

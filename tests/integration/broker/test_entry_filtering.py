@@ -15,7 +15,7 @@ from broker.core.errors import UnsupportedVersion
 from broker.core.position import Position
 from broker.core.subscription.types import SubscriptionType
 from broker.process.broker import Broker
-from broker.subscription.dispatch.filtering import Discard
+from broker.subscription.machine.state import Discard
 from tests.support.broker_harness import (
     IDENTITY,
     BrokerRun,
@@ -80,7 +80,7 @@ async def test_damaged_entry_is_acked_unsent_and_costs_no_permit(
         consumer.ack(good)
         subscription = run.subscription()
         assert subscription.cursor.backlog_messages == 0
-        assert subscription.filter.discarded[Discard.CORRUPT] == 1
+        assert subscription.counters.discarded[Discard.CORRUPT] == 1
         assert [r.message for r in caplog.records if f"entry {bad} is damaged" in r.message]
         assert 'reason="corrupt"} 1' in run.metrics_text()
         await run.flushed()
@@ -116,7 +116,7 @@ async def test_marker_is_acked_unsent_and_mark_delete_passes_it(run: BrokerRun) 
     subscription = run.subscription()
     assert subscription.cursor.backlog_messages == 0
     assert subscription.cursor.mark_delete == subscription.log.ledgers.last_position()
-    assert subscription.filter.discarded[Discard.MARKER] == 2
+    assert subscription.counters.discarded[Discard.MARKER] == 2
 
 
 @pytest.mark.row("S1.5")
@@ -194,7 +194,7 @@ async def test_damaged_entries_end_in_one_ack_and_permits_are_conserved(broker_u
         subscription = run.subscription()
         assert subscription.cursor.backlog_messages == 0
         expected = sum(size for size, position in zip(sizes, positions, strict=True) if position in damaged)
-        assert subscription.filter.discarded[Discard.CORRUPT] == expected
+        assert subscription.counters.discarded[Discard.CORRUPT] == expected
 
 
 # -- filters of the project's own ----------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ async def test_a_filter_accepts_rejects_and_puts_off(broker_url: str) -> None:
         await consumer.has(2)
         assert consumer.payloads == [b"a", b"b"]
         subscription = run.subscription()
-        assert subscription.filter.discarded[Discard.FILTER] == 1
-        assert subscription.filter.filter_errors == 1
+        assert subscription.counters.discarded[Discard.FILTER] == 1
+        assert subscription.counters.filter_errors == 1
         assert subscription.cursor.backlog_messages == 4
         assert consumer.consumer is not None
         assert consumer.consumer.dispatch.permits.spent == 2
@@ -268,7 +268,7 @@ async def test_what_a_filter_puts_off_is_kept_through_a_reconnect_and_a_restart(
     ByPayload.is_later = True
     async with running(broker_url, **settings) as run:
         consumer = await run.consumer(permits=10)
-        await eventually(lambda: run.subscription().filter.rescheduled_total > 1, "being asked twice")
+        await eventually(lambda: run.subscription().counters.reschedules > 1, "being asked twice")
         ByPayload.is_later = False
         await consumer.has(1)
         assert consumer.payloads == [b"later"]

@@ -37,7 +37,7 @@ async def test_what_is_older_is_acked_whole_ledgers_first_then_inside_one(broker
         assert await expire(subscription, 2 * SECOND_MS + 500) == 2 * 9
         assert subscription.cursor.mark_delete == positions[9]
         assert await expire(subscription, 2 * SECOND_MS + 500) == 0
-        assert (subscription.messages_expired, subscription.cursor.backlog_messages) == (20, 4)
+        assert (subscription.counters.messages_expired, subscription.cursor.backlog_messages) == (20, 4)
         assert subscription.cursor.version == 0, "a plan made meanwhile stays good"
         await recounted(run)
         assert await expire(subscription, 0) == 4
@@ -83,7 +83,7 @@ async def test_the_policy_expires_each_subscription_and_frees_what_retention_let
         await look(run)
         for name in ("idle", "exclusive"):
             assert run.subscription(subscription=name).cursor.backlog_messages == 4
-            assert run.subscription(subscription=name).messages_expired == 20
+            assert run.subscription(subscription=name).counters.messages_expired == 20
         assert len(kept(run)) == 1
         await recounted(run)
         assert (

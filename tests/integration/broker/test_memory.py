@@ -42,8 +42,7 @@ async def test_acks_are_recorded_for_an_undo_only_while_there_can_be_one(broker_
     async with running(broker_url, clock=clock) as run:
         await run.consumer()
         subscription = run.subscription()
-        subscription.cursor.start_undo_overlay(AckOverlay())
-        subscription.undo_until_ms = clock.now_ms() + 1000
+        subscription.record_for_undo(1, clock.now_ms() + 1000, AckOverlay())
         clock.advance(1000)
         await eventually(
             lambda: subscription.cursor.undo_overlay() is None, "the recording to end", timeout_s=5
@@ -95,8 +94,6 @@ async def test_a_fenced_topic_leaves_nothing_behind(run: BrokerRun) -> None:
     assert not topic.producers
     assert all(not each.consumers for each in topic.subscriptions.values())
     await eventually(
-        lambda: all(
-            each._loop._reading is None or each._loop._reading.done() for each in topic.subscriptions.values()
-        ),
+        lambda: all(not each.is_reading for each in topic.subscriptions.values()),
         "its read to end",
     )

@@ -40,14 +40,14 @@ async def test_discards_cost_nothing_and_are_counted_and_shown(run: BrokerRun) -
     permits = only_consumer(subscription).dispatch.permits
     await eventually(lambda: permits.balance == 99, "every permit is back")
     assert permits.granted - permits.spent == 99
-    assert subscription.validation_errors == {"DECOMPRESSION_ERROR": 100}
+    assert subscription.counters.validation_errors == {"DECOMPRESSION_ERROR": 100}
     (line,) = [each for each in run.metrics_text().splitlines() if "discarded_total{" in each]
     assert 'reason="DECOMPRESSION_ERROR"} 100' in line
 
     consumer = only_consumer(subscription)
     await peer.ack({"messageId": MessageId(subscription.read_position.ledger_id, 999).to_base64()})
     await peer.ack(push, type="acknowledge", ackType="cumulative")
-    assert subscription.invalid_acks == 1
+    assert subscription.counters.invalid_acks == 1
     assert consumer.holds(Position(subscription.read_position.ledger_id, 100))
 
     wanted = {

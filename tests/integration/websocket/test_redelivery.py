@@ -71,7 +71,7 @@ async def test_a_cumulative_ack_takes_all_before_it_but_not_on_shared(still: Bro
     peer = await JsonPeer.open(still, SHARED)
     await peer.ack((await peer.has(3))[1], type="acknowledge", ackType="cumulative")
     assert backlog(still.subscription()) == 3
-    assert still.subscription().ignored_acks == 1
+    assert still.subscription().counters.ignored_acks == 1
     await peer.leave()
     peer = await JsonPeer.open(still, EXCLUSIVE)
     await peer.ack((await peer.has(3))[1], type="acknowledge", ackType="cumulative")
@@ -176,13 +176,13 @@ async def test_what_is_due_together_is_one_redelivery(still: BrokerRun) -> None:
     await peer.nack(*await peer.has(900))
     asked: list[int] = []
     subscription = still.subscription()
-    redeliver = subscription._dispatcher.redeliver
+    redeliver = subscription.dispatcher.redeliver
 
     def counted(consumer: object, positions: list[Position]) -> bool:
         asked.append(len(positions))
         return redeliver(consumer, positions)  # type: ignore[arg-type]
 
-    subscription._dispatcher.redeliver = counted  # type: ignore[method-assign,assignment]
+    subscription.dispatcher.redeliver = counted  # type: ignore[method-assign,assignment]
     assert pass_ms(still, 100) == 900
     assert asked == [900]
     again = (await peer.has(1800))[900:]
@@ -449,8 +449,8 @@ async def test_a_message_acked_twice_is_acked_once(still: BrokerRun) -> None:
     frame = {"messageId": push["messageId"]}
     await peer.peer.tell([frame, frame], frame)
     await eventually(lambda: backlog(still.subscription()) == 2, "one is acked")
-    assert still.subscription().messages_acked == 1
-    assert still.subscription().invalid_acks == 0
+    assert still.subscription().counters.messages_acked == 1
+    assert still.subscription().counters.invalid_acks == 0
 
 
 @pytest.mark.row("S4.25")

@@ -43,7 +43,7 @@ async def test_a_cumulative_ack_takes_all_before_it_on_one_topic_and_nothing_on_
         assert run.subscription(subscription="e").cursor.mark_delete == positions[3]
         assert run.subscription(subscription="e").cursor.backlog_messages == 1
         assert run.subscription(subscription="s").cursor.backlog_messages == 5
-        assert run.subscription(subscription="s").ignored_acks == 1
+        assert run.subscription(subscription="s").counters.ignored_acks == 1
 
 
 @pytest.mark.row("S4.6")

@@ -139,7 +139,7 @@ async def test_bytes_of_what_was_delivered_are_not_kept() -> None:
         await consumer.has(100)
         await settled(run)
         assert run.broker.cache.size_bytes <= 5_000
-        assert run.subscription()._loop._just_read == {}
+        assert run.subscription()._machine.sending._just_read == {}
 
 
 @pytest.mark.row("S1.13")

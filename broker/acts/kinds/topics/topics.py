@@ -20,6 +20,7 @@ from broker.storage.topics import topics as topic_store
 if TYPE_CHECKING:
     from broker.subscription.subscription import Subscription
     from broker.topics.ending import DeleteFigures
+    from broker.topics.topic import Topic
 
 __all__ = ["Delete", "DeleteTopic", "TerminateTopic", "TruncateTopic", "UnloadTopic"]
 
@@ -34,10 +35,10 @@ async def _members(context: ActContext) -> list[TopicName]:
     return [TopicName.parse(each) for each in found.values()]
 
 
-async def _durable(context: ActContext, figures: DeleteFigures) -> list[Subscription]:
+async def _durable(context: ActContext, figures: DeleteFigures) -> list[tuple[Topic, Subscription]]:
     """Return the durable subscriptions in memory, because their stored cursors may be out of date."""
     topics = [await context.topics.open_named(each) for each in figures.topics]
-    return [each for topic in topics for each in topic.subscriptions.values() if each.is_durable]
+    return [(topic, each) for topic in topics for each in topic.subscriptions.values() if each.is_durable]
 
 
 async def _what_clients_do(context: ActContext, name: TopicName, figures: DeleteFigures) -> tuple[str, ...]:
@@ -180,7 +181,7 @@ class DeleteTopic(DirectKind[Delete]):
         clients_do = await _what_clients_do(context, name, figures)
         pinned = {"topic_id": await self._topic_id(context)}
         subscriptions_now = await _durable(context, figures)
-        standing = Standing.of(subscriptions_now)
+        standing = Standing.of(each for _, each in subscriptions_now)
         unread = standing.unacked_messages
         topics = counted(len(figures.topics), "topic is", "topics are")
         subscriptions = counted(len(figures.subscriptions), "subscription is", "subscriptions are")
@@ -196,7 +197,7 @@ class DeleteTopic(DirectKind[Delete]):
             pinned=pinned,
             standing=standing,
             published_per_s=sum(
-                context.reports.rates.published_per_s(each.topic) for each in subscriptions_now
+                context.reports.rates.published_per_s(topic) for topic, _ in subscriptions_now
             ),
         )
 

@@ -1,24 +1,20 @@
-"""Dispatch rates: of a topic, shared by its subscriptions, and of each subscription (semantics 3.5).
+"""Dispatch rates: of a topic, shared by its subscriptions, and of each subscription.
 
 Upstream looks again after 1000 ms; here the subscription goes on when the next message may leave.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from broker.core.rate_limit import TokenBucket
 
 if TYPE_CHECKING:
-    from broker.clock import Clock
     from broker.core.policies import Policies
     from broker.subscription.requests import Delivery
 
 __all__ = ["DispatchLimit", "RatePair", "rates_of"]
-
-CallLater = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
 
 class RatePair:
@@ -49,52 +45,46 @@ def rates_of(policies: Policies) -> tuple[int, ...]:
 
 
 class DispatchLimit:
-    """What one subscription may send now. `pump` is called when it may send again."""
+    """What one subscription may send now."""
 
-    def __init__(
-        self, clock: Clock, rates: Sequence[RatePair], *, pump: Callable[[], None], call_later: CallLater
-    ) -> None:
-        self._clock = clock
-        self._pump = pump
-        self._call_later = call_later
+    def __init__(self, rates: Sequence[RatePair], *, times: int = 0) -> None:
         self._messages = [each.messages for each in rates if each.messages is not None]
         self._bytes = [each.bytes for each in rates if each.bytes is not None]
-        self._timer: asyncio.TimerHandle | None = None
-        self.times = 0  # it had to wait
+        self._waits_until_ms = 0
+        self.times = times  # it had to wait
 
     @classmethod
     def of(
         cls,
-        clock: Clock,
-        rates: Iterable[RatePair | None],
+        policies: Policies,
+        topic_rate: RatePair | None,
         *,
-        pump: Callable[[], None],
+        now_ms: int,
         replaces: DispatchLimit | None,
     ) -> DispatchLimit | None:
         """The limit in place of an earlier one, whose count goes on; None when there is no rate to keep."""
-        limited = [each for each in rates if each is not None]
-        if replaces is not None:
-            replaces.close()
+        own = RatePair.of(
+            policies.subscription_dispatch_rate_messages, policies.subscription_dispatch_rate_bytes, now_ms
+        )
+        limited = [each for each in (topic_rate, own) if each is not None]
         if not limited:
             return None
-        limit = cls(clock, limited, pump=pump, call_later=asyncio.get_running_loop().call_later)
-        limit.times = replaces.times if replaces is not None else 0
-        return limit
+        return cls(limited, times=0 if replaces is None else replaces.times)
 
-    def entries(self) -> int:
-        """How many entries may be read for sending; 0 = none now, `pump` comes."""
-        now_ms = self._clock.now_ms()
+    def wait_ms(self, now_ms: int) -> int:
+        """How long nothing may leave; 0 = something may. Counts each wait once."""
         wait_ms = max(each.wait_ms(now_ms) for each in (*self._messages, *self._bytes))
-        if wait_ms:
-            if self._timer is None:
-                self.times += 1
-                self._timer = self._call_later(wait_ms / 1000, self._refilled)
-            return 0
+        if wait_ms and self._waits_until_ms <= now_ms:
+            self.times += 1
+            self._waits_until_ms = now_ms + wait_ms
+        return wait_ms
+
+    def entries(self, now_ms: int) -> int:
+        """How many entries may be read for sending when nothing has to wait."""
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
-    def sent(self, deliveries: Iterable[Delivery]) -> None:
+    def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
         """Count what leaves."""
-        now_ms = self._clock.now_ms()
         messages = size_bytes = 0
         for entry, _, remaining in deliveries:
             messages += entry.messages if remaining is None else remaining.bit_count()
@@ -103,13 +93,3 @@ class DispatchLimit:
             bucket.take(messages, now_ms)
         for bucket in self._bytes:
             bucket.take(size_bytes, now_ms)
-
-    def close(self) -> None:
-        """Another limit takes its place, or none."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _refilled(self) -> None:
-        self._timer = None
-        self._pump()

@@ -1,4 +1,4 @@
-"""Telling the configured interceptors what is sent (semantics S1.19)."""
+"""Telling the configured interceptors what is sent."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 from broker.plugins import DispatchInterceptor, SentEntry
 
 if TYPE_CHECKING:
-    from broker.subscription.consumer import Consumer
     from broker.subscription.requests import Delivery
-    from broker.subscription.subscription import Subscription
 
 __all__ = ["Interception"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Interception:
@@ -26,13 +24,13 @@ class Interception:
         self._complained: set[DispatchInterceptor] = set()
         self.failures = 0
 
-    def sending(self, subscription: Subscription, consumer: Consumer, deliveries: Sequence[Delivery]) -> None:
-        """These go to this consumer now. Raises nothing."""
+    def sending(self, topic: str, subscription: str, consumer: str, deliveries: Sequence[Delivery]) -> None:
+        """These go to the consumer of this name now. Raises nothing."""
         for entry, redelivery_count, remaining in deliveries:
             sent = SentEntry(
-                topic=subscription.topic.name.full,
-                subscription=subscription.name,
-                consumer=consumer.name,
+                topic=topic,
+                subscription=subscription,
+                consumer=consumer,
                 ledger_id=entry.ledger_id,
                 entry_id=entry.entry_id,
                 messages=entry.messages if remaining is None else remaining.bit_count(),
@@ -46,7 +44,7 @@ class Interception:
                     self.failures += 1
                     if each not in self._complained:
                         self._complained.add(each)
-                        log.exception(
+                        logger.exception(
                             "interceptor %s failed on %s:%s; the message is sent all the same, and further failures of"
                             " it are only counted",
                             type(each).__name__,

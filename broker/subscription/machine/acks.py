@@ -1,0 +1,226 @@
+"""Acks as they come from clients: the cursor and the dispatcher change at once, and PostgreSQL is written behind.
+
+An ack of an entry whose counts are not in memory is late: it waits until they are, and every ack that comes after it
+waits behind it. An ack that comes during a move is put off until the move is over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.core.errors import BrokerError, InvalidAck, ServiceNotReady
+from broker.core.ledgers.message_index import IndexMissing
+from broker.subscription.machine.effects import (
+    ACKED,
+    ACKED_BY_READER,
+    Effect,
+    Effects,
+    Say,
+    Settle,
+    SettleWhenDurable,
+    Wish,
+)
+from broker.subscription.machine.state import Member, State, is_worth_a_line
+
+if TYPE_CHECKING:
+    from broker.core.ledgers.ledger import LedgerMap
+    from broker.core.position import Position
+    from broker.subscription.requests import AckRequest, DurableCallback
+
+__all__ = ["AckCommand", "Acks"]
+
+_WARNING: Final = 30  # as in Python's logging
+_LATE: Final[Effects] = (Wish.APPLY_LATE_ACKS,)
+
+
+class AckCommand(NamedTuple):
+    """What one ack command asks for. A named tuple: one is made for every ack."""
+
+    member: Member
+    acks: Sequence[AckRequest]
+    cumulative: bool
+    receipt: DurableCallback | None
+    returns_permits: bool  # the client threw these entries away and gave back one permit each
+    cursor_version: int  # when it came
+
+
+class Acks:
+    """The acks of one subscription. `batch_index_acks` off: of a batch all or nothing is acked."""
+
+    def __init__(self, state: State, ledgers: LedgerMap, *, batch_index_acks: bool) -> None:
+        self._state = state
+        self._ledgers = ledgers
+        self._batch_index_acks = batch_index_acks
+        self._late: deque[AckCommand] = deque()  # the first waits for counts, the others for it
+        self._put_off: list[AckCommand] = []  # until the move is over
+
+    @property
+    def first_late(self) -> AckCommand | None:
+        """The ack that waits for counts; None when none does."""
+        return self._late[0] if self._late else None
+
+    def ack(
+        self,
+        member: Member,
+        acks: Sequence[AckRequest],
+        cumulative: bool,
+        receipt: DurableCallback | None,
+        returns_permits: bool,
+        now_ms: int,
+    ) -> Effects:
+        """The acks of one command. Whatever else than a refusal this raises, some of them may have been applied."""
+        state = self._state
+        command = AckCommand(member, acks, cumulative, receipt, returns_permits, state.cursor.version)
+        if state.is_moving:
+            if state.ignores_acks:
+                return _refused(command)
+            self._put_off.append(command)
+            return ()
+        member.last_ack_ms = now_ms
+        if cumulative and (len(acks) != 1 or not state.type.single_active):
+            return self._ignore(command)
+        if self._late:
+            self._late.append(command)
+            return ()
+        try:
+            return self._apply(command)
+        except IndexMissing:
+            self._late.append(command)
+            return _LATE
+
+    def thrown_away(self, member: Member, reason: str) -> Effects:
+        """A client said why it did not process what it acks."""
+        counts = self._state.counters.validation_errors
+        count = counts[reason] = counts.get(reason, 0) + 1
+        if not is_worth_a_line(count):
+            return ()
+        return (Say(_WARNING, "%s discarded a message: %s (%s so far)", (member.name, reason, count)),)
+
+    def _ignore(self, command: AckCommand) -> Effects:
+        """Here there are no cumulative acks, or the command is malformed: a warning, and a receipt says success."""
+        counters = self._state.counters
+        counters.ignored_acks += 1
+        effects: list[Effect] = []
+        if is_worth_a_line(counters.ignored_acks):
+            values = (command.member.name, counters.ignored_acks)
+            effects.append(Say(_WARNING, "a cumulative ack by %s is ignored (%s so far)", values))
+        if command.receipt is not None:
+            effects.append(Settle(command.receipt, None))
+        return effects
+
+    def _apply(self, command: AckCommand) -> Effects:
+        """Do it. Raises IndexMissing when counts are not in memory; repeating it then does no harm."""
+        member, acks, cumulative, receipt, returns_permits, _ = command
+        state = self._state
+        cursor, dispatcher, deadlines, counters = (
+            state.cursor,
+            state.dispatcher,
+            state.deadlines,
+            state.counters,
+        )
+        wrong: InvalidAck | None = None
+        said: list[Effect] = []
+        for position, remaining in acks:
+            if remaining and not self._batch_index_acks and self._ledgers.contains(position):
+                # A cumulative ack inside a batch reaches the entry before it, any other ack of a part does nothing.
+                if not cumulative:
+                    continue
+                position, remaining = self._ledgers.previous_of(position), None
+            try:
+                result = (
+                    cursor.ack_through(position, remaining) if cumulative else cursor.ack(position, remaining)
+                )
+            except InvalidAck as error:
+                wrong = error
+                counters.invalid_acks += 1
+                if is_worth_a_line(counters.invalid_acks):
+                    values = (member.name, error, counters.invalid_acks)
+                    said.append(Say(_WARNING, "%s: %s (%s so far)", values))
+                continue
+            if result.messages:
+                member.messages_acked += result.messages
+                counters.messages_acked += result.messages
+            if returns_permits and result.messages > 1 and dispatcher.holds(member.dispatch, position):
+                member.dispatch.flow(result.messages - 1)
+            dispatcher.acked(position, result.messages, result.completed, member.dispatch)
+            if result.completed and len(deadlines):
+                deadlines.cancel(position)
+        if receipt is None and not said and not state.is_terminated:
+            return ACKED if state.is_durable else ACKED_BY_READER
+        return self._applied(receipt, wrong, said)
+
+    def _applied(
+        self, receipt: DurableCallback | None, wrong: InvalidAck | None, effects: list[Effect]
+    ) -> Effects:
+        is_durable = self._state.is_durable
+        if is_durable and receipt is not None and wrong is None:
+            effects.append(SettleWhenDurable(receipt))
+        else:
+            if is_durable:
+                effects.append(Wish.DIRTY)
+            if receipt is not None:
+                effects.append(Settle(receipt, wrong))
+        effects += (Wish.CHANGED, Wish.SEND)
+        effects += self._state.end_of_topic()
+        return effects
+
+    # -- late acks -----------------------------------------------------------------------------------------------
+
+    def apply_first_late(self) -> Effects:
+        """Apply the ack that waits longest. Raises IndexMissing while counts are missing: load them, then repeat.
+
+        Raises ServiceNotReady when the cursor was moved since the ack came.
+        """
+        state, command = self._state, self._late[0]
+        if state.cursor.version != command.cursor_version or state.is_moving or state.is_deleted:
+            raise ServiceNotReady("the cursor was moved; what you hold is delivered again")
+        effects = self._apply(command)
+        self._late.popleft()
+        return effects
+
+    def refuse_first_late(self, error: BrokerError) -> Effects:
+        """Give up the ack that waits longest; some of what it names may have been applied."""
+        command = self._late.popleft()
+        effects: list[Effect] = [Wish.DIRTY] if self._state.is_durable else []
+        if command.receipt is not None:
+            effects.append(Settle(command.receipt, error))
+        return effects
+
+    def forget_late(self) -> None:
+        """The broker stops while acks are late: they are delivered again."""
+        self._late.clear()
+
+    # -- moves ---------------------------------------------------------------------------------------------------
+
+    def refuse_put_off(self) -> Effects:
+        """The move forgets what these acks name."""
+        return [effect for each in self.take_put_off() for effect in _refused(each)]
+
+    def take_put_off(self) -> list[AckCommand]:
+        """The move is over: what came during it is to be acked now, in order."""
+        commands, self._put_off = self._put_off, []
+        return commands
+
+    # -- the broker's own acks -----------------------------------------------------------------------------------
+
+    def ack_for_broker(self, position: Position, remaining: int | None) -> None:
+        """Ack an entry, or the members whose bit is 0, in a consumer's stead. Raises IndexMissing, InvalidAck."""
+        state = self._state
+        result = state.cursor.ack(position, remaining)
+        state.counters.messages_acked += result.messages
+        state.dispatcher.acked(position, result.messages, result.completed)
+        if result.completed and len(state.deadlines):
+            state.deadlines.cancel(position)
+
+
+def _refused(command: AckCommand) -> Effects:
+    if command.receipt is None:
+        return ()
+    return (
+        Settle(
+            command.receipt,
+            ServiceNotReady("the cursor is being moved; what you hold is delivered again"),
+        ),
+    )

@@ -1,0 +1,211 @@
+"""One subscription without I/O: commands and facts come in, effects go out. No loop, no clock, no log file.
+
+`state` is all it knows; `acks`, `sending` and `redelivery` are its parts, whose verbs are called directly. A verb
+returns what is to be done, in order (effects.py); who called it carries that out before the next verb, except while the
+writes of a batch are under way: a consumer may then ack, ask for more or leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.subscription.machine.acks import Acks
+from broker.subscription.machine.effects import SEND, Effect, Effects, Say, Wish
+from broker.subscription.machine.redelivery import Redelivery
+from broker.subscription.machine.screening import Screening
+from broker.subscription.machine.sending import Sending
+
+if TYPE_CHECKING:
+    from broker.core.cursor.state import AckOverlay
+    from broker.core.dispatchers.base import Dispatcher
+    from broker.core.entry import StoredEntry
+    from broker.core.ledgers.ledger import LedgerMap
+    from broker.core.position import Position
+    from broker.core.subscription.types import SubscriptionType
+    from broker.plugins import EntryFilter
+    from broker.subscription.machine.rates import DispatchLimit
+    from broker.subscription.machine.screening import Delayed
+    from broker.subscription.machine.state import Member, State
+
+__all__ = ["SubscriptionMachine"]
+
+_WARNING: Final = 30  # as in Python's logging
+
+
+class SubscriptionMachine:
+    """Whatever happens to a subscription of the topic `topic_name` comes in here."""
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        topic_name: str,
+        ledgers: LedgerMap,
+        cached: Mapping[int, Mapping[int, StoredEntry]],
+        delayed: Delayed,
+        read_entries: int,
+        filters: Sequence[EntryFilter],
+        filter_delay_ms: int,
+        batch_index_acks: bool,
+    ) -> None:
+        self.state = state
+        screening = Screening(state, delayed, filters, topic_name=topic_name, delay_ms=filter_delay_ms)
+        self.acks = Acks(state, ledgers, batch_index_acks=batch_index_acks)
+        self.sending = Sending(
+            state, screening, ledgers=ledgers, cached=cached, delayed=delayed, read_entries=read_entries
+        )
+        self.redelivery = Redelivery(state)
+
+    # -- consumers -----------------------------------------------------------------------------------------------
+
+    def use_type(self, type_: SubscriptionType, dispatcher: Dispatcher) -> None:
+        """Give entries out by another type from now on; nobody is connected."""
+        self.state.type = type_
+        self.state.dispatcher = dispatcher
+        if type_.single_active:
+            self.state.counts.clear()  # there nothing is counted, nor acks taken off
+
+    def attach(self, member: Member, now_ms: int) -> Effects:
+        """A consumer attaches. Raises NotAllowed, SubscriptionBusy, ConsumerBusy, ConsumerAssignFailed."""
+        state = self.state
+        if state.dispatcher.attach(member.dispatch, member.request.type, now_ms):
+            state.read_position = state.cursor.read_from()
+        state.members[member.key] = member
+        effects: list[Effect] = [*self.redelivery.joined(member, now_ms)]
+        for warning in member.request.warnings:
+            known = state.counters.option_warnings
+            if warning not in known:
+                effects.append(Say(_WARNING, "%s", (warning,)))
+            known[warning] = known.get(warning, 0) + 1
+        effects.append(Wish.CHANGED)
+        return effects
+
+    def gone(self, member: Member, now_ms: int) -> Effects:
+        """A consumer left; what it held goes to the others, or is read again by the next to come. Safe to repeat."""
+        state = self.state
+        if state.members.pop(member.key, None) is None:
+            return ()
+        state.last_used_ms = now_ms
+        state.forget_deadlines(state.dispatcher.detach(member.dispatch, now_ms))
+        effects: list[Effect] = [*self.redelivery.watch_switch(now_ms)]
+        if not state.members:
+            state.rewind()
+            if not state.is_durable and not state.is_moving:  # one that seeks comes back to its new place
+                effects.append(Wish.FORGET)
+        effects.append(Wish.SEND)
+        return effects
+
+    def served(self) -> list[int]:
+        """The keys of all consumers, but on Failover of the active one: those that a reset closes."""
+        active = self.state.dispatcher.active
+        return [key for key, each in self.state.members.items() if active is None or each.dispatch is active]
+
+    def flow(self, member: Member, permits: int, now_ms: int) -> Effects:
+        """Permits from a client. Raises InvalidFlow."""
+        self.state.dispatcher.flow(member.dispatch, permits)
+        member.last_flow_ms = now_ms
+        return SEND
+
+    def wrote(self, messages: int, redelivered: int) -> None:
+        """A consumer took so many messages of a delivery, so many of them not for the first time."""
+        counters = self.state.counters
+        counters.messages_out += messages
+        counters.messages_redelivered += redelivered
+
+    def stored(self, mark_delete: Position) -> None:
+        """The cursor is durable up to here."""
+        self.state.stored_mark_delete = mark_delete
+
+    def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
+        """What was stored beside the cursor; 0 = nobody knows when it was used last."""
+        self.state.last_used_ms = last_used_ms or self.state.last_used_ms
+        self.state.is_paused = is_paused
+
+    # -- what is decided elsewhere -------------------------------------------------------------------------------
+
+    def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> Effects:
+        """Other limits, in messages, 0 = none; what they let through goes out at once."""
+        self.state.dispatcher.limit_unacked(per_subscription=per_subscription, per_consumer=per_consumer)
+        return SEND
+
+    def limit_rate(self, limit: DispatchLimit | None) -> Effects:
+        """Other dispatch rates, None = none."""
+        self.state.limit = limit
+        return SEND
+
+    def pause(self) -> None:
+        """An operator stops dispatch."""
+        self.state.is_paused = True
+
+    def resume(self) -> Effects:
+        """And lets it go on."""
+        self.state.is_paused = False
+        return SEND
+
+    def gap_found(self, what: str) -> None:
+        """The log lacks an entry: nothing is sent from here on."""
+        self.state.gap = what
+
+    def topic_ended(self) -> Effects:
+        """The topic is terminated."""
+        self.state.is_terminated = True
+        return self.state.end_of_topic()
+
+    def deleted(self) -> None:
+        """Its rows are being removed: nothing of it is stored any more."""
+        self.state.is_deleted = True
+
+    # -- moves of the cursor -------------------------------------------------------------------------------------
+
+    def begin_move(self) -> None:
+        """Nothing is dispatched and acks are put off until `end_move`; the caller applies them then."""
+        self.state.is_moving = True
+
+    def forget_acks(self) -> Effects:
+        """From here to the end of the move acks are refused, those that were put off too."""
+        self.state.ignores_acks = True
+        return self.acks.refuse_put_off()
+
+    def end_move(self) -> None:
+        """Whether or not it did anything."""
+        self.state.is_moving = self.state.ignores_acks = False
+
+    def moved(self) -> Effects:
+        """The cursor is somewhere else: forget what was pending there and read from the new place."""
+        state = self.state
+        state.dispatcher.moved(state.cursor.mark_delete)
+        state.gap = (
+            ""  # perhaps it has been passed, by an act that says so; else the next read finds it again
+        )
+        start = state.cursor.read_from()
+        # Skip and clear keep consumers, and what these hold beyond the new mark-delete must not be read again; a reset
+        # keeps none but Failover's standby ones, which hold nothing.
+        stays = bool(state.members) and not state.ignores_acks
+        state.read_position = max(state.read_position, start) if stays else start
+        return (Wish.CHANGED, *state.end_of_topic())
+
+    def act_passed(self, position: Position, left: int) -> None:
+        """An act acked an entry beyond mark-delete but for the members `left`.
+
+        Whoever holds the entry holds no more than these; when none are left, it is not delivered again.
+        """
+        dispatcher = self.state.dispatcher
+        for consumer in dispatcher.consumers:
+            passed = consumer.pending.get(position) - left.bit_count()
+            if passed > 0:
+                dispatcher.acked(position, passed, not left, consumer)
+        if not left:
+            dispatcher.discard(position)
+            self.state.deadlines.cancel(position)
+
+    def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
+        """From now on remember acks of what an act passed, until it cannot be undone any more."""
+        self.state.cursor.start_undo_overlay(recorded)
+        self.state.undo_act_id = act_id
+        self.state.undo_until_ms = until_ms
+
+    def undo_is_over(self) -> None:
+        """The act cannot be undone any more."""
+        self.state.undo_until_ms = 0
+        self.state.cursor.stop_undo_overlay()

@@ -1,0 +1,149 @@
+"""What comes again, and when: requests of clients, deadlines, entries that a filter put off, a Failover switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.core.subscription.types import SubscriptionType
+from broker.subscription.machine.effects import (
+    SEND,
+    AskConsumer,
+    Effect,
+    Effects,
+    Say,
+    TellActive,
+    Watch,
+    Wish,
+)
+
+if TYPE_CHECKING:
+    from broker.core.position import Position
+    from broker.subscription.machine.state import Member, State
+
+__all__ = ["Redelivery"]
+
+_INFO: Final = 20  # as in Python's logging
+_AGAIN: Final[Effects] = (Wish.CHANGED, Wish.SEND)
+
+
+class Redelivery:
+    """Of one subscription."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def redeliver(self, member: Member, positions: Sequence[Position] | None) -> Effects:
+        """A client's request, a due negative ack or an ack timeout; None = all that the consumer holds."""
+        if positions is not None and not positions:
+            return ()
+        state = self._state
+        if len(state.deadlines) and not state.type.single_active:
+            # Of what it holds only: another consumer's clock goes on.
+            asked = member.dispatch.pending if positions is None else positions
+            state.forget_deadlines([each for each in asked if state.dispatcher.holds(member.dispatch, each)])
+        if state.dispatcher.redeliver(member.dispatch, positions):
+            state.rewind()
+        return _AGAIN
+
+    def redeliver_at(
+        self, member: Member, positions: Iterable[Position], due_ms: int, now_ms: int
+    ) -> Effects:
+        """Negative acks of a door whose client has no tracker of its own."""
+        if due_ms <= now_ms:
+            return self.redeliver(member, list(positions))
+        for position in positions:
+            # Only what it holds: nobody may fill the wheel with positions of his own invention.
+            if self.holds(member, position):
+                self._state.deadlines.nack(position, due_ms)
+        return (Watch(due_ms), Wish.CHANGED)
+
+    def holds(self, member: Member, position: Position) -> bool:
+        """Whether a consumer was sent an entry and some of it is unacked."""
+        state = self._state
+        return state.dispatcher.holds(member.dispatch, position) and not state.cursor.is_acked(position)
+
+    def replay(self, positions: Iterable[Position]) -> Effects:
+        """What was passed over is sent now, unless it is acked by now or is yet to be read."""
+        state = self._state
+        if state.members:
+            state.dispatcher.replay(
+                position
+                for position in positions
+                if position < state.read_position and not state.cursor.is_acked(position)
+            )
+        return SEND
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def next_due_ms(self) -> int | None:
+        """The nearest time at which something is due; None = nothing waits for time."""
+        state = self._state
+        dues = (
+            state.deadlines.next_due_ms(),
+            state.rescheduled.next_due_ms(),
+            state.waits_for_filter_until_ms or None,
+            state.dispatcher.due_ms,
+        )
+        return min((due for due in dues if due is not None), default=None)
+
+    def time_passed(self, now_ms: int) -> tuple[int, Effects]:
+        """Everything that time drives, with how many entries it concerns. Running it twice does no harm."""
+        effects: list[Effect] = [*self.switch(now_ms)]
+        overdue = self._overdue(now_ms, effects)
+        return overdue + self._filter_again(now_ms, effects), effects
+
+    def switch(self, now_ms: int) -> Effects:
+        """Failover: switch if it is time; everything unacked comes again, to the new active consumer."""
+        state = self._state
+        if not state.dispatcher.run_due(now_ms):
+            return ()
+        effects: list[Effect] = []
+        active = state.dispatcher.active
+        if active is not None:
+            effects.append(Say(_INFO, "%s is active", (active.name,)))
+        state.rewind()
+        effects += (TellActive(key, waits=False) for key in state.members)
+        effects += _AGAIN
+        return effects
+
+    def watch_switch(self, now_ms: int) -> Effects:
+        """A consumer came or left: see to it that a switch takes place when it is due."""
+        due_ms = self._state.dispatcher.due_ms
+        if due_ms is None:
+            return ()
+        return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
+
+    def joined(self, member: Member, now_ms: int) -> Effects:
+        """A consumer attached: when that changes nothing, it alone is told that it is not the active one."""
+        if self._state.type is not SubscriptionType.FAILOVER:
+            return ()
+        if self._state.dispatcher.due_ms is None:
+            return (TellActive(member.key, waits=True),)
+        return self.watch_switch(now_ms)
+
+    def _overdue(self, now_ms: int, effects: list[Effect]) -> int:
+        """Whom to ask about deliveries whose deadline has passed; how many they are."""
+        state = self._state
+        due = [each for each in state.deadlines.pop_due(now_ms) if not state.cursor.is_acked(each.position)]
+        if not due:
+            return 0
+        overdue = 0
+        for member in state.members.values():
+            held = [each for each in due if state.dispatcher.holds(member.dispatch, each.position)]
+            if held:
+                overdue += len(held)
+                effects.append(AskConsumer(member.key, held))
+        return overdue
+
+    def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
+        """Let what a filter put off be read again; how many entries."""
+        state = self._state
+        due = state.rescheduled.pop_due(now_ms)
+        if due:
+            effects += self.replay(due)
+        if state.waits_for_filter_until_ms and state.waits_for_filter_until_ms <= now_ms:
+            state.waits_for_filter_until_ms = 0
+            effects += SEND
+            return len(due) + 1
+        return len(due)

@@ -1,0 +1,217 @@
+"""What is sent next: plan, find the entries in memory, screen them, give them to consumers.
+
+While consumers keep up, an append is delivered from memory in the callback that answers its commit. What is not in
+memory is asked for, and sent when it has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from broker.core.dispatchers.base import Assignment, ReadEntry, ReadKind, ReadPlan
+from broker.core.position import Position
+from broker.subscription.machine.effects import (
+    Batch,
+    Deliver,
+    Effect,
+    Effects,
+    ReadAhead,
+    ReadChosen,
+    SendLater,
+    Watch,
+)
+from broker.subscription.machine.read_entries import read_entries
+from broker.subscription.machine.screening import SCREENED_FLAGS
+from broker.subscription.requests import Delivery
+
+if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
+    from broker.core.ledgers.ledger import LedgerMap
+    from broker.subscription.machine.screening import Delayed, Screening
+    from broker.subscription.machine.state import Member, State
+
+__all__ = ["WRITE_BYTES", "Sending"]
+
+# One write to one consumer: after it the transport is asked whether the peer takes more.
+WRITE_BYTES: Final = 1024 * 1024
+
+
+class Sending:
+    """Of one subscription. `cached` is what of the topic's log is in memory: ledger → entry id → entry.
+
+    A read takes `read_entries` entries at most.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        screening: Screening,
+        *,
+        ledgers: LedgerMap,
+        cached: Mapping[int, Mapping[int, StoredEntry]],
+        delayed: Delayed,
+        read_entries: int,
+    ) -> None:
+        self._read_entries = read_entries
+        self._state = state
+        self._screening = screening
+        self._ledgers = ledgers
+        self._cached = cached
+        self._delayed = delayed
+        self._just_read: dict[Position, StoredEntry] = {}
+
+    def entries_read(self, entries: Sequence[StoredEntry]) -> None:
+        """A read has ended. The cache may be too small to keep these until they are sent; `forget_read` follows."""
+        self._just_read = {Position(entry.ledger_id, entry.entry_id): entry for entry in entries}
+
+    def forget_read(self) -> None:
+        """What was just read has been sent as far as it could be."""
+        self._just_read = {}
+
+    def next_batch(self, now_ms: int) -> Batch | None:
+        """What to write next; None when there is nothing to do. Call only while `State.may_send`."""
+        state = self._state
+        most: int | None = None
+        if state.limit is not None:
+            if wait_ms := state.limit.wait_ms(now_ms):
+                return _stop((SendLater(wait_ms),))
+            most = state.limit.entries(now_ms)
+        plan = state.dispatcher.next_read()
+        if plan is None:
+            return None
+        found: list[StoredEntry] = []
+        wanted = (
+            self._replay(plan, found, most) if plan.kind is ReadKind.REPLAY else self._read(plan, found, most)
+        )
+        if wanted is not None:
+            return _stop(wanted) if wanted else None
+        return self._give_out(found, plan, now_ms)
+
+    # -- finding -------------------------------------------------------------------------------------------------
+
+    def _read(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
+        """Add to `found` what is in memory from the read position on; what to do when nothing is."""
+        state, ledgers, cached = self._state, self._ledgers, self._cached
+        passes_over = self._delayed.holds_back(state.type)
+        next_wanted = (
+            partial(self._delayed.next_ready, state.cursor) if passes_over else state.cursor.next_unacked
+        )
+        position = next_wanted(state.read_position)
+        has_holes = passes_over or position <= state.cursor.last_acked
+        size_bytes = 0
+        most = plan.max_entries if most is None else min(plan.max_entries, most)
+        while len(found) < most and size_bytes < WRITE_BYTES:
+            ledger = ledgers.get(position.ledger_id)
+            if ledger is None or position.entry_id >= ledger.entries:
+                break
+            entries = cached.get(position.ledger_id)
+            entry = None if entries is None else entries.get(position.entry_id)
+            if entry is None and (entry := self._just_read.get(position)) is None:
+                break
+            found.append(entry)
+            size_bytes += len(entry.data)
+            position = (
+                Position(position.ledger_id, position.entry_id + 1)
+                if position.entry_id + 1 < ledger.entries
+                else ledgers.next_after(position)
+            )
+            if has_holes:
+                position = next_wanted(position)
+        state.read_position = position
+        if found:
+            return None
+        return (ReadAhead(position),) if ledgers.contains(position) else state.end_of_topic()
+
+    def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
+        """Add to `found` what is in memory of the plan's positions; what to read when the first of them is not."""
+        size_bytes = 0
+        for position in plan.positions if most is None else plan.positions[:most]:
+            entries = self._cached.get(position.ledger_id)
+            entry = None if entries is None else entries.get(position.entry_id)
+            if entry is None:
+                entry = self._just_read.get(position)
+            if entry is not None:
+                found.append(entry)
+                size_bytes += len(entry.data)
+                if size_bytes >= WRITE_BYTES:
+                    break
+            elif not self._ledgers.contains(position):
+                self._state.dispatcher.discard(position)  # trimmed since it was delivered
+            elif found:
+                break  # what comes after must not overtake it
+            else:
+                # With what comes next: a plan names a hundred positions, delayed messages fall due by the thousand.
+                upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
+                return (ReadChosen([*plan.positions, *upcoming]),)
+        return None
+
+    # -- giving out ----------------------------------------------------------------------------------------------
+
+    def _give_out(self, found: list[StoredEntry], plan: ReadPlan, now_ms: int) -> Batch:
+        state = self._state
+        size_bytes = flags = 0
+        for entry in found:
+            size_bytes += len(entry.data)
+            flags |= entry.flags
+        entries = found
+        effects: list[Effect] = []
+        if found and (flags & SCREENED_FLAGS or self._screening.is_pluggable):
+            kept, said = self._screening.screen(found, plan, now_ms)
+            effects += said
+            if kept is None:
+                return _stop(effects)
+            entries = kept
+        cursor, dispatcher = state.cursor, state.dispatcher
+        has_partial_acks = cursor.has_partial_acks
+        assignments, unassigned = dispatcher.assign(read_entries(entries, cursor, state.type), plan, now_ms)
+        if unassigned and not dispatcher.replays_unassigned:
+            state.read_position = unassigned[0].position
+        by_position = {Position(entry.ledger_id, entry.entry_id): entry for entry in entries}
+        deliveries: list[Deliver] = []
+        for assignment in assignments:
+            member = state.members[assignment.consumer.key]
+            if member.request.ack_timeout_ms:
+                effects += self._time_out(member, assignment, now_ms)
+            deliveries.append(
+                Deliver(
+                    member.key,
+                    [
+                        Delivery(
+                            by_position[each.position],
+                            dispatcher.redelivery_count(each.position),
+                            cursor.remaining_of(each.position) if has_partial_acks else None,
+                        )
+                        for each in assignment.entries
+                    ],
+                )
+            )
+        is_first = bool(deliveries) and plan.kind is not ReadKind.REPLAY
+        return Batch(
+            deliveries,
+            effects,
+            len(found),
+            size_bytes,
+            entries[0].append_ms if is_first else 0,
+            not state.waits_for_filter_until_ms,
+        )
+
+    def _time_out(self, member: Member, assignment: Assignment[ReadEntry], now_ms: int) -> Effects:
+        """Start the clock of entries that are being sent, where the broker keeps it for the client."""
+        request, state = member.request, self._state
+        tick_ms, backoff_ms = request.ack_timeout_tick_ms, request.ack_timeout_backoff
+        timeout_at_ms = now_ms + request.ack_timeout_ms
+        dues = []
+        for each in assignment.entries:
+            due_ms = timeout_at_ms
+            if backoff_ms is not None:
+                due_ms += backoff_ms(state.dispatcher.redelivery_count(each.position))
+            due_ms = -(-due_ms // tick_ms) * tick_ms
+            state.deadlines.time_out(each.position, due_ms)
+            dues.append(due_ms)
+        return (Watch(min(dues)),) if dues else ()
+
+
+def _stop(effects: Effects) -> Batch:
+    return Batch((), effects, 0, 0, 0, False)

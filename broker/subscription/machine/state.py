@@ -1,0 +1,158 @@
+"""Everything a subscription knows. The machine's parts change it, and nobody else does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from broker.core.position import Position
+from broker.core.subscription.delivery_deadlines import DeliveryDeadlines
+from broker.core.subscription.redelivery import RedeliveryCounts
+from broker.subscription.machine.effects import Effects, TellEnd
+from vela.wire.timing_wheel import TimingWheel
+
+if TYPE_CHECKING:
+    from broker.core.cursor.cursor import Cursor
+    from broker.core.dispatchers.base import DispatchConsumer, Dispatcher
+    from broker.core.subscription.types import SubscriptionType
+    from broker.subscription.machine.rates import DispatchLimit
+    from broker.subscription.requests import SubscribeRequest
+
+__all__ = ["Counters", "Discard", "Member", "State", "is_worth_a_line"]
+
+_RESCHEDULE_TICK_MS: Final = 32
+
+
+class Discard(Enum):
+    """Why the broker acked an entry that it did not send."""
+
+    CORRUPT = "corrupt"
+    MARKER = "marker"
+    FILTER = "filter"
+
+
+@dataclass(slots=True, kw_only=True)
+class Counters:
+    """Of one subscription since the topic came into memory; messages, unless the name says otherwise."""
+
+    messages_out: int = 0
+    messages_acked: int = 0
+    messages_redelivered: int = 0
+    messages_expired: int = 0
+    invalid_acks: int = 0
+    ignored_acks: int = 0
+    validation_errors: dict[str, int] = field(default_factory=dict)  # acks, by the reason that clients gave
+    option_warnings: dict[str, int] = field(default_factory=dict)  # consumers, by what they asked for
+    discarded: dict[Discard, int] = field(default_factory=lambda: dict.fromkeys(Discard, 0))
+    damaged_entries: int = 0
+    filter_errors: int = 0
+    reschedules: int = 0  # verdicts of filters
+
+
+class Member:
+    """What a subscription knows of one attached consumer, and what it counts of it."""
+
+    def __init__(self, dispatch: DispatchConsumer, request: SubscribeRequest, now_ms: int) -> None:
+        self.key = dispatch.key
+        self.name = dispatch.name
+        self.dispatch = dispatch
+        self.request = request
+        self.connected_ms = now_ms
+        self.was_told_end = False  # of the terminated topic's end
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.messages_acked = 0
+        self.messages_redelivered = 0
+        self.last_flow_ms = 0
+        self.last_delivery_ms = 0
+        self.last_ack_ms = 0
+
+
+class State:
+    """The state of one subscription, with the few changes that several parts make."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        is_durable: bool,
+        type_: SubscriptionType,
+        cursor: Cursor,
+        dispatcher: Dispatcher,
+        counts: RedeliveryCounts,
+        is_terminated: bool,
+        now_ms: int,
+    ) -> None:
+        self.name = name
+        self.is_durable = is_durable  # its cursor is stored
+        self.type = type_
+        self.cursor = cursor
+        self.dispatcher = dispatcher
+        self.counts = counts  # of redeliveries, whoever is connected
+        self.members: dict[int, Member] = {}
+        self.read_position = cursor.read_from()
+        self.deadlines = DeliveryDeadlines()
+        self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)  # by a filter
+        self.waits_for_filter_until_ms = 0  # an entry waits for a filter, and all behind it; 0 = none does
+        self.limit: DispatchLimit | None = None  # dispatch rates
+        self.counters = Counters()
+        self.gap = ""  # what is missing from the log; nothing is sent beyond it
+        self.is_terminated = is_terminated  # the topic takes no more messages
+        self.is_paused = False  # by an operator: nothing is dispatched, acks go on
+        self.is_deleted = False
+        self.is_moving = False  # nothing is dispatched meanwhile, and acks wait
+        self.ignores_acks = False  # the move under way forgets what they ack
+        self.stored_mark_delete = cursor.mark_delete  # where a crash would put the cursor back to
+        self.undo_act_id = 0
+        self.undo_until_ms = 0  # until then acks at or below mark-delete are recorded for an undo of that act
+        self.last_used_ms = now_ms  # when the last consumer left
+
+    @property
+    def may_send(self) -> bool:
+        """Whether anything at all may be dispatched."""
+        return (
+            bool(self.members)
+            and not self.is_moving
+            and not self.waits_for_filter_until_ms
+            and not self.is_paused
+            and not self.gap
+        )
+
+    def rewind(self) -> None:
+        """Read on from the entry after mark-delete: everything unacked comes again, and is given its time anew."""
+        self.forget_all_deadlines()
+        self.read_position = self.cursor.read_from()
+
+    def forget_deadlines(self, positions: Iterable[Position]) -> None:
+        """These deliveries are over."""
+        if len(self.deadlines):
+            for position in positions:
+                self.deadlines.cancel(position)
+
+    def forget_all_deadlines(self) -> None:
+        """Every delivery is over, and everything is read again from mark-delete on."""
+        self.waits_for_filter_until_ms = 0
+        if len(self.rescheduled):
+            self.rescheduled = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
+        if len(self.deadlines):
+            self.deadlines.cancel_all()
+
+    def end_of_topic(self) -> Effects:
+        """Whom to tell that a terminated topic has nothing more: once everything is acked, not when it is sent.
+
+        A consumer that has granted no permits yet is told at its first read: its client may not know that it is
+        attached.
+        """
+        if not self.is_terminated or self.cursor.backlog_messages:
+            return ()
+        told = [each for each in self.members.values() if each.last_flow_ms and not each.was_told_end]
+        for each in told:
+            each.was_told_end = True
+        return (TellEnd([each.key for each in told]),) if told else ()
+
+
+def is_worth_a_line(count: int) -> bool:
+    """The 1st, 2nd, 4th, 8th … time: nobody may fill the log, the counters say the rest."""
+    return count & (count - 1) == 0

@@ -1,0 +1,531 @@
+"""Runs one subscription's machine: brings it what happens, and carries out what it wants done.
+
+The one place where a fault of I/O or of the machine ends: a read that failed is repeated, an ack that failed is
+answered and its consumer closed, a dispatch that failed closes every consumer. Faults of a consumer's own sink end in
+consumer.py. `pump` is synchronous; only what is not in memory is read by a task, which pumps again when it has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from broker.core.errors import BrokerError, PersistenceFailed
+from broker.core.ledgers.message_index import IndexMissing
+from broker.log.reader import GapInLog
+from broker.storage.supervised import pause_after_faults_s
+from broker.subscription.machine.effects import (
+    ACKED,
+    AskConsumer,
+    Batch,
+    Effects,
+    KeepBack,
+    LoadCounts,
+    ReadAhead,
+    ReadChosen,
+    Say,
+    SendLater,
+    Settle,
+    SettleWhenDurable,
+    TellActive,
+    TellEnd,
+    Watch,
+    Wish,
+)
+from broker.subscription.machine.state import Member
+
+if TYPE_CHECKING:
+    from broker.core.cursor.state import CursorFlush
+    from broker.core.entry import StoredEntry
+    from broker.core.position import Position
+    from broker.log.delayed import DelayedMessages
+    from broker.log.reader import TopicReader
+    from broker.log.topic_log import TopicLog
+    from broker.subscription.collaborators import Surroundings
+    from broker.subscription.consumer import Consumer
+    from broker.subscription.flusher import Flusher
+    from broker.subscription.machine.machine import SubscriptionMachine
+    from broker.subscription.machine.rates import DispatchLimit
+    from broker.subscription.requests import AckRequest, DurableCallback
+
+__all__ = ["SubscriptionRunner"]
+
+logger = logging.getLogger(__name__)
+
+# One turn of the loop delivers so much before other connections get theirs.
+TURN_ENTRIES: Final = 1000
+TURN_BYTES: Final = 4 * 1024 * 1024
+
+
+class SubscriptionRunner:
+    """Touched by the event loop only. `report` says that something changed, `forget` that nobody can use it again.
+
+    `subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer.
+    """
+
+    def __init__(
+        self,
+        machine: SubscriptionMachine,
+        *,
+        subscription_id: int | None,
+        log: TopicLog,
+        reader: TopicReader,
+        delayed: DelayedMessages,
+        flusher: Flusher,
+        around: Surroundings,
+        report: Callable[[], None],
+        forget: Callable[[], None],
+    ) -> None:
+        self.log = log
+        self.reader = reader
+        self.name = machine.state.name
+        self._id = subscription_id
+        self.consumers: dict[int, Consumer] = {}
+        self._machine = machine
+        self._state = machine.state
+        self._delayed = delayed
+        self._flusher = flusher
+        self._around = around
+        self._clock = around.clock
+        self._report = report
+        self._forget = forget
+        self._is_pumping = False
+        self._turn_scheduled = False
+        self._reading: asyncio.Task[None] | None = None
+        self._read_faults = 0  # in a row
+        self._rate_timer: asyncio.TimerHandle | None = None
+        self._acks_settled = asyncio.Event()
+        self._acks_settled.set()
+        self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has taken; 0 = none
+        self._flushing_since_s = 0.0  # the same of the acks that a flush has taken
+
+    def carry_out(self, effects: Effects) -> None:
+        """Do what the machine wants done, in order."""
+        for effect in effects:
+            if effect.__class__ is Wish:
+                self._WISHES[effect](self)
+            else:
+                self._HANDS[effect.__class__](self, effect)
+
+    def _soon(self, call: Callable[[], None]) -> None:
+        """When the present callback is over."""
+        asyncio.get_running_loop().call_soon(call)
+
+    # -- dispatch ------------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Deliver what can be delivered now. Cheap when there is nothing to do; safe to call at any time."""
+        if (
+            self._is_pumping
+            or self._reading is not None
+            or not self._state.may_send
+            or not self.log.is_open
+            or not self._around.may_send()
+        ):
+            return
+        self._is_pumping = True
+        try:
+            self._deliver_turn()
+        except Exception:
+            # What was taken from the dispatcher may not have been sent: let everybody come again, from the cursor on.
+            logger.exception("%s, subscription %s: dispatch failed", self.log.name, self.name)
+            self.close_consumers("dispatch failed inside the broker; its log says why")
+        finally:
+            self._is_pumping = False
+
+    def _deliver_turn(self) -> None:
+        next_batch = self._machine.sending.next_batch
+        entries = size_bytes = 0
+        now_ms = self._clock.now_ms()
+        while (batch := next_batch(now_ms)) is not None:
+            if batch.effects:
+                self.carry_out(batch.effects)
+            if batch.deliveries:
+                self._write(batch, now_ms)
+            if not batch.goes_on:
+                break
+            entries += batch.entries
+            size_bytes += batch.size_bytes
+            if entries >= TURN_ENTRIES or size_bytes >= TURN_BYTES:
+                if not self._turn_scheduled:
+                    self._turn_scheduled = True
+                    self._soon(self._next_turn)
+                break
+
+    def _write(self, batch: Batch, now_ms: int) -> None:
+        interception, limit = self._around.interception, self._state.limit
+        for key, deliveries in batch.deliveries:
+            consumer = self.consumers.get(key)
+            if consumer is None:
+                continue  # left while another one was being written to; what it held is delivered again
+            if interception is not None:
+                interception.sending(self.log.name.full, self.name, consumer.name, deliveries)
+            if limit is not None:
+                limit.sent(deliveries, now_ms)
+            out, redelivered = consumer.messages_out, consumer.messages_redelivered
+            consumer.deliver(deliveries, now_ms)
+            self._machine.wrote(consumer.messages_out - out, consumer.messages_redelivered - redelivered)
+        if batch.oldest_append_ms:
+            age_s = max(0, now_ms - batch.oldest_append_ms) / 1000
+            self._around.instruments.dispatch_latency.observe(age_s)
+        self._report()
+
+    def use_limit(self, limit: DispatchLimit | None) -> None:
+        """Other dispatch rates from now on; None = none."""
+        if self._rate_timer is not None:
+            self._rate_timer.cancel()
+            self._rate_timer = None
+        self.carry_out(self._machine.limit_rate(limit))
+
+    def _next_turn(self) -> None:
+        self._turn_scheduled = False
+        self.pump()
+
+    def _send_later(self, effect: SendLater) -> None:
+        if self._rate_timer is None:
+            loop = asyncio.get_running_loop()
+            self._rate_timer = loop.call_later(effect.wait_ms / 1000, self._rate_allows)
+
+    def _rate_allows(self) -> None:
+        self._rate_timer = None
+        self.pump()
+
+    # -- reads ---------------------------------------------------------------------------------------------------
+
+    def _read(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
+        self._reading = asyncio.create_task(self._read_then_pump(read), name=f"read {self.name}")
+
+    async def _read_then_pump(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
+        entries: list[StoredEntry] = []
+        try:
+            entries = await read()
+        except GapInLog as error:
+            self._machine.gap_found(str(error))
+            logger.critical("%s, subscription %s: %s", self.log.name, self.name, error)
+        except Exception:
+            self._read_faults += 1
+            pause_s = pause_after_faults_s(self._read_faults)
+            logger.exception(
+                "%s, subscription %s: a read failed; next try in %.1f s", self.log.name, self.name, pause_s
+            )
+            await asyncio.sleep(pause_s)
+        else:
+            self._read_faults = 0
+        finally:
+            self._reading = None
+        sending = self._machine.sending
+        sending.entries_read(entries)
+        try:
+            self.pump()
+        finally:
+            sending.forget_read()
+
+    def _read_ahead(self, effect: ReadAhead) -> None:
+        self._read(partial(self.reader.read_ahead, effect.position))
+
+    def _read_chosen(self, effect: ReadChosen) -> None:
+        self._read(partial(self.reader.read_chosen, effect.positions))
+
+    def _load_counts(self, effect: LoadCounts) -> None:
+        async def load() -> list[StoredEntry]:
+            await self.reader.load_index(effect.ranges)
+            return []
+
+        self._read(load)
+
+    def stop_reading(self) -> None:
+        """The topic goes away: a read would be repeated for as long as the database is."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a read is under way."""
+        return self._reading is not None and not self._reading.done()
+
+    # -- what consumers ask for ----------------------------------------------------------------------------------
+
+    def flow(self, consumer: Consumer, permits: int) -> None:
+        """Permits from a client. Raises InvalidFlow."""
+        self._machine.flow(consumer, permits, self._clock.now_ms())
+        self.pump()  # which is all that permits ever want
+
+    def ack(
+        self,
+        consumer: Member,
+        acks: Sequence[AckRequest],
+        *,
+        cumulative: bool,
+        on_durable: DurableCallback | None,
+        validation_error: str | None,
+        returns_permits: bool = False,
+    ) -> None:
+        """Acks of one command. Memory changes at once; the cursor is flushed behind.
+
+        `returns_permits`: the client threw these entries away and gave back one permit each.
+        """
+        if validation_error is not None:
+            self.carry_out(self._machine.acks.thrown_away(consumer, validation_error))
+        try:
+            effects = self._machine.acks.ack(
+                consumer, acks, cumulative, on_durable, returns_permits, self._clock.now_ms()
+            )
+        except Exception as error:
+            self._ack_failed(consumer.key, on_durable, error)
+            return
+        if effects is ACKED:  # nearly always
+            self._acks_wait()
+            self._report()
+            self.pump()
+        else:
+            self.carry_out(effects)
+
+    def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
+        """A client asks for these again, or with None for all that the consumer holds."""
+        self.carry_out(self._machine.redelivery.redeliver(consumer, positions))
+
+    def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
+        """Negative acks of a door whose client has no tracker of its own."""
+        now_ms = self._clock.now_ms()
+        self.carry_out(self._machine.redelivery.redeliver_at(consumer, positions, due_ms, now_ms))
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """A consumer is gone; what it held goes to the others, or is read again by the next to come."""
+        if self.consumers.pop(consumer.key, None) is not None:
+            self.carry_out(self._machine.gone(consumer, self._clock.now_ms()))
+
+    def close_consumers(self, reason: str, *, standby: bool = True) -> int:
+        """Let every consumer go; each subscribes again by itself. Returns how many there were.
+
+        Without `standby`, those of a Failover subscription that are not active stay: nothing was sent to them.
+        """
+        keys = list(self.consumers) if standby else self._machine.served()
+        consumers = [self.consumers[key] for key in keys]
+        for consumer in consumers:
+            consumer.closed_by_broker(reason)
+            self.remove_consumer(consumer)
+        return len(consumers)
+
+    def _tell_active(self, effect: TellActive) -> None:
+        consumer = self.consumers.get(effect.key)
+        if consumer is None:
+            return
+        if effect.waits:
+            self._soon(partial(self._tell_active, TellActive(effect.key, waits=False)))
+        else:
+            consumer.tell_active(consumer.dispatch is self._state.dispatcher.active)
+
+    def _tell_end(self, effect: TellEnd) -> None:
+        for key in effect.keys:
+            consumer = self.consumers.get(key)
+            if consumer is not None:
+                consumer.reached_end()
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def run_due(self, now_ms: int) -> int:
+        """Everything of this subscription that time drives; how many entries. Running it twice does no harm."""
+        entries, effects = self._machine.redelivery.time_passed(now_ms)
+        self.carry_out(effects)
+        return entries
+
+    def next_due_ms(self) -> int | None:
+        """The nearest deadline; None = nothing waits for time."""
+        return self._machine.redelivery.next_due_ms()
+
+    def replay(self, positions: Iterable[Position]) -> None:
+        """Delayed messages are due: send them, unless they are acked by now or are yet to be read."""
+        self.carry_out(self._machine.redelivery.replay(positions))
+
+    def _switch_soon(self) -> None:
+        self._soon(self._switch)
+
+    def _switch(self) -> None:
+        self.carry_out(self._machine.redelivery.switch(self._clock.now_ms()))
+
+    def _ask_consumer(self, effect: AskConsumer) -> None:
+        consumer = self.consumers.get(effect.key)
+        if consumer is None:
+            return
+        positions = consumer.still_due(effect.due)
+        if positions:  # an empty list must not become a request for everything
+            # Single messages cannot come again without breaking the order: all unacked ones do.
+            self.redeliver(consumer, None if self._state.type.single_active else positions)
+
+    def _watch(self, effect: Watch) -> None:
+        self._around.deadlines.watch(self, effect.due_ms)
+
+    def _keep_back(self, effect: KeepBack) -> None:
+        for entry in effect.entries:
+            self._delayed.keep_back(entry)
+
+    # -- storing: `FlushedCursor` --------------------------------------------------------------------------------
+
+    @property
+    def subscription_id(self) -> int:
+        """The stored row's id; only for durable ones."""
+        if self._id is None:
+            raise ValueError(f"{self.name} is not durable: it has no row")
+        return self._id
+
+    @property
+    def is_durable(self) -> bool:
+        """Its cursor is stored."""
+        return self._state.is_durable
+
+    @property
+    def is_deleted(self) -> bool:
+        """Its rows are gone, or on their way out."""
+        return self._state.is_deleted
+
+    @property
+    def undo_act_id(self) -> int:
+        """The act that acks at or below mark-delete are recorded for; 0 = none."""
+        return self._state.undo_act_id
+
+    def mark_dirty(self) -> None:
+        """The cursor was changed by others than its consumers: store it."""
+        self._flusher.mark(self)
+
+    def _acks_wait(self) -> None:
+        if not self._unstored_since_s:
+            self._unstored_since_s = time.monotonic()
+        self._flusher.mark(self)
+
+    def _settle_when_durable(self, effect: SettleWhenDurable) -> None:
+        if not self._unstored_since_s:
+            self._unstored_since_s = time.monotonic()
+        self._flusher.when_durable(self, effect.receipt)
+
+    def take_dirty(self) -> CursorFlush | None:
+        """What the flusher has to store."""
+        self._flushing_since_s, self._unstored_since_s = self._unstored_since_s, 0.0
+        return None if self._state.is_deleted else self._state.cursor.take_dirty()
+
+    def put_back(self, flush: CursorFlush) -> None:
+        """Storing it failed."""
+        self._state.cursor.put_back(flush)
+        self._unstored_since_s = self._flushing_since_s or self._unstored_since_s
+
+    def stored(self, flush: CursorFlush) -> None:
+        """It is durable."""
+        self._machine.stored(flush.mark_delete)
+        if self._flushing_since_s:
+            self._around.instruments.ack_latency.observe(time.monotonic() - self._flushing_since_s)
+
+    def refusal_changed(self) -> None:
+        """The database began or ceased to refuse the cursor."""
+        self._report()
+
+    def _changed(self) -> None:
+        self._report()
+
+    def _forget_it(self) -> None:
+        self._forget()
+
+    # -- late acks -----------------------------------------------------------------------------------------------
+
+    async def acks_settled(self) -> None:
+        """Wait until every ack that has come is applied: whoever attaches next must not get what they name."""
+        await self._acks_settled.wait()
+
+    def _start_late_acks(self) -> None:
+        self._acks_settled.clear()
+        late = asyncio.create_task(self._apply_late_acks(), name=f"late acks of {self.name}")
+        self._around.tasks.keep(late)
+
+    async def _apply_late_acks(self) -> None:
+        """Acks of entries whose counts are not in memory, and all that came after them: acks keep their order."""
+        acks = self._machine.acks
+        try:
+            while (command := acks.first_late) is not None:
+                effects: Effects = ()
+                try:
+                    missing = None
+                    try:
+                        effects = acks.apply_first_late()
+                    except IndexMissing as error:
+                        missing = error
+                    if missing is not None:
+                        await self.reader.load_index(missing.ranges)
+                except BrokerError as error:
+                    effects = acks.refuse_first_late(error)
+                except Exception as error:  # the acks behind it are applied all the same
+                    acks.refuse_first_late(PersistenceFailed(""))
+                    self._ack_failed(command.member.key, command.receipt, error)
+                self.carry_out(effects)
+        finally:
+            acks.forget_late()  # there are none left, unless the broker is stopping
+            self._acks_settled.set()
+
+    def apply_put_off_acks(self) -> None:
+        """A move is over: apply the acks that came during it."""
+        for command in self._machine.acks.take_put_off():
+            self.ack(
+                command.member,
+                command.acks,
+                cumulative=command.cumulative,
+                on_durable=command.receipt,
+                validation_error=None,
+                returns_permits=command.returns_permits,
+            )
+
+    def _ack_failed(self, key: int, receipt: DurableCallback | None, error: Exception) -> None:
+        """Give a command up: its receipt says so, and what its consumer holds is delivered again.
+
+        Closing the consumer is what makes its client ask again: without a receipt it takes the message for acked.
+        """
+        consumer = self.consumers.get(key)
+        who = "a consumer that has left" if consumer is None else consumer.name
+        logger.error("acks by %s on %s failed", who, self.name, exc_info=error)
+        if self._state.is_durable:
+            self._flusher.mark(self)  # some of its acks may have been applied
+        if receipt is not None:
+            text = f"the ack failed inside the broker ({error!r}); its log says more"
+            self._settle(Settle(receipt, PersistenceFailed(text)))
+        if consumer is not None:
+            consumer.closed_by_broker("an ack failed inside the broker; its log says why")
+            self.remove_consumer(consumer)
+
+    def _settle(self, effect: Settle) -> None:
+        try:
+            effect.receipt(effect.error)
+        except Exception:  # one transport's fault is not the next one's
+            logger.exception("an ack's receipt")
+
+    def _say(self, effect: Say) -> None:
+        logger.log(
+            effect.level,
+            "%s, subscription %s: %s",
+            self.log.name,
+            self.name,
+            effect.text % effect.values,
+            exc_info=effect.error,
+        )
+
+    _HANDS: ClassVar[dict[type, Callable[[SubscriptionRunner, Any], None]]] = {
+        ReadAhead: _read_ahead,
+        ReadChosen: _read_chosen,
+        LoadCounts: _load_counts,
+        SendLater: _send_later,
+        Settle: _settle,
+        SettleWhenDurable: _settle_when_durable,
+        TellActive: _tell_active,
+        TellEnd: _tell_end,
+        AskConsumer: _ask_consumer,
+        Watch: _watch,
+        KeepBack: _keep_back,
+        Say: _say,
+    }
+    _WISHES: ClassVar[dict[Wish, Callable[[SubscriptionRunner], None]]] = {
+        Wish.SEND: pump,
+        Wish.DIRTY: _acks_wait,
+        Wish.CHANGED: _changed,
+        Wish.APPLY_LATE_ACKS: _start_late_acks,
+        Wish.SWITCH_SOON: _switch_soon,
+        Wish.FORGET: _forget_it,
+    }
