@@ -105,11 +105,13 @@ class SubscriptionRunner:
 
     def carry_out(self, effects: Effects) -> None:
         """Do what the machine wants done, in order."""
+        hands, wishes = self._HANDS, self._WISHES
         for effect in effects:
-            if effect.__class__ is Wish:
-                self._WISHES[effect](self)
+            hand = hands.get(effect.__class__)
+            if hand is None:
+                wishes[effect](self)  # type: ignore[index]
             else:
-                self._HANDS[effect.__class__](self, effect)
+                hand(self, effect)
 
     def _soon(self, call: Callable[[], None]) -> None:
         """When the present callback is over."""

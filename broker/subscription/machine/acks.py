@@ -147,8 +147,8 @@ class Acks:
             dispatcher.acked(position, result.messages, result.completed, member.dispatch)
             if result.completed and len(deadlines):
                 deadlines.cancel(position)
-        if receipt is None and not said and not state.is_terminated:
-            return ACKED if state.is_durable else ACKED_BY_READER
+        if wrong is None and not state.is_terminated and state.is_durable:
+            return ACKED if receipt is None else (SettleWhenDurable(receipt), *ACKED_BY_READER)
         return self._applied(receipt, wrong, said)
 
     def _applied(
