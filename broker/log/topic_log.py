@@ -15,6 +15,7 @@ from broker.core.ledgers.ledger import LedgerInfo, LedgerMap, RolloverPolicy, mu
 from broker.core.ledgers.message_index import MessageIndex
 from broker.core.position import Position
 from broker.log.cache import EntryCache, TopicEntries
+from broker.log.sends import Receipt
 
 if TYPE_CHECKING:
     from broker.core.topic_name import TopicName
@@ -37,6 +38,27 @@ class AppendBatch:
     outbox_ids: list[int] = field(default_factory=list)  # rows of the outbox that these entries were
     size_bytes: int = 0
     since_s: float = 0.0  # monotonic time of the first send, or of the batch before
+
+    def receipts(self) -> dict[Any, tuple[list[Receipt], list[int]]]:
+        """Producer → its receipts, in the order of its sends, and how many messages and bytes these are."""
+        found: dict[Any, tuple[list[Receipt], list[int]]] = {}
+        for (producer, request), entry in zip(self.sends, self.entries, strict=True):
+            share = found.get(producer)
+            if share is None:
+                share = found[producer] = ([], [0, 0])
+            size_bytes = len(request.data)
+            share[0].append(
+                Receipt(
+                    request.sequence_id,
+                    request.highest_sequence_id,
+                    entry.ledger_id,
+                    entry.entry_id,
+                    size_bytes,
+                )
+            )
+            share[1][0] += request.messages
+            share[1][1] += size_bytes
+        return found
 
 
 class LogListener(Protocol):

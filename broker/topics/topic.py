@@ -15,7 +15,6 @@ from broker.core.position import EARLIEST
 from broker.core.subscription.types import SubscriptionType
 from broker.log.delayed import DelayedMessages
 from broker.log.reader import TopicReader
-from broker.log.sends import Receipt
 from broker.producers.access import ProducerAccess
 from broker.producers.producer import Producer
 from broker.producers.publish_limit import PublishLimit
@@ -256,24 +255,7 @@ class Topic:
         """Give receipts for a durable batch, in the order of the sends, then deliver it."""
         now_ms = self._clock.now_ms()
         repeated = () if self.deduplication is None else self.deduplication.stored(batch, now_ms)
-        by_producer: dict[Producer, tuple[list[Receipt], list[int]]] = {}
-        for (producer, request), entry in zip(batch.sends, batch.entries, strict=True):
-            found = by_producer.get(producer)
-            if found is None:
-                found = by_producer[producer] = ([], [0, 0])
-            size_bytes = len(request.data)
-            found[0].append(
-                Receipt(
-                    request.sequence_id,
-                    request.highest_sequence_id,
-                    entry.ledger_id,
-                    entry.entry_id,
-                    size_bytes,
-                )
-            )
-            found[1][0] += request.messages
-            found[1][1] += size_bytes
-        for producer, (receipts, (messages, size_bytes)) in by_producer.items():
+        for producer, (receipts, (messages, size_bytes)) in batch.receipts().items():
             producer.answered(receipts, messages, size_bytes, now_ms)
         for producer in repeated:
             producer.settle_repeats()
