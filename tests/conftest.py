@@ -16,8 +16,7 @@ from tests.matrix.marks import pytest_collection_modifyitems as pytest_collectio
 from tests.support.postgres import fresh_database, migrate, postgres_15, started_postgres
 from tests.support.vela import VelaProcess, started_vela
 
-# `make test` tries the same examples each time; `make soak` tries others. On a busy machine an example takes long, which
-# is no failure.
+# `make test` tries the same examples each time; `make soak` tries others. An example may take long on a busy machine.
 settings.register_profile(
     "vela",
     derandomize="VELA_SOAK_EXAMPLES" not in os.environ,
