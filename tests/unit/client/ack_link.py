@@ -89,6 +89,12 @@ def message(entry_id: int, *, redeliveries: int = 0) -> Message:
     return messages(entry_id, redeliveries=redeliveries)[0]
 
 
+def take(owner: FakeConsumer, *entry_ids: int) -> None:
+    """The application takes these."""
+    for entry_id in entry_ids:
+        owner.acks.taken(message(entry_id))
+
+
 def chunked_message(*entry_ids: int) -> Message:
     """One in pieces; it lies where its last piece does."""
     received = message(entry_ids[-1])

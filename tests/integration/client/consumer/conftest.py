@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 
 from tests.integration.client.consumer.desk import Desk, desk_running
+from tests.support.manual_timers import ManualTimers
 
 
 @pytest_asyncio.fixture
@@ -14,3 +16,11 @@ async def desk() -> AsyncIterator[Desk]:
     """A scripted broker and a client of it."""
     async with desk_running() as running:
         yield running
+
+
+@pytest.fixture
+def timers(desk: Desk) -> ManualTimers:
+    """The timers of the client, which run when the test says so."""
+    manual = ManualTimers()
+    desk.client.make_timers = lambda: manual
+    return manual

@@ -1,0 +1,23 @@
+"""Fixtures of the client's tests against a peer that does as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.scripted_peer import ScriptedPeer
+
+
+@pytest.fixture(params=[False, True], ids=["tcp", "websocket"])
+async def peer(request: pytest.FixtureRequest) -> AsyncIterator[ScriptedPeer]:
+    """One over TCP, then one over WebSocket."""
+    async with ScriptedPeer.started(websocket=request.param) as started:
+        yield started
+
+
+@pytest.fixture
+async def tcp_peer() -> AsyncIterator[ScriptedPeer]:
+    """One over TCP."""
+    async with ScriptedPeer.started() as started:
+        yield started

@@ -1,0 +1,104 @@
+"""Ack timeouts on the wire, while time passes as the test says (S4)."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from broker.doors.binary.wire import events
+from tests.integration.client.consumer.acking import SHARED, asked, take
+from tests.integration.client.consumer.desk import Desk
+from tests.support.manual_timers import ManualTimers
+from tests.support.waiting import until
+from tests.unit.client.entries import single
+from vela import errors
+from vela.core.consuming.prefetch import LOOK_MS
+from vela.wire.redelivery_backoff import RedeliveryBackoff
+
+
+@pytest.mark.row("S4.1", "S0.45", "S4.21")
+async def test_what_is_taken_and_not_acked_comes_again(desk: Desk, timers: ManualTimers) -> None:
+    consumer = await desk.subscribe(
+        consumer_type=SHARED, unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=100
+    )
+    desk.deliver_each(b"acked", b"forgotten", b"in the queue")
+    done, _ = await take(consumer, 2)
+    consumer.acknowledge(done)
+    timers.advance(1000)
+    await desk.fence(consumer)
+    assert asked(desk) == []
+    timers.advance(200)
+    await desk.fence(consumer)
+    assert asked(desk) == [[1]]
+    timers.advance(60_000)
+    await desk.fence(consumer)
+    assert asked(desk) == [[1]], "S4.25: what waits in the queue has no timeout"
+
+
+@pytest.mark.row("S4.24")
+async def test_on_exclusive_everything_comes_again_in_order(desk: Desk, timers: ManualTimers) -> None:
+    consumer = await desk.subscribe(receiver_queue_size=10, negative_ack_redelivery_delay_ms=100)
+    desk.deliver_each(*(b"%d" % index for index in range(8)))
+    messages = await take(consumer, 3)
+    consumer.negative_acknowledge(messages[1])
+    timers.advance(140)
+    await until(lambda: asked(desk) == [[]], "the request for everything")
+    await desk.settled(10 - 3 + 3)
+    epoch = desk.peer.of(events.Redeliver)[0].epoch
+    assert epoch == 1
+    desk.deliver(single(b"old"), entry_id=8, epoch=0)
+    desk.deliver(single(b"0"), entry_id=0, epoch=1)
+    assert [message.data() for message in await take(consumer, 1)] == [b"0"]
+
+
+@pytest.mark.row("S4.27", "S4.28")
+@pytest.mark.parametrize("is_backed_off", [True, False])
+async def test_a_back_off_follows_the_timeout(desk: Desk, timers: ManualTimers, is_backed_off: bool) -> None:
+    backoff = RedeliveryBackoff(min_ms=4000, max_ms=60_000, multiplier=2) if is_backed_off else None
+    consumer = await desk.subscribe(
+        consumer_type=SHARED, unacked_messages_timeout_ms=1000, ack_timeout_redelivery_backoff=backoff
+    )
+    desk.deliver(single(b"x"), redelivery_count=1)
+    await take(consumer, 1)
+    seconds = 0
+    while not asked(desk):
+        timers.advance(1000)
+        seconds += 1
+        await desk.fence(consumer)
+    assert seconds == (10 if is_backed_off else 2)
+
+
+@pytest.mark.row("S4.2", "S4.29")
+async def test_without_timeout_and_negative_ack_nothing_is_asked_for(
+    desk: Desk, timers: ManualTimers
+) -> None:
+    consumer = await desk.subscribe(consumer_type=SHARED)
+    desk.deliver_each(b"x")
+    await take(consumer, 1)
+    timers.advance(600_000)
+    await desk.fence(consumer)
+    assert asked(desk) == []
+
+
+@pytest.mark.row("S4.30")
+@pytest.mark.parametrize("timeout_ms", [999, 1, -1])
+async def test_a_short_ack_timeout_is_refused(desk: Desk, timeout_ms: int) -> None:
+    with pytest.raises(errors.InvalidConfiguration, match="unacked_messages_timeout_ms"):
+        await desk.subscribe(unacked_messages_timeout_ms=timeout_ms)
+    with pytest.raises(errors.InvalidConfiguration, match="unacked_messages_tick_ms"):
+        await desk.subscribe(unacked_messages_timeout_ms=1000, unacked_messages_tick_ms=99)
+
+
+@pytest.mark.row("S4.25", "S4.26")
+async def test_a_consumer_that_hoards_is_told_so(
+    desk: Desk, timers: ManualTimers, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = await desk.subscribe(consumer_type=SHARED, unacked_messages_timeout_ms=1000)
+    desk.deliver_each(*[b"x"] * 100)
+    await until(lambda: len(consumer.queue) == 100, "the deliveries")
+    with caplog.at_level(logging.WARNING, "vela"):
+        timers.advance(LOOK_MS)
+        timers.advance(LOOK_MS)
+    assert asked(desk) == [], "no timeout for what nobody took"
+    assert ["100 messages wait in this consumer" in text for text in caplog.messages] == [True]

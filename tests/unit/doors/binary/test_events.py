@@ -1,0 +1,147 @@
+"""Every command of a client becomes its event, however its bytes are cut."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.doors.binary.wire import events
+from tests.unit.doors.binary.engines import (
+    EVERY_EVENT,
+    connected_engine,
+    frame,
+)
+from tests.unit.wire.binary.written import only_command
+from vela.wire.binary import commands
+from vela.wire.binary.enums import ServerError
+from vela.wire.binary.frames import payload_frame_head
+from vela.wire.binary.schema import Schema
+from vela.wire.message_id import MessageId
+from vela.wire.pb import vela_pulsar_pb2 as pb
+
+
+@pytest.mark.parametrize(("data", "event"), EVERY_EVENT, ids=[type(e).__name__ for _, e in EVERY_EVENT])
+def test_a_command_becomes_its_event(data: bytes, event: events.Event) -> None:
+    assert connected_engine().receive(data) == [event]
+
+
+@given(
+    st.lists(st.sampled_from(EVERY_EVENT), max_size=12),
+    st.lists(st.integers(0, 1500), max_size=10),
+)
+def test_any_cut_of_the_stream_gives_the_same_events(
+    script: list[tuple[bytes, events.Event]], cuts: list[int]
+) -> None:
+    data = b"".join(item for item, _ in script)
+    edges = [0, *sorted(min(c, len(data)) for c in cuts), len(data)]
+    engine = connected_engine()
+    received: list[events.Event] = []
+    for start, end in itertools.pairwise(edges):
+        received += engine.receive(data[start:end])
+    assert received == [event for _, event in script]
+
+
+def test_subscribe_with_everything() -> None:
+    body = pb.CommandSubscribe(
+        topic="t",
+        subscription="s",
+        subType=pb.CommandSubscribe.Key_Shared,
+        consumer_id=1,
+        request_id=2,
+        start_message_id=pb.MessageIdData(ledgerId=5, entryId=6, batch_index=2, ack_set=[-4]),
+        schema=pb.Schema(name="n", schema_data=b"d", type=pb.Schema.Avro),
+        keySharedMeta=pb.KeySharedMeta(
+            keySharedMode=pb.STICKY,
+            hashRanges=[pb.IntRange(start=0, end=65535)],
+            allowOutOfOrderDelivery=True,
+        ),
+        subscription_properties=[pb.KeyValue(key="k", value="v")],
+        start_message_rollback_duration_sec=60,
+        consumer_epoch=3,
+    )
+    (event,) = connected_engine().receive(
+        frame(pb.BaseCommand(type=pb.BaseCommand.SUBSCRIBE, subscribe=body))
+    )
+    assert isinstance(event, events.Subscribe)
+    assert event.start == MessageId(5, 6, -1, 2)
+    assert event.start_ack_set == 2**64 - 4
+    assert event.schema == Schema(name="n", type=4, data=b"d", properties={})
+    assert (event.key_shared_sticky, event.key_shared_ranges) == (True, [(0, 65535)])
+    assert (event.subscription_properties, event.rollback_s, event.epoch) == ({"k": "v"}, 60, 3)
+
+
+def test_transactional_commands_say_so() -> None:
+    body = pb.CommandSend(producer_id=1, sequence_id=2, txnid_least_bits=0, txnid_most_bits=0)
+    send = pb.BaseCommand(type=pb.BaseCommand.SEND, send=body).SerializeToString()
+    ack = pb.CommandAck(
+        consumer_id=1,
+        ack_type=pb.CommandAck.Individual,
+        validation_error=pb.CommandAck.ChecksumMismatch,
+        txnid_least_bits=0,
+        txnid_most_bits=0,
+    )
+    engine = connected_engine()
+    (sent,) = engine.receive(payload_frame_head(send, 1) + b"x")
+    (acked,) = engine.receive(frame(pb.BaseCommand(type=pb.BaseCommand.ACK, ack=ack)))
+    assert isinstance(sent, events.Send)
+    assert isinstance(acked, events.Ack)
+    assert (sent.in_transaction, acked.in_transaction, acked.validation_error) == (True, True, 2)
+
+
+UNBUILT = [
+    pb.BaseCommand(type=pb.BaseCommand.NEW_TXN, newTxn=pb.CommandNewTxn(request_id=5)),
+    pb.BaseCommand(
+        type=pb.BaseCommand.WATCH_TOPIC_LIST,
+        watchTopicList=pb.CommandWatchTopicList(
+            request_id=5, watcher_id=1, namespace="a/b", topics_pattern=".*"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("command", UNBUILT, ids=lambda c: pb.BaseCommand.Type.Name(c.type))
+def test_what_is_not_built_is_an_event_and_is_refused_in_its_own_shape(command: pb.BaseCommand) -> None:
+    engine = connected_engine()
+    (event,) = engine.receive(frame(command))
+    assert event == events.Unsupported(name=pb.BaseCommand.Type.Name(command.type), request_id=5)
+    assert isinstance(event, events.Unsupported)
+    engine.send_unsupported(event, "not served here")
+    answer = only_command(engine.data_to_send())
+    assert (answer.error.error, answer.error.request_id) == (pb.NotAllowedError, 5)
+
+
+def test_schemas_are_asked_for_and_answered() -> None:
+    engine = connected_engine()
+    schema = Schema(name="n", type=pb.Schema.Json, data=b"{}", properties={"a": "b"})
+    asked = engine.receive(
+        commands.get_schema("t", request_id=5, version=b"12345678")
+        + commands.get_schema("t", request_id=6)
+        + commands.get_or_create_schema("t", request_id=7, schema=schema)
+    )
+    assert asked == [
+        events.GetSchema(topic="t", request_id=5, version=b"12345678"),
+        events.GetSchema(topic="t", request_id=6, version=None),
+        events.GetOrCreateSchema(topic="t", request_id=7, schema=schema),
+    ]
+    engine.send_schema(5, schema, b"12345678")
+    found = only_command(engine.data_to_send()).getSchemaResponse
+    assert (found.request_id, found.schema_version, found.schema.schema_data) == (5, b"12345678", b"{}")
+    engine.send_schema_version(7, b"12345678")
+    assert only_command(engine.data_to_send()).getOrCreateSchemaResponse.schema_version == b"12345678"
+    engine.send_schema_refused(5, ServerError.TOPIC_NOT_FOUND, "none", creating=False)
+    assert only_command(engine.data_to_send()).getSchemaResponse.error_code == pb.TopicNotFound
+    engine.send_schema_refused(7, ServerError.INCOMPATIBLE_SCHEMA, "no", creating=True)
+    refused = only_command(engine.data_to_send()).getOrCreateSchemaResponse
+    assert (refused.error_code, refused.error_message) == (pb.IncompatibleSchema, "no")
+
+
+def test_a_command_without_a_body_known_here_is_refused_silently() -> None:
+    engine = connected_engine()
+    (event,) = engine.receive(frame(pb.BaseCommand(type=pb.BaseCommand.SCALABLE_TOPIC_CLOSE)))
+    assert event == events.Unsupported(name="SCALABLE_TOPIC_CLOSE", request_id=None)
+    assert isinstance(event, events.Unsupported)
+    engine.send_unsupported(event, "not served here")
+    assert engine.data_to_send() == []
