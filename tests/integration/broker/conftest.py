@@ -1,5 +1,17 @@
 """The fixtures of tests that run a broker in their own loop."""
 
+from __future__ import annotations
+
+import pytest
+
+from broker.storage.acts import requests as act_requests
 from tests.support.broker_fixtures import broker_url, migrated_url, run
+from tests.support.broker_harness import BrokerRun
 
 __all__ = ["broker_url", "migrated_url", "run"]
+
+
+@pytest.fixture
+def acts_of_run(run: BrokerRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acts are asked for in the database of this broker."""
+    monkeypatch.setattr(act_requests, "conninfo", lambda: run.database_url)

@@ -9,15 +9,11 @@ from typing import Any
 import pytest
 
 from broker.acts import requests as acts
-from broker.storage.acts import requests as act_requests
 from tests.support.broker_harness import BrokerRun
 
+pytestmark = pytest.mark.usefixtures("acts_of_run")
+
 T = "persistent://public/default/t"
-
-
-@pytest.fixture(autouse=True)
-def _same_database(run: BrokerRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(act_requests, "conninfo", lambda: run.database_url)
 
 
 async def asked(call: Any, *given: Any, **named: Any) -> acts.ActView:

@@ -10,8 +10,10 @@ from broker.acts import requests as acts
 from broker.core.topic_name import TopicName
 from broker.storage.connection import connect
 from broker.storage.topics import topics as topic_store
-from tests.integration.broker.test_topic_acts import _same_database, apply, done, plan  # noqa: F401
+from tests.integration.broker.topic_acting import apply, done, plan
 from tests.support.broker_harness import BrokerRun, one_row, rows
+
+pytestmark = pytest.mark.usefixtures("acts_of_run")
 
 HERE = "public/default"
 

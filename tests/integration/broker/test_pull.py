@@ -1,47 +1,32 @@
-"""Long-poll pulls against a real log: offsets, filters, parking, wake-ups, offsets of groups."""
+"""Long-poll pulls against a real log: offsets, filters, parking, wake-ups."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
 
 import pytest
 
-from broker.core.entry import FLAG_BATCH, FLAG_MARKER, StoredEntry
-from broker.core.errors import NotAllowed, SubscriptionBusy, SubscriptionNotFound, TopicNotFound
-from broker.core.topic_name import TopicName
-from broker.log.sends import SendRequest
+from broker.core.entry import FLAG_MARKER, StoredEntry
+from broker.core.errors import TopicNotFound
 from broker.pulls import reader as pull_reader
 from broker.pulls.values import ParkedPull, PullAnswer, PullAsk, PullStatus
 from broker.storage.log import entries as log_store
 from broker.storage.topics import topics as topic_store
 from broker.topics.topic import Topic
-from tests.support.broker_harness import BrokerRun, ManualClock, ProducerProbe, eventually, rows, running
-from vela.wire.entry import OutgoingMessage, encode_batch, encode_single
-
-TOPIC = TopicName.parse("t")
-PEER = "127.0.0.1"
-Matches = Callable[[Mapping[str, str]], bool]
-
-
-def ask(
-    offset: int,
-    *,
-    queue: int = 0,
-    most: int = 32,
-    matches: Matches | None = None,
-    suspend: bool = True,
-    park_ms: int = 15_000,
-) -> PullAsk:
-    return PullAsk(
-        topic=TOPIC,
-        queue=queue,
-        offset=offset,
-        max_messages=most,
-        matches=matches,
-        may_suspend=suspend,
-        suspend_timeout_ms=park_ms,
-    )
+from tests.integration.broker.pulls import (
+    TOPIC,
+    Matches,
+    ask,
+    numbers,
+    parked,
+    payloads,
+    publish,
+    publish_batch,
+    result,
+    send,
+)
+from tests.support.broker_harness import BrokerRun, ManualClock, rows, running
+from vela.wire.entry import encode_single
 
 
 def tagged(tag: str) -> Matches:
@@ -52,62 +37,6 @@ async def answered(run: BrokerRun, wanted: PullAsk) -> PullAnswer:
     found = await run.broker.pull(wanted)
     assert isinstance(found, PullAnswer)
     return found
-
-
-async def parked(run: BrokerRun, wanted: PullAsk) -> ParkedPull:
-    found = await run.broker.pull(wanted)
-    assert isinstance(found, ParkedPull)
-    assert not found.answer.done()
-    return found
-
-
-async def result(waiting: ParkedPull) -> PullAnswer:
-    return await asyncio.wait_for(waiting.answer, 8)
-
-
-def send(producer: ProducerProbe, data: bytes, *, messages: int = 1, flags: int = 0) -> None:
-    """An entry as it is."""
-    assert producer.producer is not None
-    flags |= FLAG_BATCH if messages > 1 else 0
-    producer.producer.send(SendRequest(0, 0, messages, flags, 0, None, data))
-
-
-async def publish(producer: ProducerProbe, *payloads: bytes, tag: str = "") -> None:
-    """Each alone."""
-    before = len(producer.receipts)
-    for payload in payloads:
-        send(
-            producer,
-            encode_single(
-                producer_name="p",
-                sequence_id=0,
-                publish_time_ms=1,
-                payload=payload,
-                properties={"TAGS": tag} if tag else {},
-            ),
-        )
-    await producer.has_receipts(before + len(payloads))
-
-
-async def publish_batch(producer: ProducerProbe, *payloads: bytes) -> None:
-    """As one entry."""
-    before = len(producer.receipts)
-    data = encode_batch(
-        [OutgoingMessage(payload=payload) for payload in payloads],
-        producer_name="p",
-        sequence_id=0,
-        publish_time_ms=1,
-    )
-    send(producer, data, messages=len(payloads))
-    await producer.has_receipts(before + 1)
-
-
-def payloads(answer: PullAnswer) -> list[bytes]:
-    return [each.message.payload for each in answer.messages]
-
-
-def numbers(first: int, last: int) -> list[bytes]:
-    return [b"%d" % number for number in range(first, last)]
 
 
 @pytest.mark.row("S3.1")
@@ -348,93 +277,3 @@ async def test_queues_are_partitions(run: BrokerRun) -> None:
     assert len(run.broker.parked_pulls) == 1
     with pytest.raises(TopicNotFound, match="2 queues"):
         await run.broker.pull(ask(0, queue=2))
-
-
-async def test_a_group_commits_its_offset_and_it_survives(broker_url: str) -> None:
-    async with running(broker_url) as run:
-        producer = await run.producer()
-        await publish(producer, b"a", b"b")
-        await publish_batch(producer, b"c", b"d", b"e")
-        with pytest.raises(SubscriptionNotFound):
-            await run.broker.committed_offset(TOPIC, 0, "g")
-        for offset, kept in ((0, 0), (1, 1), (4, 4), (3, 4), (4, 4)):
-            assert await run.broker.commit_offset(TOPIC, 0, "g", offset, PEER) == kept
-            assert await run.broker.committed_offset(TOPIC, 0, "g") == kept
-        assert run.subscription(subscription="g").cursor.backlog_messages == 1
-    async with running(broker_url) as run:
-        assert await run.broker.committed_offset(TOPIC, 0, "g") == 4
-        with pytest.raises(NotAllowed, match="beyond the end"):
-            await run.broker.commit_offset(TOPIC, 0, "g", 6, PEER)
-        assert await run.broker.committed_offset(TOPIC, 0, "g") == 4
-        assert await run.broker.commit_offset(TOPIC, 0, "g", 5, PEER) == 5
-        assert run.subscription(subscription="g").cursor.backlog_messages == 0
-
-
-async def test_a_group_with_consumers_attached_cannot_commit(run: BrokerRun) -> None:
-    producer = await run.producer()
-    await publish(producer, b"a")
-    await run.consumer(subscription="g")
-    with pytest.raises(SubscriptionBusy, match="another group"):
-        await run.broker.commit_offset(TOPIC, 0, "g", 1, PEER)
-    assert run.subscription(subscription="g").cursor.backlog_messages == 1
-    assert commit_acts(run) == []
-
-
-def commit_acts(run: BrokerRun) -> list[tuple[object, ...]]:
-    """(parameters, origin) of the commits in the act log."""
-    assert {state for (state,) in rows(run.database_url, "SELECT state FROM vela_act")} <= {"applied"}
-    return rows(
-        run.database_url,
-        "SELECT parameters, origin FROM vela_act WHERE kind = 'commit' AND topic_name = %s"
-        " AND subscription_name = 'g' AND finished_at IS NOT NULL ORDER BY id",
-        TOPIC.full,
-    )
-
-
-async def test_commits_are_in_the_act_log_as_one_act_a_day_for_each_address(run: BrokerRun) -> None:
-    producer = await run.producer()
-    await publish(producer, *numbers(0, 9))
-
-    async def commit(offset: int, peer: str = PEER) -> None:
-        assert await run.broker.commit_offset(TOPIC, 0, "g", offset, peer) == offset
-
-    await commit(0)
-    made = ({"from_offset": None, "offset": 0}, "client 127.0.0.1")
-    assert commit_acts(run) == [made]
-    for offset in range(1, 5):
-        await commit(offset)
-        assert commit_acts(run) == [({"from_offset": None, "offset": offset}, "client 127.0.0.1")]
-    await commit(4)
-    await commit(6, "192.0.2.9")
-    other = ({"from_offset": 4, "offset": 6}, "client 192.0.2.9")
-    assert commit_acts(run)[1:] == [other]
-    rows(run.database_url, "UPDATE vela_act SET created_at = now() - interval '25 hours'")
-    await commit(9)
-    assert commit_acts(run)[1:] == [other, ({"from_offset": 6, "offset": 9}, "client 127.0.0.1")]
-
-
-async def test_a_commit_leaves_plans_of_acts_on_its_cursor_valid(run: BrokerRun) -> None:
-    producer = await run.producer()
-    await publish(producer, *numbers(0, 9))
-    await run.broker.commit_offset(TOPIC, 0, "g", 2, PEER)
-    version = run.subscription(subscription="g").cursor.version
-    await run.broker.commit_offset(TOPIC, 0, "g", 3, PEER)
-    assert run.subscription(subscription="g").cursor.version == version
-
-
-async def test_a_commit_that_does_not_move_the_offset_writes_no_act(run: BrokerRun) -> None:
-    producer = await run.producer()
-    await publish(producer, *numbers(0, 9))
-    await run.broker.commit_offset(TOPIC, 0, "g", 5, PEER)
-    before = rows(run.database_url, "SELECT * FROM vela_act")
-    for offset in (5, 4, 0):
-        assert await run.broker.commit_offset(TOPIC, 0, "g", offset, PEER) == 5
-    assert rows(run.database_url, "SELECT * FROM vela_act") == before
-
-
-async def test_a_topic_that_leaves_answers_its_waiters(run: BrokerRun) -> None:
-    await run.producer()
-    waiting = await parked(run, ask(0))
-    run.topic().log.close()
-    await eventually(lambda: waiting.answer.done(), "an answer")
-    assert (await result(waiting)).next_begin_offset == 0

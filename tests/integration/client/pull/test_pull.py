@@ -4,57 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from tests.integration.client.pull.pulling import TOPIC, consumer, data
 from tests.support.scripted_http import DROP, Answer, HttpRequest, PullPeer, ScriptedHttp
 from tests.support.waiting import until
 from vela import errors
 from vela.aio.pull import queue as pull_queue
-from vela.aio.pull.consumer import PullConsumer
 from vela.aio.pull.offsets import MemoryOffsets
-from vela.authentication import AuthenticationBasic, AuthenticationToken
 from vela.core.consuming.pull_loop import PullLimits
 from vela.options import InitialPosition
-from vela.pull_message import PulledMessage
-
-TOPIC = "persistent://public/default/orders"
-
-
-@pytest.fixture
-def peer() -> PullPeer:
-    return PullPeer()
-
-
-@pytest.fixture
-async def http(peer: PullPeer) -> AsyncIterator[ScriptedHttp]:
-    server = ScriptedHttp(peer)
-    async with server.running():
-        yield server
 
 
 @pytest.fixture
 def quick_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three seconds are long for a test."""
     monkeypatch.setattr(pull_queue, "FAILED_MS", 30)
-
-
-def consumer(http: ScriptedHttp, **options: Any) -> PullConsumer:
-    given: dict[str, Any] = {"offset_store": MemoryOffsets(), "initial_position": InitialPosition.Earliest}
-    return PullConsumer(http.url, "orders", **{**given, **options})
-
-
-async def data(pulling: PullConsumer, count: int) -> list[bytes]:
-    found = []
-    for _ in range(count):
-        message = await pulling.receive(timeout_millis=5000)
-        found.append(message.data())
-        pulling.acknowledge(message)
-    return found
 
 
 @pytest.mark.row("S3.1")
@@ -283,230 +251,3 @@ async def test_tags_and_filter_are_the_brokers_to_apply(peer: PullPeer, http: Sc
         assert await data(pulling, 2) == [b"a", b"a2"]
         await until(lambda: pulling.positions()[0].commit_offset == 42, "the last pull")
     assert http.heard[-1].query["filter"] == "a > 3 AND b = 'x y'"
-
-
-async def test_a_listener_finishes_what_it_returns_from(peer: PullPeer, http: ScriptedHttp) -> None:
-    """A message that it fails with is given again, so many times, and then left; others go on meanwhile."""
-    seen: list[tuple[bytes, int]] = []
-    offsets = MemoryOffsets()
-
-    async def listen(pulling: PullConsumer, message: PulledMessage) -> None:
-        seen.append((message.data(), message.redelivery_count()))
-        if message.data() == b"poison" or (message.data() == b"once" and not message.attempts):
-            raise ValueError("no")
-
-    peer.publish(b"poison", b"once", b"good")
-    async with consumer(
-        http,
-        message_listener=listen,
-        negative_ack_redelivery_delay_ms=5,
-        max_reconsume_times=2,
-        offset_store=offsets,
-    ) as pulling:
-        await until(lambda: len(seen) == 6, "all calls")
-        with pytest.raises(errors.InvalidConfiguration):
-            await pulling.receive()
-    assert seen[:3] == [(b"poison", 0), (b"once", 0), (b"good", 0)]
-    assert sorted(seen[3:]) == [(b"once", 1), (b"poison", 1), (b"poison", 2)]
-    assert offsets.saved == {(TOPIC, 0): 3}
-
-
-async def test_a_listener_may_be_a_plain_function_and_may_not_be_cut_short(
-    peer: PullPeer, http: ScriptedHttp
-) -> None:
-    entered, may_leave = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    offsets = MemoryOffsets()
-
-    def listen(pulling: PullConsumer, message: PulledMessage) -> None:
-        loop.call_soon_threadsafe(entered.set)
-        asyncio.run_coroutine_threadsafe(may_leave.wait(), loop).result(10)
-
-    peer.publish(b"a", b"b")
-    pulling = consumer(http, message_listener=listen, offset_store=offsets)
-    await pulling.start()
-    await entered.wait()
-    closing = asyncio.ensure_future(pulling.close())
-    await asyncio.sleep(0)
-    assert not closing.done()
-    may_leave.set()
-    await closing
-    assert offsets.saved == {(TOPIC, 0): 1}  # the second one was not begun
-
-
-async def test_as_many_calls_at_once_as_was_asked_for(peer: PullPeer, http: ScriptedHttp) -> None:
-    """In threads of their own: asyncio's default ones are few, and the application's."""
-    together = threading.Barrier(20)
-    passed: list[int] = []
-
-    def listen(pulling: PullConsumer, message: PulledMessage) -> None:
-        passed.append(together.wait(5))
-
-    peer.publish(*[b"x"] * 20)
-    async with consumer(http, message_listener=listen, listener_concurrency=20):
-        await until(lambda: len(passed) == 20, "all calls")
-
-
-async def test_a_listener_that_returns_an_awaitable_is_awaited(peer: PullPeer, http: ScriptedHttp) -> None:
-    heard = asyncio.Event()
-
-    async def said() -> None:
-        heard.set()
-
-    peer.publish(b"x")
-    async with consumer(http, message_listener=lambda pulling, message: said()):
-        await asyncio.wait_for(heard.wait(), 5)
-
-
-async def test_a_close_during_the_start_leaves_nothing_behind(peer: PullPeer, http: ScriptedHttp) -> None:
-    asked, may_answer = asyncio.Event(), asyncio.Event()
-
-    async def slow(request: HttpRequest) -> Answer:
-        asked.set()
-        await may_answer.wait()
-        return await peer(request)
-
-    http.script = slow
-    pulling = consumer(http)
-    starting = asyncio.ensure_future(pulling.start())
-    await asked.wait()
-    await pulling.close()
-    may_answer.set()
-    with pytest.raises(errors.VelaError):
-        await starting
-    await until(lambda: http.open_connections == 0, "the connections to be closed")
-
-
-async def test_a_listener_may_close_its_consumer(peer: PullPeer, http: ScriptedHttp) -> None:
-    closed = asyncio.Event()
-
-    async def listen(pulling: PullConsumer, message: PulledMessage) -> None:
-        await pulling.close()
-        closed.set()
-
-    peer.publish(b"a")
-    await consumer(http, message_listener=listen).start()
-    await asyncio.wait_for(closed.wait(), 5)
-
-
-async def test_what_is_given_back_comes_again_once(peer: PullPeer, http: ScriptedHttp) -> None:
-    peer.publish(b"a", b"b")
-    async with consumer(http, negative_ack_redelivery_delay_ms=10) as pulling:
-        a, b = await pulling.receive(5000), await pulling.receive(5000)
-        pulling.acknowledge(b)
-        for message in (a, a, b):
-            pulling.negative_acknowledge(message)
-        assert await data(pulling, 1) == [b"a"]
-        with pytest.raises(errors.Timeout):
-            await pulling.receive(timeout_millis=100)
-
-
-async def test_paused_it_pulls_nothing(peer: PullPeer, http: ScriptedHttp) -> None:
-    async with consumer(http) as pulling:
-        await until(lambda: len(peer.pulls) == 2, "a held pull, after the one for the beginning")
-        pulling.pause()
-        peer.publish(b"by the pull that was held")
-        assert await data(pulling, 1) == [b"by the pull that was held"]
-        peer.publish(b"a")
-        with pytest.raises(errors.Timeout):
-            await pulling.receive(timeout_millis=100)
-        pulling.resume()
-        assert await data(pulling, 1) == [b"a"]
-
-
-async def test_iteration_ends_with_the_close_and_receivers_stand_in_line(
-    peer: PullPeer, http: ScriptedHttp
-) -> None:
-    pulling = consumer(http)
-    with pytest.raises(errors.ConsumerNotInitialized, match="start the consumer"):
-        await pulling.receive()
-    await asyncio.gather(pulling.start(), pulling.start())
-    waiting = [asyncio.ensure_future(pulling.receive()) for _ in range(3)]
-    await asyncio.sleep(0)
-    waiting[0].cancel()
-    peer.publish(b"a", b"b")
-    assert [(await each).data() for each in waiting[1:]] == [b"a", b"b"]
-    iterating = asyncio.ensure_future(anext(pulling))
-    await asyncio.sleep(0)
-    await pulling.close()
-    await pulling.close()
-    with pytest.raises(StopAsyncIteration):
-        await iterating
-    with pytest.raises(errors.AlreadyClosed):
-        await pulling.receive()
-    with pytest.raises(errors.AlreadyClosed):
-        await pulling.start()
-    await until(lambda: http.open_connections == 0, "the connections to be closed")
-
-
-@pytest.mark.parametrize(
-    ("answer", "error", "said"),
-    [
-        ((404, b'{"reason": "topic t does not exist"}'), errors.TopicNotFound, "does not exist"),
-        ((400, b'{"reason": "no such name"}'), errors.InvalidConfiguration, "no such name"),
-        ((401, b""), errors.AuthenticationError, "401"),
-        ((403, b"<html>"), errors.AuthorizationError, "403"),
-        ((503, b'{"reason": "no lock"}'), errors.ServiceUnitNotReady, "no lock"),
-        ((500, b"[]"), errors.UnknownError, "500"),
-        ((200, b"[]"), errors.UnknownError, "not an answer"),
-        ((200, b'{"queues": "many"}'), errors.UnknownError, "many"),
-        (DROP, errors.ConnectError, "127.0.0.1"),
-    ],
-)
-async def test_a_start_that_fails_says_why_and_may_be_tried_again(
-    peer: PullPeer, http: ScriptedHttp, answer: Answer, error: type[errors.VelaError], said: str
-) -> None:
-    pulling = consumer(http)
-    peer.refuse = lambda request: answer
-    with pytest.raises(error, match=said):
-        await pulling.start()
-    peer.refuse = lambda request: None
-    peer.publish(b"a")
-    async with pulling:
-        assert await data(pulling, 1) == [b"a"]
-
-
-async def test_what_the_broker_will_never_answer_reaches_the_receiver(
-    peer: PullPeer, http: ScriptedHttp
-) -> None:
-    peer.refuse = lambda request: (
-        (400, b'{"reason": "filter: cannot be read"}') if "suspend" in request.query else None
-    )
-    async with consumer(http) as pulling:
-        with pytest.raises(errors.InvalidConfiguration, match="cannot be read"):
-            await pulling.receive(5000)
-
-
-@pytest.mark.parametrize(
-    ("authentication", "field"),
-    [
-        (AuthenticationToken("abc"), "Bearer abc"),
-        (AuthenticationToken(lambda: "def"), "Bearer def"),
-        (AuthenticationBasic("me", "secret"), "Basic bWU6c2VjcmV0"),
-        (None, None),
-    ],
-)
-async def test_who_it_says_it_is(http: ScriptedHttp, authentication: Any, field: str | None) -> None:
-    async with consumer(http, authentication=authentication):
-        assert {each.fields.get("authorization") for each in http.heard} == {field}
-
-
-@asynccontextmanager
-async def _two_topics(url: str, store: MemoryOffsets) -> AsyncIterator[tuple[PullConsumer, PullConsumer]]:
-    async with (
-        PullConsumer(url, "a/b/with%2F and ü", offset_store=store) as one,
-        PullConsumer(url, "a/b/other", offset_store=store) as other,
-    ):
-        yield one, other
-
-
-async def test_names_are_encoded_and_stores_tell_topics_apart(peer: PullPeer, http: ScriptedHttp) -> None:
-    store = MemoryOffsets()
-    async with _two_topics(http.url.replace("http", "ws"), store):
-        pass
-    paths = {each.path for each in http.heard if "queues" in each.path}
-    assert paths == {"/pull/v1-queues/a/b/with%2F and ü", "/pull/v1-queues/a/b/other"}
-    assert store.saved == {
-        ("persistent://a/b/with%2F and ü", 0): 0,
-        ("persistent://a/b/other", 0): 0,
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,18 +18,6 @@ from vela.options import InitialPosition
 from vela.pull_message import PulledMessage
 
 TOPIC = "persistent://public/default/orders"
-
-
-@pytest.fixture
-def peer() -> PullPeer:
-    return PullPeer()
-
-
-@pytest.fixture
-async def http(peer: PullPeer) -> AsyncIterator[ScriptedHttp]:
-    server = ScriptedHttp(peer)
-    async with server.running():
-        yield server
 
 
 class Offsets:

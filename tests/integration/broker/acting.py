@@ -1,0 +1,38 @@
+"""Messages for tests of acts, and what is left of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.core.position import Position
+from tests.support.broker_harness import (
+    BrokerRun,
+    ConsumerProbe,
+)
+
+
+async def ten(run: BrokerRun, *, messages: int = 1) -> list[Position]:
+    """Ten entries, and a subscription at their beginning without a consumer."""
+    consumer = await run.consumer()
+    producer = await run.producer()
+    positions = await producer.publish(10, messages=messages)
+    assert consumer.consumer is not None
+    consumer.consumer.detach()
+    return positions
+
+
+async def rest_of(run: BrokerRun, subscription: str = "s") -> ConsumerProbe:
+    """A consumer that has got all that waits."""
+    consumer = await run.consumer(subscription=subscription, permits=1000)
+    waiting = run.subscription(subscription=subscription).cursor.backlog_entries
+    if waiting:
+        await consumer.has(waiting)
+    return consumer
+
+
+def filled(value: Any, positions: list[Position]) -> Any:
+    if not isinstance(value, str):
+        return value
+    for at, position in enumerate(positions):
+        value = value.replace(f"{{{at}}}", str(position))
+    return value

@@ -1,0 +1,174 @@
+"""Acts against each other and against seeks; messages in chunks; undo."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.core.errors import BrokerError, SubscriptionBusy
+from broker.core.position import EARLIEST, Position
+from tests.integration.broker.acting import filled, rest_of, ten
+from tests.support import entries
+from tests.support.acting import apply, done, planned
+from tests.support.broker_harness import (
+    BrokerRun,
+    ConsumerProbe,
+    eventually,
+    one_row,
+    running,
+)
+
+
+# -- concurrency
+@pytest.mark.row("I18")
+async def test_of_ten_resets_at_once_one_wins_and_the_others_are_busy(run: BrokerRun) -> None:
+    positions = await ten(run)
+    consumers = [await run.consumer(name=f"c{n}", permits=100) for n in range(10)]
+    await eventually(
+        lambda: sum(len(each.deliveries) for each in consumers) == 10, "everything to be in flight"
+    )
+
+    async def seek(consumer: ConsumerProbe) -> BrokerError | None:
+        assert consumer.consumer is not None
+        try:
+            await consumer.consumer.seek_position(positions[5], None)
+        except BrokerError as error:
+            return error
+        return None
+
+    outcomes = await asyncio.gather(*(seek(each) for each in consumers))
+    for each in consumers:
+        each.ack(*positions[:5])  # in flight before: they must not move the new mark-delete
+    assert [error for error in outcomes if error is None] == [None]
+    assert all(isinstance(error, SubscriptionBusy) for error in outcomes if error is not None)
+    assert run.subscription().cursor.mark_delete == positions[4]
+    assert one_row(run.database_url, "SELECT version FROM vela_cursor") == (1,)
+    assert (await rest_of(run)).positions[0] == positions[5]
+
+
+@pytest.mark.row("I18")
+async def test_a_plan_loses_against_a_seek_that_comes_first(run: BrokerRun) -> None:
+    positions = await ten(run)
+    act_id, _ = await planned(run, "reset", {"to": "latest"})
+    consumer = await run.consumer()
+    assert consumer.consumer is not None
+    await consumer.consumer.seek_position(EARLIEST, None)
+    state, _, error = await apply(run, act_id)
+    assert (state, "plan again" in error) == ("refused", True)
+    assert (await rest_of(run)).positions == positions
+    assert one_row(run.database_url, "SELECT error_code FROM vela_act WHERE id = %s", act_id) == (
+        "ActConflict",
+    )
+
+
+# -- messages in chunks
+async def chunked(run: BrokerRun, *of: str) -> list[Position]:
+    """A subscription without a consumer and an entry for each word: a chunk like u0 of the message u, or another."""
+    consumer = await run.consumer()
+    assert consumer.consumer is not None
+    consumer.consumer.detach()
+    producer = await run.producer()
+    for at, word in enumerate(of):
+        if word == "-":
+            producer.send()
+        else:
+            producer.send_entry(entries.chunk("p", 100 + at, int(word[1:]), 3, uuid=word[0]))
+    await producer.has_receipts(len(of))
+    return [Position(each.ledger_id, each.entry_id) for each in producer.receipts]
+
+
+async def test_a_skip_does_not_end_inside_a_message_in_chunks(run: BrokerRun) -> None:
+    positions = await chunked(run, "-", "u0", "u1", "u2", "-")
+    act_id, plan = await planned(run, "skip", {"messages": 2})
+    assert plan["skipped_messages"] == 4
+    assert plan["notes"] == [
+        (
+            f"{positions[1]} is chunk 1 of 3 of a message, so all its chunks up to {positions[3]} are skipped:"
+            " applications could not use the rest"
+        )
+    ]
+    assert (await apply(run, act_id))[0] == "applied"
+    assert (await rest_of(run)).positions == positions[4:]
+
+
+@pytest.mark.parametrize(
+    ("log", "kind", "parameters", "says"),
+    [
+        (["u0", "u1", "u2"], "reset", {"to": "shift", "messages": 1}, "{1} is chunk 2 of 3 of a message, and its"),
+        (["u0", "u1", "u2"], "expire", {"to": "id", "id": "{0}"}, "{1} is chunk 2 of 3 of a message, and its"),
+        (["u0", "u1", "u2"], "skip_one", {"id": "{1}"}, "{1} is chunk 2 of 3 of a message: applications cannot"),
+        (["u0", "-", "u1", "u2"], "skip", {"messages": 1}, "{0} is chunk 1 of 3 of a message, and the chunks after it"),
+        (["u0", "v0", "u1", "u2"], "skip", {"messages": 2}, "{2} is chunk 2 of 3 of a message, and its"),
+        (["u0", "u1"], "skip", {"messages": 1}, "{1} is chunk 2 of 3 of a message, and its"),
+        (["u0", "u1", "u2", "-"], "skip", {"messages": 3}, ""),
+        (["u0", "u1", "u2", "-"], "reset", {"to": "earliest"}, ""),
+    ],
+)  # fmt: skip
+async def test_a_plan_says_where_it_parts_a_message_in_chunks(
+    run: BrokerRun, log: list[str], kind: str, parameters: dict[str, Any], says: str
+) -> None:
+    positions = await chunked(run, *log)
+    parameters = {name: filled(value, positions) for name, value in parameters.items()}
+    _, plan = await planned(run, kind, parameters)
+    assert len(plan["notes"]) == bool(says)
+    assert not says or plan["notes"][0].startswith(filled(says, positions))
+
+
+# -- undo after a restart
+@pytest.mark.row("I3")
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_an_undo_after_a_restart_knows_what_was_acked_since(broker_url: str, is_clean: bool) -> None:
+    async with running(broker_url) as run:
+        positions = await ten(run, messages=2)
+        consumer = await rest_of(run)
+        act_id, result = await done(run, "skip", {"messages": 11})
+        assert result["inside"] == {"position": str(positions[5]), "remaining": "2"}
+        assert await consumer.ack_durably(positions[2]) is None
+        assert await consumer.ack_durably(positions[8]) is None
+        if is_clean:
+            await run.stop()
+            await run.proxy.start()
+    async with running(broker_url) as run:
+        again = await run.consumer(permits=100)
+        await again.has(4)
+        assert (
+            await again.ack_durably(positions[4]) is None
+        )  # held since before the restart, passed by the act
+        undo, plan = await planned(run, "undo", undo_of=act_id)
+        assert plan["replayed_messages"] == 7
+        assert (await apply(run, undo))[0] == "applied"
+        last = await rest_of(run)
+        assert last.positions == [p for at, p in enumerate(positions) if at not in (2, 4, 8)]
+        assert last.deliveries[3].remaining is None
+
+
+@pytest.mark.row("I4")
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(
+    ("acked", "rest"), [([], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]), ([4, 7], [0, 1, 2, 3, 5, 6, 8, 9])]
+)
+async def test_an_undo_is_taken_back_with_the_holes_that_it_brought(
+    broker_url: str, restarts: bool, acked: list[int], rest: list[int]
+) -> None:
+    """All was acked but the fifth. What the undo of a reset acked beyond comes again, but for what a consumer acked."""
+    async with running(broker_url) as run:
+        positions = await ten(run, messages=2)
+        consumer = await rest_of(run)
+        assert await consumer.ack_durably(*positions[:4], *positions[5:]) is None
+        reset, _ = await done(run, "reset", {"to": "earliest"})
+        first, _ = await planned(run, "undo", undo_of=reset)
+        assert (await apply(run, first))[0] == "applied"
+        assert (await rest_of(run)).positions == [positions[4]]
+        if restarts:
+            await run.stop()
+            await run.proxy.start()
+    async with running(broker_url) as run:
+        consumer = await run.consumer()
+        if acked:
+            assert await consumer.ack_durably(*(positions[at] for at in acked)) is None
+        second, plan = await planned(run, "undo", undo_of=first)
+        assert plan["target"]["backlog_messages"] == 2 * len(rest)
+        assert (await apply(run, second))[0] == "applied"
+        assert (await rest_of(run)).positions == [positions[at] for at in rest]

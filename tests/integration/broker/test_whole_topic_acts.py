@@ -1,0 +1,211 @@
+"""Acts on whole topics: terminate, truncate, unload, delete, update partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.acts import requests as acts
+from broker.core.errors import TopicNotFound, TopicTerminated
+from broker.core.topic_name import TopicName
+from tests.integration.broker.topic_acting import P, T, apply, done, one_by_one, partitioned, plan
+from tests.support.broker_harness import BrokerRun, one_row
+
+pytestmark = pytest.mark.usefixtures("acts_of_run")
+
+
+async def test_terminate_says_where_it_ends_and_does_it(run: BrokerRun) -> None:
+    producer = await run.producer()
+    positions = await producer.publish(2)
+    planned = await plan("terminate")
+    assert planned.plan is not None
+    assert f"now {positions[-1]}; 1 producer is closed" in planned.plan["words"][0]
+    assert "never takes messages again" in planned.plan["notes"][0]
+    applied = await apply(planned)
+    assert applied.result is not None
+    with pytest.raises(TopicTerminated):
+        await run.producer()
+    again = await done("terminate")
+    assert again.result is not None
+    assert "already terminated" in again.result["words"][0]
+
+
+async def test_terminate_of_a_partitioned_topic_ends_every_partition(run: BrokerRun) -> None:
+    await partitioned(run, 2)
+    await run.producer("p-partition-1")
+    await done("terminate", P)
+    for index in range(2):
+        with pytest.raises(TopicTerminated):
+            await run.producer(f"p-partition-{index}")
+
+
+async def test_truncate_empties_what_the_plan_showed_and_keeps_consumers(run: BrokerRun) -> None:
+    await run.producer()
+    await done("set_topic_policies", set={"ledger_max_entries": "2", "ledger_min_age_ms": "0"})
+    producer = await run.producer("t")
+    consumer = await run.consumer(permits=3)
+    await run.consumer(subscription="other")
+    positions = await one_by_one(producer, 5)
+    await consumer.has(3)
+    consumer.ack(positions[0])
+    planned = await plan("truncate")
+    assert planned.plan is not None
+    assert planned.plan["skipped_messages"] == 4 + 5
+    later = await producer.publish(3)
+    applied = await apply(planned)
+    assert applied.state == "applied", applied.error
+    assert not consumer.closed
+    assert run.subscription().cursor.backlog_messages == 3
+    assert run.topic().log.ledgers.first_position() > positions[3]
+    assert run.topic().log.ledgers.contains(later[0])
+    consumer.flow(10)
+    await consumer.has(6)
+    assert consumer.positions[3:] == later
+    other = await run.consumer(subscription="other", permits=10)
+    await other.has(3)
+
+
+async def test_truncate_keeps_what_an_undo_needs(run: BrokerRun) -> None:
+    await run.producer()
+    await done("set_topic_policies", set={"ledger_max_entries": "2", "ledger_min_age_ms": "0"})
+    await run.consumer()
+    positions = await one_by_one(await run.producer("t"), 5)
+    await asyncio.to_thread(_clear)
+    await done("truncate")
+    assert run.topic().log.ledgers.first_position() == positions[0]
+
+
+def _clear() -> None:
+    planned = acts.plan("clear", topic=T, subscription="s", parameters={}, who="op", origin="test", wait_s=8)
+    acts.apply(planned.id, who="op", origin="test", wait_s=8)
+
+
+async def test_unload_closes_clients_who_come_back(run: BrokerRun) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer()
+    await producer.publish(1)
+    applied = await done("unload")
+    assert applied.result is not None
+    assert "1 producer and 1 consumer" in applied.result["words"][1]
+    assert producer.closed
+    assert consumer.closed
+    again = await run.consumer(permits=1)
+    await again.has(1)
+
+
+async def test_delete_is_refused_then_forced_and_its_acts_stay(run: BrokerRun) -> None:
+    producer = await run.producer()
+    await run.consumer()
+    await producer.publish(3)
+    refused = await plan("delete_topic")
+    assert refused.state == "refused"
+    assert "1 producer and 1 consumer connected" in refused.error
+    applied = await done("delete_topic", force=True)
+    assert applied.topic == T
+    assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (0,)
+    assert one_row(
+        run.database_url, "SELECT topic_id, topic_name FROM vela_act WHERE id = %s", applied.id
+    ) == (
+        None,
+        T,
+    )
+
+
+async def test_delete_without_clients_needs_leave_to_remove_subscriptions(run: BrokerRun) -> None:
+    consumer = await run.consumer()
+    assert consumer.consumer is not None
+    consumer.consumer.detach()
+    refused = await plan("delete_topic")
+    assert "has 1 subscription:" in refused.error
+    await done("delete_topic", subscriptions=True)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_the_plan_of_a_forced_delete_says_what_the_clients_will_do(
+    run: BrokerRun, allowed: bool
+) -> None:
+    """They come again, and make what the policy lets them make."""
+    await run.producer("n")
+    await run.producer()
+    await partitioned(run, 1)
+    await run.consumer("p-partition-0")
+    await done("set_namespace_policies", "public/default", set={"auto_create_topics": str(allowed).lower()})
+    words = {name: _words(await plan("delete_topic", name, force=True)) for name in (T, P)}
+    applied = await done("delete_topic", T, force=True)
+    assert applied.result is not None
+    assert list(applied.result["words"]) == words[T]
+    if allowed:
+        assert words[T][-1] == "clients that reconnect create it again (policy auto_create_topics)"
+        assert words[P][-1] == (
+            "clients that reconnect create its partitions again, each as a separate topic (policy auto_create_topics)"
+        )
+        await run.producer()
+    else:
+        assert words[T][-1] == words[P][-1]
+        assert words[T][-1] == "clients that reconnect are refused (policy auto_create_topics)"
+        with pytest.raises(TopicNotFound):
+            await run.producer()
+
+
+async def test_the_plan_of_a_delete_says_nothing_of_clients_where_there_are_none(run: BrokerRun) -> None:
+    producer = await run.producer()
+    assert producer.producer is not None
+    producer.producer.detach()
+    planned = await plan("delete_topic", force=True)
+    assert planned.plan is not None
+    said = [*planned.plan["words"], *planned.plan["notes"]]
+    assert not [sentence for sentence in said if "again" in sentence]
+
+
+def _words(planned: acts.ActView) -> list[str]:
+    assert planned.plan is not None, planned.error
+    return list(planned.plan["words"])
+
+
+async def test_a_plan_to_delete_is_not_for_the_topic_that_came_after(run: BrokerRun) -> None:
+    await run.producer()
+    planned = await plan("delete_topic", force=True)
+    await done("delete_topic", force=True)
+    await (await run.producer()).publish(1)
+    refused = await apply(planned)
+    assert refused.state == "refused"
+    assert "created again" in refused.error
+    assert one_row(run.database_url, "SELECT count(*) FROM vela_topic") == (1,)
+
+
+async def test_a_delete_applied_again_after_it_was_done_says_so(run: BrokerRun) -> None:
+    await run.producer()
+    planned = await plan("delete_topic", force=True)
+    await done("delete_topic", force=True)
+    again = await apply(planned)
+    assert again.state == "applied"
+    assert again.result is not None
+    assert "died before it stored" in again.result["words"][0]
+
+
+async def test_update_partitions(run: BrokerRun) -> None:
+    await partitioned(run, 1)
+    await run.consumer("p-partition-0", "a")
+    applied = await done("update_partitions", P, partitions=3)
+    assert applied.result is not None
+    assert list(applied.result["words"]) == [
+        f"{P} gets partitions 1 to 2",
+        "each with 1 subscription from its beginning: a",
+    ]
+    assert await run.broker.partition_count(TopicName.parse("p"), create=False) == 3
+    refused = await plan("update_partitions", P, partitions=2)
+    assert "never gets fewer" in refused.error
+    for count in (0, 10_001, True, "3"):
+        with pytest.raises(acts.ActRefused, match="partitions is"):
+            await plan("update_partitions", P, partitions=count)
+
+
+@pytest.mark.parametrize("kind", ["terminate", "truncate", "unload", "delete_topic", "update_partitions"])
+async def test_acts_on_what_does_not_exist(run: BrokerRun, kind: str) -> None:
+    parameters: dict[str, Any] = {"partitions": 2} if kind == "update_partitions" else {}
+    with pytest.raises(acts.ActRefused, match="there is no topic"):
+        await plan(kind, **parameters)
+    with pytest.raises(acts.ActRefused, match="unknown parameter"):
+        await plan(kind, **parameters, volume=11)

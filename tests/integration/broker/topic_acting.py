@@ -1,0 +1,49 @@
+"""Acts on topics as console, commands and API ask for them."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from broker.acts import requests as acts
+from broker.core.position import Position
+from broker.core.topic_name import TopicName
+from broker.storage.connection import connect
+from broker.storage.topics import topics as topic_store
+from tests.support.broker_harness import BrokerRun, ProducerProbe
+
+T = "persistent://public/default/t"
+P = "persistent://public/default/p"
+
+
+async def plan(kind: str, topic: str = T, **parameters: Any) -> acts.ActView:
+    """Ask for a plan, in a thread as the asking side is synchronous."""
+    return await asyncio.to_thread(
+        partial(acts.plan, kind, topic=topic, parameters=parameters, who="op", origin="test", wait_s=8)
+    )
+
+
+async def apply(act: acts.ActView) -> acts.ActView:
+    """Apply a plan."""
+    return await asyncio.to_thread(partial(acts.apply, act.id, who="op", origin="test", wait_s=8))
+
+
+async def done(kind: str, topic: str = T, **parameters: Any) -> acts.ActView:
+    """Plan and apply; it must work."""
+    planned = await plan(kind, topic, **parameters)
+    assert planned.state == "planned", planned.error
+    applied = await apply(planned)
+    assert applied.state == "applied", applied.error
+    return applied
+
+
+async def one_by_one(producer: ProducerProbe, count: int) -> list[Position]:
+    """Publish each with a commit of its own: a ledger is full between two."""
+    return [(await producer.publish(1))[0] for _ in range(count)]
+
+
+async def partitioned(run: BrokerRun, partitions: int) -> None:
+    connection = await connect(run.database_url, name="test")
+    await topic_store.create_topic(connection, TopicName.parse("p"), partitions=partitions, policies={})
+    await connection.close()
