@@ -1,4 +1,7 @@
-"""Bad input on each face of a really started broker: the protocol's own error, nobody else disturbed."""
+"""Bad input on each face of a really started broker: the protocol's own error, nobody else disturbed.
+
+Over 400 lines: one Vela serves every face here, and each test looks whether the others were disturbed.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A broker inside the test's own loop: fake sinks, a clock of the test's, a proxy in front of PostgreSQL.
 
 `crash` drops a broker as kill -9 would: nothing is flushed, nothing said; PostgreSQL sees closed sockets.
+
+Over 400 lines: one run and its probes, which know each other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Negative acks, ack timeouts and acks of the JSON face, whose trackers the broker runs."""
+"""Negative acks, ack timeouts and acks of the JSON face, whose trackers the broker runs.
+
+Over 400 lines: one table of rules, a test each, over the same three ways to ask for a redelivery.
+"""
 
 from __future__ import annotations
 

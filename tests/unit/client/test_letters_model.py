@@ -2,6 +2,8 @@
 
 Whatever happens, each message is acked by the application or stored as a letter, and what was not shown makes no letter
 unless its entry came over the limit (I16).
+
+Over 400 lines: one model; every rule changes the same few sets.
 """
 
 from __future__ import annotations

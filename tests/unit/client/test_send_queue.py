@@ -1,6 +1,8 @@
 """A producer's queue against a model: whatever links and clocks do, messages are stored and answered once, in order.
 
 Only what is refused before it is sent is answered out of turn: at once.
+
+Over 400 lines: one model; every rule changes the same queue.
 """
 
 from __future__ import annotations

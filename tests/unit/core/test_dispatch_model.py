@@ -1,4 +1,7 @@
-"""Dispatchers with a cursor against their invariants: any interleaving of publishers, consumers and reads."""
+"""Dispatchers with a cursor against their invariants: any interleaving of publishers, consumers and reads.
+
+Over 400 lines: one model for each kind of dispatcher, with the same rules and invariants.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A broker in memory, just large enough to drive the faces: topics are lists, every send is stored at once."""
+"""A broker in memory, just large enough to drive the faces: topics are lists, every send is stored at once.
+
+Over 400 lines: it stands for the whole broker, each of whose ports is short here.
+"""
 
 from __future__ import annotations
 
