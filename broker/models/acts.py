@@ -11,7 +11,7 @@ __all__ = ["Act", "Bookmark"]
 
 
 class Act(models.Model):
-    """A change an operator, API or CLI makes, from plan to undo; it is the audit log too."""
+    """A change that an operator makes, from its plan to its undo. These rows are the audit log too."""
 
     class State(models.TextChoices):
         PLAN_REQUESTED = "plan_requested"
@@ -64,7 +64,7 @@ class Act(models.Model):
 
 
 class Bookmark(models.Model):
-    """A named position of a topic to which cursors can be reset; what it names and what follows is kept until then."""
+    """A named position of a topic. Cursors can be reset to it, and it pins what follows until then."""
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()
@@ -72,7 +72,7 @@ class Bookmark(models.Model):
     entry_id = models.BigIntegerField()
     until = models.DateTimeField(
         null=True, blank=True
-    )  # keeps data no longer than this; NULL = until removed
+    )  # pins data no longer than this; NULL = until it is deleted
     who = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True)
 

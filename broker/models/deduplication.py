@@ -10,7 +10,7 @@ __all__ = ["DeduplicatedProducer", "Deduplication"]
 
 
 class Deduplication(models.Model):
-    """How much of a topic's log its deduplication rows take into account; the rest is read again by a new owner."""
+    """Up to where the deduplication rows of a topic take its log into account. A new owner reads the rest again."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     ledger_id = models.BigIntegerField()

@@ -10,7 +10,7 @@ __all__ = ["DelayedEntry", "Entry", "Ledger", "Segment"]
 
 
 class Segment(models.Model):
-    """One plain table `vela_entry_<id>` that many ledgers share; retention drops it whole."""
+    """One plain table `vela_entry_<id>` that many ledgers share. Retention drops it as a whole."""
 
     class State(models.TextChoices):
         OPEN = "open"
@@ -30,10 +30,10 @@ class Segment(models.Model):
 
 
 class Ledger(models.Model):
-    """An append-only run of entries of one topic; totals are filled in at seal.
+    """A run of entries of one topic, to which only appends are made. Its totals are filled in when it is sealed.
 
-    A trimmed ledger's row goes with it, but for the topic's last: that one stays, empty, and the next continues its
-    counts.
+    The row of a trimmed ledger is deleted, except the last one of the topic: it stays, empty, and the next ledger
+    continues its counts.
     """
 
     class State(models.TextChoices):
@@ -62,7 +62,7 @@ class Ledger(models.Model):
 
 
 class Entry(models.Model):
-    """One stored record: a message or a producer's batch. Read through a view over the live segments."""
+    """One stored record: a message, or a producer's batch. The model reads a view of the live segments."""
 
     pk = models.CompositePrimaryKey("ledger_id", "entry_id")
     ledger_id = models.BigIntegerField()
@@ -86,7 +86,7 @@ class Entry(models.Model):
 
 
 class DelayedEntry(models.Model):
-    """When an entry is due that was not when it was appended; the row goes when it is."""
+    """When an entry that was appended before its time is due. The row is deleted when it is."""
 
     pk = models.CompositePrimaryKey("topic_id", "deliver_at_ms", "ledger_id", "entry_id")
     topic_id = models.BigIntegerField()  # no foreign key: written by every append of a delayed message

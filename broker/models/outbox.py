@@ -8,9 +8,9 @@ __all__ = ["Outbox"]
 
 
 class Outbox(models.Model):
-    """A message published inside a transaction of Django's: committed with it or not at all, then moved into the log.
+    """A message that Django code published inside its transaction. The broker moves it into the log after the commit.
 
-    No foreign key: publishing locks no row of Vela's.
+    It has no foreign key, so that publishing locks no row of Vela.
     """
 
     topic = models.TextField()  # as the publisher wrote it, full or short

@@ -63,7 +63,7 @@ class CursorChunk(models.Model):
 
 
 class PendingAck(models.Model):
-    """A delivery not yet acked, for the console and the sweep; never read to recover (UNLOGGED)."""
+    """A delivery that is not acked yet, for the console and the sweep. A new owner never reads it (UNLOGGED)."""
 
     delivery_id = models.BigIntegerField(primary_key=True)
     owner_epoch = models.BigIntegerField()

@@ -11,7 +11,7 @@ __all__ = ["SubscriptionSummary", "TopicSummary"]
 
 
 class TopicSummary(models.Model):
-    """A topic's numbers for lists, with their age; written by the owner at most once a second when changed."""
+    """A topic's numbers for lists, and their age. The owner writes them at most once a second, if they changed."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     messages_in = models.BigIntegerField()  # cumulative since the topic began
@@ -24,7 +24,7 @@ class TopicSummary(models.Model):
     max_backlog_messages = models.BigIntegerField(db_index=True)  # of its worst subscription
     last_used_ms = models.BigIntegerField(
         db_default=0
-    )  # when its last client left; of use while some are connected
+    )  # when its last client left; while clients are connected it is in use, whatever this says
     updated_ms = models.BigIntegerField()
 
     class Meta:
@@ -35,10 +35,10 @@ class TopicSummary(models.Model):
 
 
 class SubscriptionSummary(models.Model):
-    """A subscription's numbers for lists, with their age; written like TopicSummary."""
+    """A subscription's numbers for lists, and their age. The owner writes them as it writes TopicSummary."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
-    # Cumulative. Of the same moment as a messages_in and bytes_in of the topic: the backlog is what these grew beyond.
+    # Cumulative, and as old as messages_in and bytes_in of the topic: the difference is the backlog.
     acked_messages = models.BigIntegerField(db_default=0)
     acked_bytes = models.BigIntegerField(db_default=0)
     read_ledger = models.BigIntegerField()
@@ -51,7 +51,7 @@ class SubscriptionSummary(models.Model):
     messages_redelivered = models.BigIntegerField()
     last_used_ms = models.BigIntegerField(
         db_default=0
-    )  # when its last consumer left; of use while some are attached
+    )  # when its last consumer left; while consumers are attached it is in use, whatever this says
     updated_ms = models.BigIntegerField()
     problems = models.JSONField(db_default={})  # what went wrong, in words: how often
 

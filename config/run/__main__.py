@@ -1,4 +1,4 @@
-"""`make run`: everything Vela needs, started, watched and stopped by one process."""
+"""`make run`: one process starts, watches and stops everything that Vela needs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _start_database(options: Options, server: PostgresServer | None, supervisor:
 
 
 def _prepare(environment: dict[str, str]) -> None:
-    """Migrate and make the admin, in a process of its own."""
+    """Migrate and make the user `admin`, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "config.run.prepare"],
         cwd=PROJECT_DIR,
@@ -95,7 +95,7 @@ def _ready_line(options: Options) -> str:
 
 @contextmanager
 def _sole_owner(data_dir: Path) -> Iterator[None]:
-    """Make the data folder and hold its lock: two supervisors on one folder would stop each other's server."""
+    """Make the data folder and lock it: two supervisors on one folder would stop each other's server."""
     try:
         (data_dir / "log").mkdir(parents=True, exist_ok=True)
         lock = (data_dir / "lock").open("a")

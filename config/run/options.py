@@ -1,4 +1,4 @@
-"""What `make run` is told by the environment, checked before anything starts."""
+"""The settings of `make run`, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Options:
 
     @property
     def local_host(self) -> str:
-        """Where this machine itself finds the doors, as it is written in a URL."""
+        """The host by which this machine itself reaches the doors, as a URL has it."""
         host = _EVERYWHERE.get(self.bind, self.bind)
         return f"[{host}]" if ":" in host else host
 
     @property
     def ports(self) -> dict[str, tuple[str, int]]:
-        """Every address that will be listened on, by the setting that names its port."""
+        """Every address that Vela will listen on, by the setting that names its port."""
         doors = {
             "VELA_CONSOLE_PORT": (self.bind, self.console_port),
             "VELA_HTTP_PORT": (self.bind, self.http_port),

@@ -1,4 +1,4 @@
-"""Starts what Vela consists of, keeps it running, stops it in order."""
+"""Starts the processes of Vela, keeps them running and stops them in order."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SLOW_START_S = 60.0  # a busy machine is slow, not broken: a start that takes lo
 
 
 def say(text: str) -> None:
-    """One line for whoever watches."""
+    """Print one line for the person at the terminal."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 class Supervisor:
-    """Use it in `with`: everything it started is stopped at the end.
+    """Use it in `with`: it stops at the end everything that it started.
 
     It runs in the main thread, because the children's lifelines are tied to that.
     """

@@ -1,4 +1,4 @@
-"""One supervised process: started in a group of its own, logged to a file, restarted with back-off."""
+"""One supervised process. It has a process group and a log of its own, and is started again with back-off."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOG_LIMIT_BYTES = 32 * 1024 * 1024
 
 @dataclass(slots=True)
 class Backoff:
-    """How long to wait before the next start: doubles while starts fail, forgets after a while of health."""
+    """How long to wait before the next start. It doubles while starts fail, and begins again after a while of health."""
 
     first_s: float = 0.5
     most_s: float = 5.0  # producers wait meanwhile: a start every 5 s costs less than 30 s without a broker
@@ -29,7 +29,7 @@ class Backoff:
     _next_s: float = 0.0
 
     def after(self, lived_s: float) -> float:
-        """The wait after a process that lived so long."""
+        """How long to wait after a process that lived for `lived_s`."""
         if lived_s >= self.healthy_s or self._next_s == 0.0:
             self._next_s = self.first_s
         wait_s = self._next_s
@@ -39,7 +39,7 @@ class Backoff:
 
 @dataclass(slots=True, kw_only=True)
 class Child:
-    """A process that Vela consists of."""
+    """A process of Vela."""
 
     name: str
     command: Sequence[str]
@@ -71,7 +71,7 @@ class Child:
         return None if self.process is None else self.process.poll()
 
     def bury(self) -> None:
-        """Forget a dead process, with whatever it left in its group, and set the time of its next start."""
+        """Kill what a dead process left in its group, forget it, and set the time of its next start."""
         self.kill()
         now_s = time.monotonic()
         self.restart_s = now_s + self.backoff.after(now_s - self.started_s)

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of Vela's own: made, started, stopped, and found again after a crash of the supervisor."""
+"""Vela's own PostgreSQL server: makes, starts and stops it, and finds it again after a crash of the supervisor."""
 
 from __future__ import annotations
 
