@@ -21,7 +21,7 @@ LOG_LIMIT_BYTES = 32 * 1024 * 1024
 
 @dataclass(slots=True)
 class Backoff:
-    """How long to wait before the next start. It doubles while starts fail, and begins again after a while of health."""
+    """The wait before the next start. It doubles while starts fail, and starts over after a while of health."""
 
     first_s: float = 0.5
     most_s: float = 5.0  # producers wait meanwhile: a start every 5 s costs less than 30 s without a broker
