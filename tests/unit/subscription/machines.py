@@ -1,0 +1,150 @@
+"""A subscription's machine over a log in memory, and the little of a runner that a test needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.core.cursor.cursor import Cursor
+from broker.core.dispatchers.base import DispatchConsumer
+from broker.core.dispatchers.choice import DispatchOptions, dispatcher_for
+from broker.core.entry import FLAG_BATCH, StoredEntry
+from broker.core.position import EARLIEST, Position
+from broker.core.subscription.redelivery import RedeliveryCounts
+from broker.core.subscription.types import SubscriptionType
+from broker.core.topic_name import TopicName
+from broker.plugins import EntryFilter
+from broker.subscription.machine.effects import Effect, Effects
+from broker.subscription.machine.machine import SubscriptionMachine
+from broker.subscription.machine.state import Member, State
+from broker.subscription.requests import AckRequest, SubscribeRequest
+from tests.unit.core.logs import Log
+
+SHARED, EXCLUSIVE, FAILOVER = (
+    SubscriptionType.SHARED,
+    SubscriptionType.EXCLUSIVE,
+    SubscriptionType.FAILOVER,
+)
+START_MS = 1_000_000
+FILTER_DELAY_MS = 500
+FAILOVER_DELAY_MS = 1000
+
+
+class NothingDelayed:
+    """A topic without delayed messages."""
+
+    def holds_back(self, type_: SubscriptionType) -> bool:
+        """Nothing is passed over."""
+        return False
+
+    def next_ready(self, cursor: Cursor, position: Position) -> Position:
+        """The next entry that is not acked."""
+        return cursor.next_unacked(position)
+
+    def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
+        """Everything is due."""
+        return False
+
+
+class Machine:
+    """A machine, its log, the time, and what its consumers were sent."""
+
+    def __init__(
+        self,
+        type_: SubscriptionType = SHARED,
+        *,
+        is_durable: bool = True,
+        indexed: bool = True,
+        filters: Sequence[EntryFilter] = (),
+    ) -> None:
+        self.log = Log(indexed=indexed)
+        self.cached: dict[int, dict[int, StoredEntry]] = {}
+        self.now_ms = START_MS
+        self.sent: dict[int, list[Position]] = {}
+        counts = RedeliveryCounts()
+        self.state = State(
+            name="s",
+            is_durable=is_durable,
+            type_=type_,
+            cursor=Cursor.starting_at(self.log.ledgers, self.log.index, EARLIEST),
+            dispatcher=dispatcher_for(
+                type_, DispatchOptions(failover_delay_ms=FAILOVER_DELAY_MS, counts=counts)
+            ),
+            counts=counts,
+            is_terminated=False,
+            now_ms=self.now_ms,
+        )
+        self.machine = SubscriptionMachine(
+            self.state,
+            topic_name="t",
+            ledgers=self.log.ledgers,
+            cached=self.cached,
+            delayed=NothingDelayed(),
+            read_entries=1000,
+            filters=filters,
+            filter_delay_ms=FILTER_DELAY_MS,
+            batch_index_acks=True,
+        )
+
+    def publish(self, *sizes: int, cached: bool = True) -> list[Position]:
+        """Store entries of so many messages each, in memory or not."""
+        positions = self.log.publish_all(*sizes)
+        if cached:
+            for position in positions:
+                self.cached.setdefault(position.ledger_id, {})[position.entry_id] = self.entry(position)
+        return positions
+
+    def entry(self, position: Position) -> StoredEntry:
+        """An entry as a read finds it."""
+        messages = self.log.sizes[position]
+        flags = FLAG_BATCH if messages > 1 else 0
+        cumulative = self.log.cumulative[position]
+        return StoredEntry(*position, messages, flags, None, 0, START_MS, cumulative, 7 * cumulative, b"data")
+
+    def attach(self, key: int = 1, *, permits: int = 0, ack_timeout_ms: int = 0) -> tuple[Member, Effects]:
+        """A consumer comes; the effects are those of its coming."""
+        request = SubscribeRequest(
+            topic=TopicName.parse("t"),
+            subscription="s",
+            type=self.state.type,
+            consumer_name=f"c{key}",
+            ack_timeout_ms=ack_timeout_ms,
+        )
+        member = Member(DispatchConsumer(key=key, name=f"c{key}"), request, self.now_ms)
+        effects = self.machine.attach(member, self.now_ms)
+        if permits:
+            self.machine.flow(member, permits, self.now_ms)
+        return member, effects
+
+    def pump(self) -> list[Effect]:
+        """Send what can be sent; what else is wanted."""
+        wanted: list[Effect] = []
+        while self.state.may_send:
+            batch = self.machine.sending.next_batch(self.now_ms)
+            if batch is None:
+                break
+            wanted += batch.effects
+            for key, deliveries in batch.deliveries:
+                sent = self.sent.setdefault(key, [])
+                sent += [Position(each.entry.ledger_id, each.entry.entry_id) for each in deliveries]
+            if not batch.goes_on:
+                break
+        return wanted
+
+    def ack(
+        self, member: Member, *positions: Position, cumulative: bool = False, receipt: Receipts | None = None
+    ) -> list[Effect]:
+        """A client's ack, with a receipt or without."""
+        return list(
+            self.machine.acks.ack(
+                member,
+                [AckRequest(position) for position in positions],
+                cumulative,
+                None if receipt is None else receipt.append,
+                False,
+                self.now_ms,
+            )
+        )
+
+
+class Receipts(list[object]):
+    """What answered a client's acks."""

@@ -1,0 +1,124 @@
+"""Acks in the machine: what they change at once, and what they want done."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.core.errors import InvalidAck, ServiceNotReady
+from broker.core.ledgers.message_index import IndexMissing
+from broker.core.position import Position
+from broker.subscription.machine.effects import Effect, Say, Settle, SettleWhenDurable, Wish
+from tests.unit.subscription.machines import EXCLUSIVE, SHARED, Machine, Receipts
+
+AFTERWARDS: list[Effect] = [Wish.CHANGED, Wish.SEND]
+
+
+def answers(effects: list[Effect]) -> list[Settle]:
+    """The receipts among effects."""
+    return [each for each in effects if isinstance(each, Settle)]
+
+
+def test_an_ack_is_stored_reported_and_makes_room() -> None:
+    machine = Machine()
+    member, _ = machine.attach(permits=10)
+    [first, second] = machine.publish(1, 3)
+    machine.pump()
+    assert machine.ack(member, first, second) == [Wish.DIRTY, *AFTERWARDS]
+    assert (machine.state.cursor.mark_delete, member.messages_acked) == (second, 4)
+    assert member.dispatch.unacked_messages == 0
+
+
+def test_a_receipt_waits_for_the_store_where_there_is_one() -> None:
+    for is_durable in (True, False):
+        machine = Machine(is_durable=is_durable)
+        member, _ = machine.attach(permits=10)
+        [position] = machine.publish(1)
+        machine.pump()
+        receipts = Receipts()
+        effect, *rest = machine.ack(member, position, receipt=receipts)
+        assert isinstance(effect, SettleWhenDurable if is_durable else Settle)
+        assert rest == AFTERWARDS
+
+
+def test_an_ack_of_what_was_never_stored_is_answered_with_the_reason_and_said_at_growing_intervals() -> None:
+    machine = Machine()
+    member, _ = machine.attach()
+    machine.publish(1)
+    said = 0
+    for _ in range(8):
+        effects = machine.ack(member, Position(1, 99), receipt=Receipts())
+        said += sum(isinstance(each, Say) for each in effects)
+        [answer] = answers(effects)
+        assert isinstance(answer.error, InvalidAck)
+        assert Wish.DIRTY in effects  # others of the same command may have been applied
+    assert (said, machine.state.counters.invalid_acks) == (4, 8)
+
+
+def test_a_cumulative_ack_on_shared_changes_nothing_and_succeeds() -> None:
+    machine = Machine(SHARED)
+    member, _ = machine.attach(permits=10)
+    positions = machine.publish(1, 1)
+    machine.pump()
+    effects = machine.ack(member, positions[1], cumulative=True, receipt=Receipts())
+    assert [each.error for each in answers(effects)] == [None]
+    assert machine.state.cursor.backlog_messages == 2
+    assert machine.state.counters.ignored_acks == 1
+
+
+def test_acks_keep_their_order_while_counts_are_missing() -> None:
+    machine = Machine(EXCLUSIVE, indexed=False)
+    member, _ = machine.attach(permits=10)
+    machine.log.indexed = False
+    first, second, third = machine.publish(2, 2, 2)
+    acks = machine.machine.acks
+    assert machine.ack(member, second) == [Wish.APPLY_LATE_ACKS]
+    machine.log.load(1, 0, 0)
+    assert (
+        machine.ack(member, first, receipt=Receipts()) == []
+    )  # its own counts are there; it waits all the same
+    with pytest.raises(IndexMissing):
+        acks.apply_first_late()
+    machine.log.load(1, 0, 2)
+    assert list(acks.apply_first_late()) == [Wish.DIRTY, *AFTERWARDS]
+    assert machine.state.cursor.mark_delete < first
+    assert isinstance(acks.apply_first_late()[0], SettleWhenDurable)
+    assert acks.first_late is None
+    assert machine.state.cursor.mark_delete == second
+    assert machine.ack(member, third) == [Wish.DIRTY, *AFTERWARDS]
+
+
+def test_a_late_ack_is_refused_once_the_cursor_was_moved_even_behind_another() -> None:
+    machine = Machine(EXCLUSIVE, indexed=False)
+    member, _ = machine.attach(permits=10)
+    first, second = machine.publish(2, 2)
+    acks = machine.machine.acks
+    machine.ack(member, first, receipt=Receipts())
+    machine.ack(member, second, receipt=Receipts())
+    machine.log.load(1, 0, 1)
+    machine.state.cursor.reset_to(first)
+    for _ in range(2):
+        with pytest.raises(ServiceNotReady):
+            acks.apply_first_late()
+        effects = list(acks.refuse_first_late(ServiceNotReady("moved")))
+        assert effects[0] is Wish.DIRTY
+        assert [type(each.error) for each in answers(effects)] == [ServiceNotReady]
+    assert acks.first_late is None
+    assert machine.state.cursor.backlog_messages == 4
+
+
+def test_acks_wait_for_a_move_unless_it_forgets_them() -> None:
+    machine = Machine()
+    member, _ = machine.attach(permits=10)
+    [first, second] = machine.publish(1, 1)
+    machine.pump()
+    machine.machine.begin_move()
+    assert machine.ack(member, first) == []
+    machine.machine.end_move()
+    assert [each.acks[0].position for each in machine.machine.acks.take_put_off()] == [first]
+    machine.machine.begin_move()
+    machine.ack(member, first, receipt=Receipts())
+    effects = [*machine.machine.forget_acks(), *machine.ack(member, second, receipt=Receipts())]
+    machine.machine.end_move()
+    assert [type(each.error) for each in answers(effects)] == [ServiceNotReady, ServiceNotReady]
+    assert machine.machine.acks.take_put_off() == []
+    assert machine.state.cursor.backlog_messages == 2
