@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from broker.core.dispatchers.base import DispatchConsumer
 from broker.core.errors import ConsumerNotFound
+from broker.subscription.admission import splits_batches
 from broker.subscription.machine.state import Member
-from broker.subscription.old_clients import splits_batches
 
 if TYPE_CHECKING:
     from broker.core.client_identity import ClientIdentity

@@ -1,8 +1,9 @@
 """Runs one subscription's machine: brings it what happens, and carries out what it wants done.
 
-The one place where a fault of I/O or of the machine ends: a read that failed is repeated, an ack that failed is
-answered and its consumer closed, a dispatch that failed closes every consumer. Faults of a consumer's own sink end in
-consumer.py. `pump` is synchronous; only what is not in memory is read by a task, which pumps again when it has it.
+Faults of I/O and of the machine end here and in its two parts: a read that failed is repeated (reads.py), an ack that
+failed is answered and its consumer closed (late_acks.py), a dispatch that failed closes every consumer. Faults of a
+consumer's own sink end in consumer.py. `pump` is synchronous; only what is not in memory is read by a task, which pumps
+again when it has it. Over 400 lines: each verb of the machine and each effect has its few lines here.
 """
 
 from __future__ import annotations
@@ -10,14 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from broker.core.errors import BrokerError, PersistenceFailed
-from broker.core.ledgers.message_index import IndexMissing
-from broker.log.reader import GapInLog
-from broker.storage.supervised import pause_after_faults_s
+from broker.core.errors import PersistenceFailed
+from broker.subscription.late_acks import LateAcks
 from broker.subscription.machine.effects import (
     ACKED,
     AskConsumer,
@@ -37,6 +36,7 @@ from broker.subscription.machine.effects import (
     Wish,
 )
 from broker.subscription.machine.state import Member
+from broker.subscription.reads import Reads
 
 if TYPE_CHECKING:
     from broker.core.cursor.state import CursorFlush
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from broker.subscription.collaborators import Surroundings
     from broker.subscription.consumer import Consumer
     from broker.subscription.flusher import Flusher
+    from broker.subscription.machine.acks import AckCommand
     from broker.subscription.machine.machine import SubscriptionMachine
     from broker.subscription.machine.rates import DispatchLimit
     from broker.subscription.requests import AckRequest, DurableCallback
@@ -95,11 +96,13 @@ class SubscriptionRunner:
         self._forget = forget
         self._is_pumping = False
         self._turn_scheduled = False
-        self._reading: asyncio.Task[None] | None = None
-        self._read_faults = 0  # in a row
+        self._reads = Reads(
+            f"{log.name}, subscription {self.name}", ended=self._entries_read, gap_found=machine.gap_found
+        )
+        self._late_acks = LateAcks(
+            machine.acks, reader, carry_out=self.carry_out, failed=self._late_ack_failed
+        )
         self._rate_timer: asyncio.TimerHandle | None = None
-        self._acks_settled = asyncio.Event()
-        self._acks_settled.set()
         self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has taken; 0 = none
         self._flushing_since_s = 0.0  # the same of the acks that a flush has taken
 
@@ -123,7 +126,7 @@ class SubscriptionRunner:
         """Deliver what can be delivered now. Cheap when there is nothing to do; safe to call at any time."""
         if (
             self._is_pumping
-            or self._reading is not None
+            or self._reads.task is not None
             or not self._state.may_send
             or not self.log.is_open
             or not self._around.may_send()
@@ -198,27 +201,7 @@ class SubscriptionRunner:
 
     # -- reads ---------------------------------------------------------------------------------------------------
 
-    def _read(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
-        self._reading = asyncio.create_task(self._read_then_pump(read), name=f"read {self.name}")
-
-    async def _read_then_pump(self, read: Callable[[], Awaitable[list[StoredEntry]]]) -> None:
-        entries: list[StoredEntry] = []
-        try:
-            entries = await read()
-        except GapInLog as error:
-            self._machine.gap_found(str(error))
-            logger.critical("%s, subscription %s: %s", self.log.name, self.name, error)
-        except Exception:
-            self._read_faults += 1
-            pause_s = pause_after_faults_s(self._read_faults)
-            logger.exception(
-                "%s, subscription %s: a read failed; next try in %.1f s", self.log.name, self.name, pause_s
-            )
-            await asyncio.sleep(pause_s)
-        else:
-            self._read_faults = 0
-        finally:
-            self._reading = None
+    def _entries_read(self, entries: Sequence[StoredEntry]) -> None:
         sending = self._machine.sending
         sending.entries_read(entries)
         try:
@@ -227,27 +210,26 @@ class SubscriptionRunner:
             sending.forget_read()
 
     def _read_ahead(self, effect: ReadAhead) -> None:
-        self._read(partial(self.reader.read_ahead, effect.position))
+        self._reads.start(partial(self.reader.read_ahead, effect.position))
 
     def _read_chosen(self, effect: ReadChosen) -> None:
-        self._read(partial(self.reader.read_chosen, effect.positions))
+        self._reads.start(partial(self.reader.read_chosen, effect.positions))
 
     def _load_counts(self, effect: LoadCounts) -> None:
         async def load() -> list[StoredEntry]:
             await self.reader.load_index(effect.ranges)
             return []
 
-        self._read(load)
+        self._reads.start(load)
 
     def stop_reading(self) -> None:
         """The topic goes away: a read would be repeated for as long as the database is."""
-        if self._reading is not None:
-            self._reading.cancel()
+        self._reads.stop()
 
     @property
     def is_reading(self) -> bool:
         """Whether a read is under way."""
-        return self._reading is not None and not self._reading.done()
+        return self._reads.task is not None and not self._reads.task.done()
 
     # -- what consumers ask for ----------------------------------------------------------------------------------
 
@@ -429,40 +411,17 @@ class SubscriptionRunner:
     def _forget_it(self) -> None:
         self._forget()
 
-    # -- late acks -----------------------------------------------------------------------------------------------
+    # -- acks that wait, and acks that fail ----------------------------------------------------------------------
 
     async def acks_settled(self) -> None:
         """Wait until every ack that has come is applied: whoever attaches next must not get what they name."""
-        await self._acks_settled.wait()
+        await self._late_acks.settled()
 
     def _start_late_acks(self) -> None:
-        self._acks_settled.clear()
-        late = asyncio.create_task(self._apply_late_acks(), name=f"late acks of {self.name}")
-        self._around.tasks.keep(late)
+        self._around.tasks.keep(self._late_acks.start(f"late acks of {self.name}"))
 
-    async def _apply_late_acks(self) -> None:
-        """Acks of entries whose counts are not in memory, and all that came after them: acks keep their order."""
-        acks = self._machine.acks
-        try:
-            while (command := acks.first_late) is not None:
-                effects: Effects = ()
-                try:
-                    missing = None
-                    try:
-                        effects = acks.apply_first_late()
-                    except IndexMissing as error:
-                        missing = error
-                    if missing is not None:
-                        await self.reader.load_index(missing.ranges)
-                except BrokerError as error:
-                    effects = acks.refuse_first_late(error)
-                except Exception as error:  # the acks behind it are applied all the same
-                    acks.refuse_first_late(PersistenceFailed(""))
-                    self._ack_failed(command.member.key, command.receipt, error)
-                self.carry_out(effects)
-        finally:
-            acks.forget_late()  # there are none left, unless the broker is stopping
-            self._acks_settled.set()
+    def _late_ack_failed(self, command: AckCommand, error: Exception) -> None:
+        self._ack_failed(command.member.key, command.receipt, error)
 
     def apply_put_off_acks(self) -> None:
         """A move is over: apply the acks that came during it."""

@@ -1,7 +1,8 @@
 """One subscription in its topic's owner, as doors, acts and topics see it.
 
 What it knows is in its machine (machine/), what the machine wants done its runner does (runner.py), and moves of its
-cursor pass one gate (moves.py). Here is who may attach, and what clients and operators ask for.
+cursor pass one gate (moves.py). Here is who may attach, and what clients and operators ask for. Over 400 lines: it is
+the one face of all these, and a third of it is what others may read.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from broker.core.subscription.types import SubscriptionType, check_attach
 from broker.log.reader import READ_ENTRIES, GapInLog
 from broker.storage.cursors import cursors as cursor_store
 from broker.storage.pool import repeat_until_done
+from broker.subscription.admission import require_consumer_room
 from broker.subscription.consumer import Consumer
-from broker.subscription.limits import require_consumer_room
 from broker.subscription.machine.machine import SubscriptionMachine
 from broker.subscription.machine.rates import DispatchLimit
 from broker.subscription.machine.state import Counters, State

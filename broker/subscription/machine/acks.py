@@ -188,6 +188,10 @@ class Acks:
             effects.append(Settle(command.receipt, error))
         return effects
 
+    def drop_first_late(self) -> None:
+        """The ack that waits longest met a fault; the caller answers for it."""
+        self._late.popleft()
+
     def forget_late(self) -> None:
         """The broker stops while acks are late: they are delivered again."""
         self._late.clear()

@@ -1,16 +1,23 @@
-"""How many may come: the max_* policies, and whether connecting makes a subscription."""
+"""Who may come: the max_* policies, whether connecting makes a subscription, and clients from before batches.
+
+Protocol versions below 4 cannot split a batch.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionNotFound
+from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionNotFound, UnsupportedVersion
 
 if TYPE_CHECKING:
+    from broker.core.client_identity import ClientIdentity
     from broker.core.policies import Policies
     from broker.core.topic_name import TopicName
+    from broker.log.topic_log import TopicLog
 
-__all__ = ["require_consumer_room", "require_new_subscription"]
+__all__ = ["check_batches", "require_consumer_room", "require_new_subscription", "splits_batches"]
+
+_FIRST_WITH_BATCHES: Final = 4
 
 
 def require_consumer_room(
@@ -40,3 +47,20 @@ def require_new_subscription(
     most = policies.max_subscriptions
     if most and durable >= most:
         raise NotAllowed(f"{topic} has {most} subscriptions, its limit (policy max_subscriptions)")
+
+
+def splits_batches(identity: ClientIdentity) -> bool:
+    """Whether this client can be sent a batch."""
+    return identity.protocol_version >= _FIRST_WITH_BATCHES
+
+
+def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
+    """Refuse a subscriber that the first batch would cut off. Raises UnsupportedVersion.
+
+    A topic has seen a batch of two or more when it counted more messages than entries, trimmed ones included.
+    """
+    if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
+        raise UnsupportedVersion(
+            f"{log.name} holds batches, which clients of protocol version {identity.protocol_version} cannot read;"
+            " use a newer client, or set VELA_REFUSE_OLD_CLIENTS=0 to let it in until it meets one"
+        )

@@ -1,0 +1,65 @@
+"""Acks of entries whose counts are not in memory, and all that came after them: first the counts are read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.core.errors import BrokerError
+from broker.core.ledgers.message_index import IndexMissing
+
+if TYPE_CHECKING:
+    from broker.log.reader import TopicReader
+    from broker.subscription.machine.acks import AckCommand, Acks
+    from broker.subscription.machine.effects import Effects
+
+__all__ = ["LateAcks"]
+
+
+class LateAcks:
+    """Of one subscription. `failed` gives up a command that met a fault of the broker."""
+
+    def __init__(
+        self,
+        acks: Acks,
+        reader: TopicReader,
+        *,
+        carry_out: Callable[[Effects], None],
+        failed: Callable[[AckCommand, Exception], None],
+    ) -> None:
+        self._acks = acks
+        self._reader = reader
+        self._carry_out = carry_out
+        self._failed = failed
+        self._settled = asyncio.Event()
+        self._settled.set()
+
+    def start(self, name: str) -> asyncio.Task[None]:
+        """Apply them beside what goes on; the caller keeps the task."""
+        self._settled.clear()
+        return asyncio.create_task(self._apply(), name=name)
+
+    async def settled(self) -> None:
+        """Wait until every ack that has come is applied."""
+        await self._settled.wait()
+
+    async def _apply(self) -> None:
+        acks = self._acks
+        try:
+            while (command := acks.first_late) is not None:
+                effects: Effects = ()
+                try:
+                    try:
+                        effects = acks.apply_first_late()
+                    except IndexMissing as missing:
+                        await self._reader.load_index(missing.ranges)
+                except BrokerError as error:
+                    effects = acks.refuse_first_late(error)
+                except Exception as error:  # the acks behind it are applied all the same
+                    acks.drop_first_late()
+                    self._failed(command, error)
+                self._carry_out(effects)
+        finally:
+            acks.forget_late()  # there are none left, unless the broker is stopping
+            self._settled.set()

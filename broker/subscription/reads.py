@@ -1,0 +1,62 @@
+"""The reads of one subscription, one at a time: a read that failed is repeated, and a gap in the log stops delivery."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from broker.log.reader import GapInLog
+from broker.storage.supervised import pause_after_faults_s
+
+if TYPE_CHECKING:
+    from broker.core.entry import StoredEntry
+
+__all__ = ["Reads"]
+
+logger = logging.getLogger(__name__)
+
+
+class Reads:
+    """`ended` is called after every read with what was found, after a fault with nothing; `gap_found` before it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        ended: Callable[[Sequence[StoredEntry]], None],
+        gap_found: Callable[[str], None],
+    ) -> None:
+        self._name = name  # of topic and subscription
+        self._ended = ended
+        self._gap_found = gap_found
+        self._faults = 0  # in a row
+        self.task: asyncio.Task[None] | None = None  # the read under way
+
+    def start(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:
+        """Read beside what goes on; call only while no read is under way."""
+        self.task = asyncio.create_task(self._run(read), name=f"read for {self._name}")
+
+    def stop(self) -> None:
+        """A read would be repeated for as long as the database is away."""
+        if self.task is not None:
+            self.task.cancel()
+
+    async def _run(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:
+        entries: Sequence[StoredEntry] = ()
+        try:
+            entries = await read()
+        except GapInLog as error:
+            self._gap_found(str(error))
+            logger.critical("%s: %s", self._name, error)
+        except Exception:
+            self._faults += 1
+            pause_s = pause_after_faults_s(self._faults)
+            logger.exception("%s: a read failed; next try in %.1f s", self._name, pause_s)
+            await asyncio.sleep(pause_s)
+        else:
+            self._faults = 0
+        finally:
+            self.task = None
+        self._ended(entries)
