@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerAlreadyRuns", "Ownership"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CHANNELS = ("vela_act", "vela_tick", "vela_policies", "vela_lifetime", "vela_outbox")
@@ -93,7 +93,7 @@ class Ownership:
                 await store.unname_broker(self._connection, host=socket.gethostname(), pid=os.getpid())
                 await self._connection.close()
             except psycopg.Error as error:
-                log.warning("letting the broker lock go: %s", error)
+                logger.warning("letting the broker lock go: %s", error)
 
     async def _hold(self) -> None:
         """Listen until the lock's connection is lost, then take the lock again."""
@@ -104,9 +104,9 @@ class Ownership:
             async for notify in connection.notifies():
                 self._notified(notify.channel, notify.payload)
         except psycopg.Error as error:
-            log.warning("the broker lock's connection is lost: %s", first_line(error))
+            logger.warning("the broker lock's connection is lost: %s", first_line(error))
         except Exception:
-            log.exception("listening on the broker lock's connection failed; it is opened again")
+            logger.exception("listening on the broker lock's connection failed; it is opened again")
             if connection is not None:
                 await connection.close()
         self.is_held = False
@@ -127,7 +127,7 @@ class Ownership:
                     self._give_up()
             except psycopg.Error as error:
                 if attempts & (attempts - 1) == 0:  # a long outage must not fill the log
-                    log.warning(
+                    logger.warning(
                         "waiting for the database to take the broker lock again (attempt %s): %s",
                         attempts,
                         first_line(error),
@@ -135,7 +135,7 @@ class Ownership:
                 if self._connection is not None:
                     await self._connection.close()
             except Exception:
-                log.exception("taking the broker lock again failed (attempt %s); trying again", attempts)
+                logger.exception("taking the broker lock again failed (attempt %s); trying again", attempts)
                 if self._connection is not None:
                     await self._connection.close()
             if not self.is_held:
@@ -143,7 +143,7 @@ class Ownership:
         try:
             self.on_resumed()
         except Exception:  # the lock is held all the same
-            log.exception("going on after the broker lock was taken again failed")
+            logger.exception("going on after the broker lock was taken again failed")
 
     async def _take_back(self, connection: Connection) -> None:
         """The lock is ours again: keep every topic that nobody took meanwhile."""
@@ -157,7 +157,7 @@ class Ownership:
         await self._listen(connection)
         self._backends = {connection.info.backend_pid}
         self.is_held = True
-        log.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(logs))
+        logger.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(logs))
 
     def _give_up(self) -> None:
         """Another broker holds the lock: what is in memory here is out of date by its first write."""
@@ -178,7 +178,7 @@ class Ownership:
         try:
             self._on_notify(channel, payload)
         except Exception:  # a fault in what was woken must not cost the lock
-            log.exception("handling %s failed", channel)
+            logger.exception("handling %s failed", channel)
 
     async def _announce(self, connection: Connection) -> None:
         await store.name_broker(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CannotStart", "RunningBroker", "run_broker"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # A tenth of the default: the threads of flusher and driver give way to the loop sooner.
 SWITCH_INTERVAL_S: Final = 0.0005
@@ -96,7 +96,7 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         gc.collect()
         gc.freeze()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        log.info("serving pulsar://%s:%s and http port %s", broker.settings.bind, tcp.port, http.port)
+        logger.info("serving pulsar://%s:%s and http port %s", broker.settings.bind, tcp.port, http.port)
         await stopping.wait()
     finally:
         # Take no new connections and no new commands, write receipts and cursors, then let every client go.

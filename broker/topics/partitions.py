@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_PARTITIONS", "check_growth", "grow"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MOST_PARTITIONS = 10_000
 
@@ -52,5 +52,5 @@ async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth
     if growth.taken:
         raise NotAllowed(f"{growth.taken[0]} exists already and is no partition of {name}: delete it first")
     if growth.after > growth.before:
-        log.info("%s has %s partitions now, it had %s", name, growth.after, growth.before)
+        logger.info("%s has %s partitions now, it had %s", name, growth.after, growth.before)
     return growth

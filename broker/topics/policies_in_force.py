@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["default_policies", "effective_policies", "rollover_policy"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def default_policies(settings: BrokerSettings) -> Policies:
@@ -41,7 +41,7 @@ def effective_policies(
     usable, complaints = readable(namespace, PolicyLevel.NAMESPACE)
     usable_of_topic, of_topic = readable(topic, PolicyLevel.TOPIC)
     for complaint in (*complaints, *of_topic):
-        log.error("%s: %s; it is left out", where, complaint)
+        logger.error("%s: %s; it is left out", where, complaint)
     return merged(default_policies(settings), usable, usable_of_topic)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reporter"]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
 
@@ -65,7 +65,7 @@ class Reporter:
         try:
             await asyncio.wait_for(self._report(), timeout=2)
         except (TimeoutError, psycopg.Error) as error:
-            log.info("the last summaries were not written: %s", error)
+            logger.info("the last summaries were not written: %s", error)
         await self._pool.close()
 
     def topic_changed(self, topic: Topic) -> None:
@@ -135,7 +135,7 @@ class Reporter:
             try:
                 reports.append(report_of(topic, its_changed, self.rates, now_ms))
             except Exception:  # the other topics are reported all the same
-                log.exception("report of %s", topic.name)
+                logger.exception("report of %s", topic.name)
         return reports
 
     async def _write(
@@ -164,14 +164,14 @@ class Reporter:
         self._refused = {each for each in self._refused if each.is_open}
         if isinstance(error, psycopg.errors.ForeignKeyViolation):
             # Deleted between the look for its row and the insert; the next report finds it gone.
-            log.info("report: something was deleted meanwhile (%s)", first_line(error))
+            logger.info("report: something was deleted meanwhile (%s)", first_line(error))
             return
         for each in reports:
             if each.topic not in self._refused:  # once, not every second
-                log.error("the database refused the numbers of %s: %s", each.topic.name, first_line(error))
+                logger.error("the database refused the numbers of %s: %s", each.topic.name, first_line(error))
                 self._refused.add(each.topic)
         if not reports:
-            log.error("the database refused to forget clients that left: %s", first_line(error))
+            logger.error("the database refused to forget clients that left: %s", first_line(error))
 
     async def _store(
         self, reports: Sequence[TopicReport], gone_consumers: list[int], gone_producers: list[int]
