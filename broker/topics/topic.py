@@ -19,7 +19,7 @@ from broker.producers.access import ProducerAccess
 from broker.producers.producer import Producer
 from broker.producers.publish_limit import PublishLimit
 from broker.storage.topics import topics as store
-from broker.subscription.admission import check_batches, require_new_subscription
+from broker.subscription.admission import check_batches
 from broker.subscription.consumer import Consumer
 from broker.subscription.machine.rates import RatePair, rates_of
 from broker.subscription.subscription import Subscription

@@ -15,7 +15,7 @@ from broker.core.subscription.types import SubscriptionType
 from broker.log.delayed import DELAYING
 from broker.storage.cursors import cursors as store
 from broker.storage.pool import repeat_until_done
-from broker.subscription.limits import require_new_subscription
+from broker.subscription.admission import require_new_subscription
 from broker.subscription.subscription import SubscriptionTopic
 
 if TYPE_CHECKING:
