@@ -61,6 +61,8 @@ class Sending:
         self._cached = cached
         self._delayed = delayed
         self._just_read: dict[Position, StoredEntry] = {}
+        self._found_bytes = 0  # of what was found for the plan under way
+        self._found_flags = 0
 
     def entries_read(self, entries: Sequence[StoredEntry]) -> None:
         """A read has ended. The cache may be too small to keep these until they are sent; `forget_read` follows."""
@@ -100,7 +102,7 @@ class Sending:
         )
         position = next_wanted(state.read_position)
         has_holes = passes_over or position <= state.cursor.last_acked
-        size_bytes = 0
+        size_bytes = flags = 0
         most = plan.max_entries if most is None else min(plan.max_entries, most)
         while len(found) < most and size_bytes < WRITE_BYTES:
             ledger = ledgers.get(position.ledger_id)
@@ -112,6 +114,7 @@ class Sending:
                 break
             found.append(entry)
             size_bytes += len(entry.data)
+            flags |= entry.flags
             position = (
                 Position(position.ledger_id, position.entry_id + 1)
                 if position.entry_id + 1 < ledger.entries
@@ -120,13 +123,14 @@ class Sending:
             if has_holes:
                 position = next_wanted(position)
         state.read_position = position
+        self._found_bytes, self._found_flags = size_bytes, flags
         if found:
             return None
         return (ReadAhead(position),) if ledgers.contains(position) else state.end_of_topic()
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
         """Add to `found` what is in memory of the plan's positions; what to read when the first of them is not."""
-        size_bytes = 0
+        size_bytes = flags = 0
         for position in plan.positions if most is None else plan.positions[:most]:
             entries = self._cached.get(position.ledger_id)
             entry = None if entries is None else entries.get(position.entry_id)
@@ -135,6 +139,7 @@ class Sending:
             if entry is not None:
                 found.append(entry)
                 size_bytes += len(entry.data)
+                flags |= entry.flags
                 if size_bytes >= WRITE_BYTES:
                     break
             elif not self._ledgers.contains(position):
@@ -145,19 +150,16 @@ class Sending:
                 # With what comes next: a plan names a hundred positions, delayed messages fall due by the thousand.
                 upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
                 return (ReadChosen([*plan.positions, *upcoming]),)
+        self._found_bytes, self._found_flags = size_bytes, flags
         return None
 
     # -- giving out ----------------------------------------------------------------------------------------------
 
     def _give_out(self, found: list[StoredEntry], plan: ReadPlan, now_ms: int) -> Batch:
         state = self._state
-        size_bytes = flags = 0
-        for entry in found:
-            size_bytes += len(entry.data)
-            flags |= entry.flags
         entries = found
         effects: list[Effect] = []
-        if found and (flags & SCREENED_FLAGS or self._screening.is_pluggable):
+        if found and (self._found_flags & SCREENED_FLAGS or self._screening.is_pluggable):
             kept, said = self._screening.screen(found, plan, now_ms)
             effects += said
             if kept is None:
@@ -192,7 +194,7 @@ class Sending:
             deliveries,
             effects,
             len(found),
-            size_bytes,
+            self._found_bytes,
             entries[0].append_ms if is_first else 0,
             not state.waits_for_filter_until_ms,
         )
