@@ -33,6 +33,7 @@ __all__ = ["AckCommand", "Acks"]
 
 _WARNING: Final = 30  # as in Python's logging
 _LATE: Final[Effects] = (Wish.APPLY_LATE_ACKS,)
+_CHANGED, _SEND = ACKED_BY_READER
 
 
 class AckCommand(NamedTuple):
@@ -148,7 +149,7 @@ class Acks:
             if result.completed and len(deadlines):
                 deadlines.cancel(position)
         if wrong is None and not state.is_terminated and state.is_durable:
-            return ACKED if receipt is None else (SettleWhenDurable(receipt), *ACKED_BY_READER)
+            return ACKED if receipt is None else (SettleWhenDurable(receipt), _CHANGED, _SEND)
         return self._applied(receipt, wrong, said)
 
     def _applied(
@@ -162,7 +163,7 @@ class Acks:
                 effects.append(Wish.DIRTY)
             if receipt is not None:
                 effects.append(Settle(receipt, wrong))
-        effects += (Wish.CHANGED, Wish.SEND)
+        effects += ACKED_BY_READER
         effects += self._state.end_of_topic()
         return effects
 
