@@ -13,6 +13,7 @@ __all__ = ["TopicName", "parse_namespace"]
 
 _LOCAL: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
 _MAX_CHARACTERS: Final = 1024
+_LOCAL_RULE: Final = "the local name must be set, without blanks or /"
 
 
 class TopicName(wire.TopicName):
@@ -31,9 +32,9 @@ class TopicName(wire.TopicName):
         try:
             name = super().parse(text)
         except NotATopicName as error:
-            raise InvalidTopicName(str(error)) from None
+            raise InvalidTopicName(f"{error}; {_LOCAL_RULE}") from None
         if not _LOCAL.fullmatch(name.local_name):
-            raise InvalidTopicName(f"{text!r} is not a topic name: {name.local_name!r} contains a blank")
+            raise InvalidTopicName(f"{text!r} is not a topic name: {_LOCAL_RULE}")
         return name
 
     def with_partition(self, index: int) -> Self:
