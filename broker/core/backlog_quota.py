@@ -1,4 +1,4 @@
-"""The backlog quota: whether a subscription is too far behind, and how far an eviction moves it (semantics 2.6)."""
+"""The backlog quota: whether a subscription is too far behind, and how far an eviction moves its cursor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT_OF_TEN = 9  # an eviction leaves 90 % of the limit
 
 
 class QuotaKind(StrEnum):
-    """What there is too much of; Pulsar's names."""
+    """What a quota limits; the values are Pulsar's names."""
 
     SIZE = "destination_storage"
     AGE = "message_age"
@@ -28,13 +28,13 @@ class Backlog:
     """One subscription's backlog."""
 
     subscription: str
-    size_bytes: int  # not acked
-    age_ms: int  # of its oldest message not acked; 0 = nothing waits
+    size_bytes: int  # of unacked entries
+    age_ms: int  # of its oldest unacked message; 0 = the backlog is empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breach:
-    """A quota that is exceeded, and by whom: the subscription that is furthest over it."""
+    """A quota that is exceeded, and the subscription that exceeds it most."""
 
     kind: QuotaKind
     subscription: str
@@ -54,7 +54,10 @@ class Breach:
 
 
 def breach_of(backlogs: Iterable[Backlog], *, quota_bytes: int, quota_ms: int) -> Breach | None:
-    """The exceeded quota, by size before by age; -1 switches one off. A backlog of exactly the quota is within it."""
+    """Return the quota that is exceeded, or None. Size is checked before age, and -1 switches a quota off.
+
+    A backlog that is exactly as large as the quota does not exceed it.
+    """
     waiting = [each for each in backlogs if each.size_bytes > 0]
     if not waiting:
         return None
@@ -75,25 +78,25 @@ def breach_of(backlogs: Iterable[Backlog], *, quota_bytes: int, quota_ms: int) -
 
 
 def kept_of(limit: int) -> int:
-    """What an eviction leaves of a limit."""
+    """Return how much of a limit an eviction leaves in the backlog, in the unit of the limit."""
     return limit * _KEPT_OF_TEN // 10
 
 
 def eviction_target(cursor: Cursor, ledgers: LedgerMap, index: MessageIndex, *, leave_bytes: int) -> Position:
-    """The mark-delete position that leaves at most `leave_bytes` of backlog, and no more is given up than that takes.
+    """Return the lowest mark-delete position that leaves at most `leave_bytes` of backlog.
 
-    Raises IndexMissing; `cursor` is not changed.
+    Does not change `cursor`. Raises IndexMissing if counts that it needs are not in memory.
     """
     moved = Cursor(ledgers, index, cursor.snapshot())
     while (excess := moved.backlog_bytes - leave_bytes) > 0:
-        # What is acked beyond mark-delete makes this fall short, never go too far; then the rest is looked for.
+        # Acks beyond mark-delete can make this first guess too low, never too high. The loop below finds the rest.
         target = _after_bytes(ledgers, index, moved.mark_delete, excess)
         moved.move_mark_delete(target)
     return moved.mark_delete
 
 
 def _after_bytes(ledgers: LedgerMap, index: MessageIndex, after: Position, size_bytes: int) -> Position:
-    """The first entry with which the log after `after` is at least `size_bytes` long; the last one at most."""
+    """Return the first entry at which the log since `after` is at least `size_bytes` long, or the last entry."""
     wanted = _bytes_through(index, after) + size_bytes
     for ledger in ledgers:
         if not ledger.entries or ledger.bytes_before + ledger.size_bytes < wanted:

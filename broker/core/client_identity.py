@@ -1,4 +1,4 @@
-"""Who is at the other end of a producer or a consumer."""
+"""The client at the other end of a producer or consumer."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 
 __all__ = ["INTERNAL_FACE", "ClientIdentity"]
 
-INTERNAL_FACE: Final = "internal"  # of producers that the broker opens for itself
+INTERNAL_FACE: Final = "internal"  # of producers that the broker opens itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientIdentity:
-    """Who is at the other end, as the console shows it."""
+    """The client at the other end, as the console shows it."""
 
     address: str  # "ip:port" of the peer
     client_version: str  # free text from the client, "" if it sent none

@@ -1,7 +1,7 @@
-"""What of a topic is not due yet (semantics 3.8), for all its subscriptions at once. No clock: time is an argument.
+"""The entries of a topic that are not due yet, for all its subscriptions at once. No clock: time is an argument.
 
-Whether an entry waits is a bit; when it is due is kept here for the near window only, the rest lies in the table.
-Due times are packed with their positions into ints, which the garbage collector does not walk.
+One bit says whether an entry is waiting. Memory has the due times of the near window only; the table has the rest. Due
+times are packed with their positions into ints, which the garbage collector does not walk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENTRY_MASK: Final = (1 << _LEDGER_SHIFT) - 1
 
 
 class DueEntry(NamedTuple):
-    """One delayed entry; sorts as the table does."""
+    """One delayed entry. Sorts in the table's order."""
 
     due_ms: int  # Unix time
     ledger_id: int
@@ -35,8 +35,8 @@ class DueEntry(NamedTuple):
 class DelayedEntries:
     """The delayed entries of one topic.
 
-    The near window holds every one with a row in the table up to and with `horizon`; None: no row lies beyond. Whoever
-    owns this reads the rows beyond it from the table when `needs_refill` says so.
+    The near window has every entry with a row in the table up to and including `horizon`. If `horizon` is None, the
+    window has all rows. When `needs_refill` is true, the owner reads the rows beyond the horizon from the table.
     """
 
     __slots__ = ("_is_refilling", "_late", "_near", "_unstored", "_window", "horizon", "waiting")
@@ -46,31 +46,31 @@ class DelayedEntries:
         self.horizon: DueEntry | None = None
         self._window = window
         self._near: list[int] = []  # heap
-        self._unstored: list[int] = []  # heap of those that have no row: never dropped from memory
-        self._late: list[int] = []  # beyond the horizon, added while rows are being read
+        self._unstored: list[int] = []  # heap of entries without a row: these must stay in memory
+        self._late: list[int] = []  # beyond the horizon, added during a refill
         self._is_refilling = False
 
     def __len__(self) -> int:
-        """Entries that wait."""
+        """Return the number of waiting entries."""
         return len(self.waiting)
 
     @property
     def near_entries(self) -> int:
-        """Due times in memory."""
+        """The number of due times in memory."""
         return len(self._near) + len(self._unstored)
 
     @property
     def needs_refill(self) -> bool:
-        """Whether rows beyond the horizon are to be read now: call `begin_refill`, read, `refill`."""
+        """Whether to read rows beyond the horizon now: call `begin_refill`, read the rows, call `refill`."""
         return self.horizon is not None and not self._is_refilling and len(self._near) <= self._window // 2
 
     def load(self, ledger_id: int, entry_ids: Iterable[int]) -> None:
-        """Entries that wait, as the table names them, before anything else is known. `refill` brings due times."""
+        """Set one ledger's waiting entries from the table, before any other call. `refill` adds their due times."""
         for entry_id in entry_ids:
             self.waiting.add(Position(ledger_id, entry_id))
 
     def add(self, entry: DueEntry, *, stored: bool = True) -> None:
-        """A delayed entry, with a row in the table if `stored`. Safe to repeat."""
+        """Add a delayed entry, which has a row in the table if `stored`. Safe to repeat."""
         self.waiting.add(Position(entry.ledger_id, entry.entry_id))
         key = _packed(entry)
         if not stored:
@@ -82,14 +82,17 @@ class DelayedEntries:
             self._late.append(key)
 
     def begin_refill(self) -> DueEntry:
-        """Rows after the one returned are being read; what is added meanwhile is not lost. ValueError without need."""
+        """Begin a refill and return the entry after which to read rows. Entries added during the read are not lost.
+
+        Raises ValueError if no refill is needed.
+        """
         if self.horizon is None:
-            raise ValueError("the near window holds everything: there is nothing to read")
+            raise ValueError("the near window is complete; there is nothing to read")
         self._is_refilling = True
         return self.horizon
 
     def refill(self, entries: Sequence[DueEntry], *, is_all: bool) -> None:
-        """The next rows in order; `is_all`: none lies beyond them now."""
+        """Add the rows that were read, in order. `is_all` says that no row lies beyond them."""
         self._is_refilling = False
         if not is_all and entries:
             self.horizon = entries[-1]
@@ -104,12 +107,12 @@ class DelayedEntries:
         self._shrink()
 
     def give_up_refill(self) -> None:
-        """The read failed: it is to be begun again."""
+        """End a refill whose read failed. `needs_refill` is true again."""
         self._is_refilling = False
         self._late = []
 
     def pop_due(self, limit_ms: int, *, most: int) -> list[Position]:
-        """Take out at most `most` entries due at or before `limit_ms`, the earliest first."""
+        """Remove and return at most `most` entries due at or before `limit_ms`, the earliest first."""
         popped: list[Position] = []
         for heap in (self._near, self._unstored):
             while heap and len(popped) < most and heap[0] >> _DUE_SHIFT <= limit_ms:
@@ -120,22 +123,22 @@ class DelayedEntries:
         return popped
 
     def next_due_ms(self) -> int | None:
-        """The nearest due time in memory; None when there is none, though rows may lie beyond the horizon."""
+        """Return the nearest due time in memory. None if there is none, though rows may lie beyond the horizon."""
         nearest = min((heap[0] for heap in (self._near, self._unstored) if heap), default=None)
         return None if nearest is None else nearest >> _DUE_SHIFT
 
     def released_through_ms(self, limit_ms: int) -> int:
-        """Rows due at or before this have been popped by `pop_due` up to `limit_ms`: nobody needs them any more."""
+        """Return the due time up to which rows can be deleted, after `pop_due` was called with `limit_ms`."""
         if self._near:
             return min(limit_ms, (self._near[0] >> _DUE_SHIFT) - 1)
         return limit_ms if self.horizon is None else min(limit_ms, self.horizon.due_ms - 1)
 
     def forget_before(self, position: Position) -> int:
-        """The log below `position` has been trimmed; how many entries waited there."""
+        """Forget the entries below `position`, where the log was trimmed. Return how many were waiting there."""
         return self.waiting.discard_before(position)
 
     def _shrink(self) -> None:
-        """Keep the nearer half; the table has the rest."""
+        """Keep the nearer half of the due times. The table has the rest."""
         if len(self._near) <= 2 * self._window or self._is_refilling:
             return
         self._near.sort()
@@ -145,9 +148,9 @@ class DelayedEntries:
 
 
 def next_ready(cursor: Cursor, waiting: PositionSet, position: Position) -> Position:
-    """`position` if it is stored, neither acked nor waiting; else the next such entry, else the end of the log.
+    """Return the first entry at or after `position` that is stored, unacked and not waiting, or the end of the log.
 
-    By blocks: walking two million entries of which every second is acked and the others wait takes 3 ms.
+    Works on whole blocks: passing two million entries, every second one acked and the others waiting, takes 3 ms.
     """
     at = cursor.next_unacked(position)
     while at in waiting:

@@ -1,4 +1,4 @@
-"""The nearest due time of each of many, in a heap. No clock inside."""
+"""The nearest due time of each of many keys, in a heap. No clock inside."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["DueTimes"]
 
 K = TypeVar("K")
 
-_SPARE_ITEMS: Final = 64  # out-of-date items that a small heap may hold
+_SPARE_ITEMS: Final = 64  # out-of-date items that a small heap may contain
 
 
 class DueTimes(Generic[K]):
-    """Keys with a due time each, kept for their earliest one.
+    """Keys with one due time each, the earliest one they were given.
 
-    `bring_forward` and `pop_due` cost O(log n) a key, `discard` O(1). Items that are out of date stay in the heap until
-    they reach its top or outnumber the others; they hold no reference to their key.
+    `bring_forward` and `pop_due` cost O(log n) per key, `discard` O(1). Outdated items stay in the heap until they
+    reach its top or outnumber the others. They have no reference to their key.
     """
 
     __slots__ = ("_heap", "_keys", "_last_number", "_places")
@@ -56,7 +56,7 @@ class DueTimes(Generic[K]):
             del self._keys[known[1]]
 
     def pop_due(self, now_ms: int) -> list[K]:
-        """Take out the keys due at or before `now_ms`, earliest first."""
+        """Remove and return the keys due at or before `now_ms`, earliest first."""
         due = []
         while (next_ms := self.next_due_ms()) is not None and next_ms <= now_ms:
             key = self._keys.pop(heapq.heappop(self._heap)[1])
@@ -65,7 +65,7 @@ class DueTimes(Generic[K]):
         return due
 
     def next_due_ms(self) -> int | None:
-        """Earliest due time, None when there is no key."""
+        """Return the earliest due time, or None if there is no key."""
         heap = self._heap
         while heap and heap[0][1] not in self._keys:
             heapq.heappop(heap)

@@ -1,6 +1,7 @@
-"""One stored entry as the broker handles it: made once, at append or read, and shared by every subscription.
+"""One stored entry as the broker handles it: built once, at append or read, and shared by every subscription.
 
-A named tuple, not a dataclass: one is made per entry on the hot path, where a frozen dataclass costs 2 µs, this 0.3.
+A named tuple and not a dataclass, because the hot path builds one per entry: a frozen dataclass costs 2 µs, a named
+tuple 0.3 µs.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ __all__ = [
     "StoredEntry",
 ]
 
-# Facts about an entry that its row keeps, so that dispatch need not parse its metadata again.
+# Facts about an entry, stored in its row so that dispatch need not parse the metadata again.
 FLAG_BATCH = 1  # the producer framed the payload as a batch, even of one message
-FLAG_MARKER = 2  # of the broker itself: no client gets it (S1.3)
-FLAG_CHUNK = 4  # one part of a large message; which one, its metadata says
+FLAG_MARKER = 2  # written by the broker itself; no client gets it (S1.3)
+FLAG_CHUNK = 4  # one part of a large message; the metadata says which one
 FLAG_LAST_CHUNK = 8  # the part that completes it
-FLAG_DELAYED = 16  # its delivery time was to come when it was appended
-# Never stored: found out when the entry was read.
+FLAG_DELAYED = 16  # its delivery time lay in the future when it was appended
+# Never stored: set when the entry is read.
 FLAG_CORRUPT = 1 << 14  # its checksum or its metadata is wrong (S1.2)
 
 
 class StoredEntry(NamedTuple):
-    """One entry as it lies in the log. `data` is Pulsar's wire format from the checksum magic on."""
+    """One entry of the log. `data` is in Pulsar's wire format, from the checksum magic on."""
 
     ledger_id: int
     entry_id: int
@@ -43,5 +44,5 @@ class StoredEntry(NamedTuple):
 
     @property
     def is_batch(self) -> bool:
-        """The payload is framed as a batch."""
+        """Whether the payload is framed as a batch."""
         return bool(self.flags & FLAG_BATCH)

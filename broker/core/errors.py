@@ -1,7 +1,7 @@
-"""What the broker can refuse, with the code that a Pulsar client knows.
+"""The errors that the broker answers, each with a code that Pulsar clients know.
 
-`code` is the name of Pulsar's ServerError where one fits. `retriable`: the same request may succeed later
-without a change. `fatal`: the connection or session that asked cannot go on.
+`code` is the name of Pulsar's ServerError if one fits. `retriable` means that the same request may succeed later.
+`fatal` means that the connection or session that asked cannot continue.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import ClassVar
 
 
 class BrokerError(Exception):
-    """Root of every refusal that may reach a client; the message says what to change."""
+    """Base class of every error that may reach a client. The message says what to change."""
 
     code: ClassVar[str] = "UnknownError"
     retriable: ClassVar[bool] = False
@@ -30,7 +30,7 @@ class TopicTerminated(BrokerError):
 
 
 class TopicFenced(BrokerError):
-    """Another owner took the topic, or it is being moved: reconnect and look it up again."""
+    """Another owner took the topic, or the topic is being unloaded. The client reconnects and looks it up again."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -42,21 +42,21 @@ class SubscriptionNotFound(BrokerError):
 
 
 class SubscriptionBusy(BrokerError):
-    """Consumers of another type are connected, or the cursor is being reset (semantics 3.1)."""
+    """Consumers of another type are connected, or the cursor is being reset."""
 
     code = "ConsumerBusy"
     retriable = True
 
 
 class ConsumerBusy(BrokerError):
-    """No room for another consumer (semantics 3.1)."""
+    """The subscription has its highest number of consumers."""
 
     code = "ConsumerBusy"
     retriable = True
 
 
 class ConsumerAssignFailed(BrokerError):
-    """The hash ranges of a sticky Key_Shared consumer cannot be given to it (semantics 3.4)."""
+    """A Key_Shared consumer cannot have the hash ranges it asks for."""
 
     code = "ConsumerAssignError"
 
@@ -80,7 +80,7 @@ class NotAllowed(BrokerError):
 
 
 class IncompatibleSchema(BrokerError):
-    """A schema that may not follow those of its topic, or is none."""
+    """The schema is not valid, or not compatible with the earlier schemas of its topic."""
 
     code = "IncompatibleSchema"
 
@@ -90,20 +90,20 @@ class SchemaNotFound(BrokerError):
 
 
 class InvalidAck(BrokerError):
-    """An ack names an entry that is not stored, or a batch of another size."""
+    """An ack names an entry that is not stored, or gives another batch size than the stored entry has."""
 
     code = "MetadataError"
 
 
 class InvalidFlow(BrokerError):
-    """A grant of no permits, or of fewer."""
+    """A client granted fewer than one permit."""
 
     code = "MetadataError"
     fatal = True
 
 
 class UnsupportedVersion(BrokerError):
-    """The client's protocol version cannot carry what the topic holds."""
+    """The client's protocol version is too old for the entries of the topic."""
 
     code = "UnsupportedVersionError"
 
@@ -127,7 +127,7 @@ class PersistenceFailed(BrokerError):
 
 
 class SendOutcomeUnknown(BrokerError):
-    """The topic went away before it answered: the entry may be stored or not, and sent again may be stored twice."""
+    """The topic was closed before it answered. The entry may be stored; if the producer sends it again, twice."""
 
     code = "ServiceNotReady"
     retriable = True
@@ -139,13 +139,13 @@ class ServiceNotReady(BrokerError):
 
 
 class QuotaExceeded(BrokerError):
-    """The backlog quota stops producers; code as for policy producer_exception."""
+    """The backlog quota refuses producers: policy producer_exception."""
 
     code = "ProducerBlockedQuotaExceededException"
 
 
 class QuotaHold(BrokerError):
-    """The backlog quota makes producers wait: clients keep trying; policy producer_request_hold."""
+    """The backlog quota makes producers wait, and clients keep trying: policy producer_request_hold."""
 
     code = "ProducerBlockedQuotaExceededError"
     retriable = True

@@ -1,4 +1,4 @@
-"""Key_Shared's hash slots: which slot an entry belongs to."""
+"""The hash slots of Key_Shared: which slot an entry belongs to."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ class SlotRange(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def slot_of_key(key: bytes) -> int:
-    """The slot of a key, 1 … 65535: as in the newest brokers, what hashes to 0 gets the slot 1."""
+    """Return the slot of a key, from 1 to 65535. A key that hashes to 0 gets slot 1, as in Pulsar's newest brokers."""
     return murmur3_32(key) % SLOTS or 1
 
 
 def slot_of_position(position: Position) -> int:
-    """The slot of an entry without a key, 1 … 65535: always the same one, and neighbours are spread (decision 0011)."""
+    """Return the slot of an entry without a key, from 1 to 65535: always the same, with neighbours far apart.
+
+    docs/decisions/0011 says why.
+    """
     return ((position[0] * 31 + position[1]) * _GOLDEN >> 16) % SLOTS or 1

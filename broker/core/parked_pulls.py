@@ -1,7 +1,7 @@
-"""Requests parked until something arrives or their time is over: RocketMQ's suspend table.
+"""Requests that are parked until a message arrives or their time is over: RocketMQ's suspend table.
 
-No clock and no connection inside: whoever calls executes what comes back. All steps of a notification run without a
-pause, so nothing can arrive between "nothing found" and "parked".
+No clock and no connection inside: the caller answers the requests that a method returns. A notification runs without
+an await, so no message can arrive between "nothing found" and "parked".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vela.wire.timing_wheel import TimingWheel
 
 __all__ = ["FULL_CHECK_MS", "Matches", "ParkedRequest", "ParkedRequests", "QueueKey"]
 
-FULL_CHECK_MS: Final = 5000  # between two looks at every queue, the net under the notifications
+FULL_CHECK_MS: Final = 5000  # between two checks of every queue, which find what notifications missed
 _TICK_MS: Final = 16
 
 Properties: TypeAlias = Mapping[str, str]
@@ -23,7 +23,7 @@ Matches: TypeAlias = Callable[[Properties], bool]
 
 
 class QueueKey(NamedTuple):
-    """A pair, not a text with a separator: a topic's name may hold any."""
+    """One queue of a topic. A pair and not one string, because a topic's name may contain any separator."""
 
     topic: str  # full name without the partition
     queue: int
@@ -37,11 +37,11 @@ class ParkedRequest:
     offset: int  # of the first message it wants
     parked_ms: int
     park_ms: int  # how long it may be parked
-    matches: Matches | None  # by a message's properties; None = any message will do
+    matches: Matches | None  # tests a message's properties; None = any message matches
 
     @property
     def due_ms(self) -> int:
-        """When it is answered in any case."""
+        """When the request is answered even if nothing arrived, in Unix milliseconds."""
         return self.parked_ms + self.park_ms
 
 
@@ -49,7 +49,9 @@ H = TypeVar("H", bound=ParkedRequest)
 
 
 class ParkedRequests(Generic[H]):
-    """All parked requests of one process. A request that was returned by any method is not in the table any more."""
+    """All parked requests of one process. A request that `notify`, `check`, `pop_due` or `take` returns has left the
+    table.
+    """
 
     def __init__(self) -> None:
         self._queues: dict[QueueKey, list[H]] = {}
@@ -63,19 +65,20 @@ class ParkedRequests(Generic[H]):
         return key in self._queues
 
     def queues(self) -> Mapping[QueueKey, list[H]]:
-        """Who is parked, by queue; for those who ask what is parked."""
+        """Return the parked requests by queue, for reports."""
         return self._queues
 
     def park(self, parked: H) -> int:
-        """Park a request and return when to call `check`. Look for new messages in the same step, before and not
-        after.
+        """Park a request and return when to call `check`.
+
+        Look for new messages before this call, without an await in between.
         """
         self._queues.setdefault(parked.key, []).append(parked)
         self._due.schedule(parked, parked.due_ms)
         return min(parked.due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 
     def discard(self, parked: H) -> bool:
-        """The peer is gone; False when it has been taken for an answer already."""
+        """Remove the request of a client that is gone. False if the request is being answered already."""
         if not self._due.cancel(parked):
             return False
         self._remove(parked)
@@ -90,12 +93,12 @@ class ParkedRequests(Generic[H]):
         newest_again: Callable[[], int],
         arrived: Callable[[int], Iterable[Properties]] | None = None,
     ) -> list[H]:
-        """Who of one queue is to be answered now that its end is `newest_offset`.
+        """Remove and return the requests of one queue to answer now that the queue ends at `newest_offset`.
 
-        `arrived(offset)` gives the properties of what has arrived from `offset` on; None, as from the timer, lets
-        every filter pass. `newest_again` reads the end once more where the given one looks stale.
+        `arrived(offset)` returns the properties of the messages from `offset` on. If it is None, as from the timer,
+        every filter matches. `newest_again` reads the queue's end again if `newest_offset` looks stale.
         """
-        waiting = self._queues.pop(key, [])  # step 1: nobody else can answer them now
+        waiting = self._queues.pop(key, [])  # step 1: no other call can answer them now
         ready: list[H] = []
         kept: list[H] = []
         for parked in waiting:
@@ -112,7 +115,7 @@ class ParkedRequests(Generic[H]):
         return ready
 
     def pop_due(self, now_ms: int) -> list[H]:
-        """Whose time is over."""
+        """Remove and return the requests whose time is over."""
         due = self._due.pop_due(now_ms)
         for parked in due:
             self._remove(parked)
@@ -124,9 +127,9 @@ class ParkedRequests(Generic[H]):
         newest_of: Callable[[QueueKey], int],
         on_error: Callable[[QueueKey, Exception], None],
     ) -> list[H]:
-        """Whose time is over; and, each 5 s, who missed a notification.
+        """Remove and return the requests whose time is over and, every 5 s, those that missed a notification.
 
-        A queue whose end cannot be read is told to `on_error`; it does not stop the others.
+        If `newest_of` fails for a queue, calls `on_error` and goes on with the other queues.
         """
         ready = self.pop_due(now_ms)
         if now_ms - self._last_full_check_ms < FULL_CHECK_MS:
@@ -142,19 +145,19 @@ class ParkedRequests(Generic[H]):
         return ready
 
     def next_check_ms(self) -> int | None:
-        """When to call `check` again; None while nothing is parked."""
+        """Return when to call `check` again, or None while nothing is parked."""
         due_ms = self._due.next_due_ms()
         return None if due_ms is None else min(due_ms, self._last_full_check_ms + FULL_CHECK_MS)
 
     def take(self, key: QueueKey) -> list[H]:
-        """Everybody of one queue: it goes away."""
+        """Remove and return all requests of one queue that is being closed."""
         taken = self._queues.pop(key, [])
         for parked in taken:
             self._due.cancel(parked)
         return taken
 
     def take_all(self) -> list[H]:
-        """Everybody: the broker stops."""
+        """Remove and return all requests, because the broker stops."""
         return [parked for key in list(self._queues) for parked in self.take(key)]
 
     def _remove(self, parked: H) -> None:

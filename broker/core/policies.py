@@ -1,7 +1,7 @@
-"""What an operator may set on a namespace or a topic, with the checks of both JSON documents (semantics 2.6, 4).
+"""The policies that an operator may set on a namespace or a topic, and the checks of both JSON documents.
 
-A document holds only what somebody set: `{"message_ttl_ms": 60000}`. What a topic does is the broker's defaults,
-changed by its namespace's document, changed by its own.
+A document has only the policies that somebody set: `{"message_ttl_ms": 60000}`. The namespace's document overrides the
+broker's defaults, and the topic's document overrides both.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ _MIB: Final = 1024 * 1024
 
 
 class PolicyInvalid(BrokerError):
-    """A policy has an unknown name or a value it cannot take; the text names it and says what it takes."""
+    """A policy has an unknown name or a bad value. The message names the policy and says which values it takes."""
 
     code = "MetadataError"
 
 
 class PolicyLevel(StrEnum):
-    """Where a document hangs."""
+    """What a policy document belongs to."""
 
     NAMESPACE = "namespace"
     TOPIC = "topic"
 
 
 class BacklogQuotaPolicy(StrEnum):
-    """What happens when the slowest subscription's backlog exceeds the quota (semantics 2.6)."""
+    """What happens when the slowest subscription's backlog exceeds the quota."""
 
-    PRODUCER_REQUEST_HOLD = "producer_request_hold"  # producers wait until it drained
+    PRODUCER_REQUEST_HOLD = "producer_request_hold"  # producers wait until the backlog is within the quota
     PRODUCER_EXCEPTION = "producer_exception"  # producers get an error
     CONSUMER_BACKLOG_EVICTION = (
         "consumer_backlog_eviction"  # the slowest subscription loses its oldest messages
@@ -68,7 +68,7 @@ class InactiveTopicMode(StrEnum):
 
 
 class SchemaCompatibility(StrEnum):
-    """Which schemas may follow which; the names are Pulsar's."""
+    """Which schema may follow which one; the names are Pulsar's."""
 
     UNDEFINED = "UNDEFINED"  # as FULL
     AUTO_UPDATE_DISABLED = "AUTO_UPDATE_DISABLED"  # the first one stays the only one
@@ -84,7 +84,7 @@ class SchemaCompatibility(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyField:
-    """What one policy takes."""
+    """Which values one policy takes, and where it may be set."""
 
     name: str
     kind: type[bool | int | StrEnum]
@@ -93,7 +93,7 @@ class PolicyField:
 
     @property
     def takes(self) -> str:
-        """As a complaint or a help text says it."""
+        """The values that the policy takes, in words, for error messages and help texts."""
         if self.kind is bool:
             return "true or false"
         if issubclass(self.kind, StrEnum):
@@ -101,7 +101,7 @@ class PolicyField:
         return f"a whole number from {self.least} to {MOST}"
 
     def check(self, value: object) -> PolicyValue:
-        """The value as it is stored. Raises PolicyInvalid."""
+        """Return the value as it is stored. Raises PolicyInvalid if the policy does not take it."""
         if self.kind is bool:
             if isinstance(value, bool):
                 return value
@@ -113,7 +113,7 @@ class PolicyField:
         raise PolicyInvalid(f"policy {self.name} is {value!r}: it takes {self.takes}")
 
     def parse(self, text: str) -> PolicyValue:
-        """A value written on a command line. Raises PolicyInvalid."""
+        """Return the value for a text from a command line. Raises PolicyInvalid if the policy does not take it."""
         if self.kind is bool:
             return self.check({"true": True, "false": False}.get(text.strip().lower(), text))
         if issubclass(self.kind, StrEnum):
@@ -133,7 +133,7 @@ _NAMESPACE_ONLY: Final = {_LEVELS: frozenset({PolicyLevel.NAMESPACE})}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
-    """The policies in force on one topic. Sizes in bytes, times in milliseconds, rates a second."""
+    """The policies in force on one topic. Sizes are in bytes, times in milliseconds, rates per second."""
 
     # -- lifetime of data
     retention_ms: int = field(
@@ -150,16 +150,16 @@ class Policies:
         default=-1, metadata=_OR_UNLIMITED
     )  # age of its oldest unacked message; -1 = off
     backlog_quota_policy: BacklogQuotaPolicy = BacklogQuotaPolicy.PRODUCER_REQUEST_HOLD
-    subscription_expiry_ms: int = 0  # unused for so long: removed; 0 = never
+    subscription_expiry_ms: int = 0  # a subscription unused for this long is deleted; 0 = never
     delete_inactive_topics: bool = False
-    inactive_topic_ms: int = field(default=60_000, metadata=_AT_LEAST_ONE)  # without clients for so long
+    inactive_topic_ms: int = field(default=60_000, metadata=_AT_LEAST_ONE)  # without clients for this long
     inactive_topic_mode: InactiveTopicMode = InactiveTopicMode.NO_SUBSCRIPTIONS
     ledger_max_entries: int = field(default=50_000, metadata=_AT_LEAST_ONE)
     ledger_max_bytes: int = field(default=2048 * _MIB, metadata=_AT_LEAST_ONE)
     ledger_max_age_ms: int = field(default=14_400_000, metadata=_AT_LEAST_ONE)
     ledger_min_age_ms: int = 600_000  # no rollover at all before this age
     # -- delivery
-    delayed_delivery: bool = True  # false: a delivery time is ignored
+    delayed_delivery: bool = True  # false: delivery times are ignored
     delayed_strict: bool = True  # true: never early; false: up to a tick early
     max_delay_ms: int = 0  # longest delay accepted; 0 = any
     dispatch_rate_messages: int = 0  # of the topic; 0 = no limit, here and below
@@ -181,7 +181,7 @@ class Policies:
     schema_validation_enforced: bool = (
         False  # true: producers without a schema are refused where there is one
     )
-    # -- who may connect, and what connecting makes
+    # -- who may connect, and what a connection creates
     max_producers: int = 0  # of a topic; 0 = no limit, here and below
     max_consumers: int = 0  # of a topic, over its subscriptions
     max_consumers_per_subscription: int = 0
@@ -190,7 +190,7 @@ class Policies:
     auto_create_topics: bool = field(default=True, metadata=_NAMESPACE_ONLY)
     auto_create_partitions: int = field(
         default=0, metadata=_NAMESPACE_ONLY
-    )  # of a topic made so; 0 = not partitioned
+    )  # of a topic created this way; 0 = not partitioned
 
 
 _KINDS: Final[dict[str, type[bool | int | StrEnum]]] = {
@@ -213,12 +213,15 @@ FIELDS: Final[dict[str, PolicyField]] = {
 
 
 def checked(document: Mapping[str, object], level: PolicyLevel) -> dict[str, PolicyValue]:
-    """A document somebody wants to store. Raises PolicyInvalid for the first name or value that cannot be."""
+    """Check a document before it is stored, and return it. Raises PolicyInvalid for the first bad name or value."""
     return {name: _field(name, level).check(value) for name, value in document.items()}
 
 
 def readable(document: Mapping[str, object], level: PolicyLevel) -> tuple[dict[str, PolicyValue], list[str]]:
-    """What of a stored document can be used, and the complaints about the rest: a topic loads all the same."""
+    """Return the valid policies of a stored document, and an error message for each bad one.
+
+    Does not raise, so that a topic loads in spite of a bad policy.
+    """
     usable: dict[str, PolicyValue] = {}
     complaints: list[str] = []
     for name, value in document.items():
@@ -230,7 +233,7 @@ def readable(document: Mapping[str, object], level: PolicyLevel) -> tuple[dict[s
 
 
 def merged(base: Policies, *documents: Mapping[str, PolicyValue]) -> Policies:
-    """`base` changed by each checked document in turn, the last one wins."""
+    """Return `base` changed by each checked document in turn. The last document wins."""
     values: dict[str, Any] = {}
     for document in documents:
         values.update(document)

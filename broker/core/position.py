@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """Address of one entry; ordered by ledger, then entry. `entry_id` -1 stands before a ledger's first
-    entry.
-    """
+    """Address of one entry. Sorts by ledger, then entry. `entry_id` -1 is the place before a ledger's first entry."""
 
     ledger_id: int
     entry_id: int
@@ -18,7 +16,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Read `ledger:entry`. Raises ValueError, naming the text, for anything else."""
+        """Read `ledger:entry`. Raises ValueError, with the text in its message, for anything else."""
         ledger, separator, entry = text.partition(":")
         try:
             if not separator:

@@ -1,4 +1,4 @@
-"""Names of topics that the broker takes: Pulsar's, of at most 1024 characters and without blanks."""
+"""Topic names that the broker accepts: Pulsar's, with at most 1024 characters and no blanks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TopicName(wire.TopicName):
     def parse(cls, text: str) -> Self:
         """Read a full name, `tenant/namespace/name` or `name` (persistent://public/default/name).
 
-        Raises InvalidTopicName; cluster names of Pulsar 1.x (four parts) are refused.
+        Raises InvalidTopicName for anything else, and for names with a cluster (four parts, from Pulsar 1.x).
         """
         if len(text) > _MAX_CHARACTERS:
             raise InvalidTopicName(f"topic name is {len(text)} characters long; at most {_MAX_CHARACTERS}")
@@ -38,14 +38,19 @@ class TopicName(wire.TopicName):
         return name
 
     def with_partition(self, index: int) -> Self:
-        """Partition `index` of this topic (of its base, when this is itself a partition)."""
+        """Return partition `index` of this topic, or of its base if this is itself a partition.
+
+        Raises InvalidTopicName if `index` is negative.
+        """
         if index < 0:
-            raise InvalidTopicName(f"partition {index} of {self.base}: must be 0 or more")
+            raise InvalidTopicName(
+                f"partition {index} of {self.base} does not exist: partitions count from 0"
+            )
         return self.parse(f"{self.base}-partition-{index}")
 
 
 def parse_namespace(text: str) -> tuple[str, str]:
-    """Tenant and namespace of `tenant/namespace`. Raises InvalidTopicName."""
+    """Split `tenant/namespace`. Raises InvalidTopicName for anything else."""
     try:
         return wire.parse_namespace(text)
     except NotATopicName as error:

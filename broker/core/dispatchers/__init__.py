@@ -1,1 +1,1 @@
-"""Who gets which entry: one dispatcher a subscription, chosen by its type."""
+"""Dispatchers decide which consumer gets which entry. Each subscription has one, chosen by its type."""

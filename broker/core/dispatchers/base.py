@@ -1,9 +1,9 @@
-"""What dispatchers of every type have in common, and what the service may ask of them.
+"""The interface of all dispatchers, and the parts that they share.
 
-The service's loop: `next_read()`, read the entries of the plan, drop what is acked or filtered by then,
-`assign(…, plan)` in the same step, write. Everything here is synchronous; only the read lies between plan
-and assign. A plan that was overtaken meanwhile (`is_current` is False) assigns nothing and loses nothing:
-the read position must then be left as whoever overtook it set it.
+The dispatch loop calls `next_read()`, reads the entries of the plan, removes those that are acked or filtered by then,
+calls `assign(…, plan)` in the same step, and writes. Everything here is synchronous. Only the read comes between plan
+and assign. A plan that was overtaken during the read (`is_current` is False) assigns nothing and loses nothing. The
+loop must then leave the read position alone: the call that overtook the plan has set it.
 """
 
 from __future__ import annotations
@@ -21,30 +21,28 @@ from broker.core.subscription.types import SubscriptionType
 
 
 class Deliverable(Protocol):
-    """An entry as dispatchers see it; the service may pass its own objects, which come back in
-    assignments.
-    """
+    """An entry as dispatchers see it. Assignments contain the same objects that the dispatch loop passed in."""
 
     @property
     def position(self) -> Position: ...
     @property
     def messages_remaining(self) -> int:
-        """Messages not acked yet: what its delivery costs in permits (semantics 3.5)."""
+        """Unacked messages, which is what the delivery costs in permits."""
 
     @property
     def chunk_uuid(self) -> str | None:
-        """Of a chunk of a large message: all chunks of one uuid go to one consumer."""
+        """The uuid of a large message that this entry is a chunk of. All chunks of one uuid go to one consumer."""
 
     @property
     def last_chunk(self) -> bool: ...
 
     @property
     def slot(self) -> int:
-        """Key_Shared, and Exclusive with hash ranges: the hash slot of its key; 0 = it has none."""
+        """The hash slot of the entry's key, for Key_Shared and for Exclusive with hash ranges; 0 = no key."""
 
 
 class ReadEntry(NamedTuple):
-    """The plain Deliverable."""
+    """The plainest Deliverable."""
 
     position: Position
     messages_remaining: int
@@ -63,57 +61,55 @@ class ReadKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadPlan:
-    """What to read next. Compared by identity: two plans are never the same."""
+    """Which entries to read next. Compared by identity: two plans are never equal."""
 
     kind: ReadKind
     max_entries: int
-    positions: tuple[Position, ...] = ()  # REPLAY: what to read, ascending
+    positions: tuple[Position, ...] = ()  # REPLAY: the entries to read, ascending
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class DispatchConsumer:
-    """A connected consumer. Compared by identity. `writable` is the transport's; the rest is changed by
-    dispatchers.
-    """
+    """A connected consumer. Compared by identity. The transport sets `writable`; dispatchers change the rest."""
 
-    key: int  # > 0, of no other consumer
+    key: int  # > 0 and unique
     name: str
-    priority: int = 0  # 0 is best
+    priority: int = 0  # 0 is served first
     max_unacked: int = 0  # messages, 0 = unlimited; Shared and Key_Shared only
     key_shared: KeySharedPolicy = AUTO_SPLIT  # Key_Shared; on Exclusive its sticky ranges count
     writable: bool = True
     permits: Permits = field(default_factory=Permits)
     pending: PendingAcks = field(default_factory=PendingAcks)
     unacked_messages: int = 0
-    blocked: bool = False  # on unacked: no sends, flows kept aside, until half of max_unacked (semantics 3.6)
+    blocked: bool = False  # too many unacked: no sends, flows set aside, until max_unacked / 2
 
     @property
     def available(self) -> bool:
-        """May be sent to: not writable counts as having no permits."""
+        """Whether entries may be sent to it. A consumer that is not writable counts as having no permits."""
         return self.permits.balance > 0 and self.writable and not self.blocked
 
     def flow(self, messages: int) -> None:
-        """Grant permits; kept aside while blocked. Raises InvalidFlow for less than 1."""
+        """Grant permits, or set them aside while blocked. Raises InvalidFlow if `messages` is below 1."""
         if self.blocked:
             self.permits.hold(messages)
         else:
             self.permits.grant(messages)
 
     def charge(self, messages: int) -> None:
-        """`messages` are being sent."""
+        """Count `messages` that are being sent."""
         self.permits.spend(messages)
         self.unacked_messages += messages
         if self.max_unacked and self.unacked_messages >= self.max_unacked:
             self.blocked = True
 
     def credit(self, messages: int) -> None:
-        """`messages` are not unacked here any more."""
+        """Stop counting `messages` as unacked, and unblock the consumer if few enough are left."""
         self.unacked_messages -= messages
         if self.blocked and self.unacked_messages <= self.max_unacked // 2:
             self.unblock()
 
     def limit_unacked(self, messages: int) -> None:
-        """Another limit from now on, 0 = none."""
+        """Change the limit on unacked messages; 0 = no limit."""
         self.max_unacked = messages
         if self.blocked and (not messages or self.unacked_messages <= messages // 2):
             self.unblock()
@@ -127,31 +123,29 @@ class DispatchConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment(Generic[E]):
-    """What one consumer is to be sent in one write, in this order. Permits are spent, pending acks
-    recorded.
-    """
+    """The entries for one consumer in one write, in order. Their permits are spent and pending acks recorded."""
 
     consumer: DispatchConsumer
     entries: list[E]
 
 
 class Dispatcher(Protocol):
-    """One subscription's consumers and what they hold."""
+    """One subscription's consumers and their pending entries."""
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]: ...
 
     @property
     def active(self) -> DispatchConsumer | None:
-        """Exclusive and Failover: the one that gets everything, once nothing is due; None on other types."""
+        """The consumer that gets everything on Exclusive and Failover, once `due_ms` is None. None on other types."""
 
     @property
     def due_ms(self) -> int | None:
-        """When `run_due` has something to do; None = nothing waits for a time."""
+        """When to call `run_due`, in Unix milliseconds; None = not at any time."""
 
     @property
     def unacked_messages(self) -> int:
-        """Delivered and not acked, over all consumers."""
+        """Messages delivered and not acked, over all consumers."""
 
     @property
     def blocked(self) -> bool:
@@ -159,117 +153,128 @@ class Dispatcher(Protocol):
 
     @property
     def replay_entries(self) -> int:
-        """Entries waiting to be delivered again."""
+        """Number of entries that wait to be delivered again."""
 
     @property
     def replays_unassigned(self) -> bool:
-        """What `assign` returns is in the replay set already; else set the read position to its first
-        entry.
+        """Whether `assign` puts the entries left over into the replay set.
+
+        If not, the caller sets the read position to the first of them.
         """
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Add a consumer that asks for type `wanted`. True: it is the first, so set the read position to the
-        entry after mark-delete. Raises as `check_attach`: NotAllowed, SubscriptionBusy, ConsumerBusy; and on
-        Key_Shared ConsumerAssignFailed. Nothing is changed then.
+        """Add a consumer that asks for type `wanted`.
+
+        Returns True for the first consumer; the caller then sets the read position to the entry after mark-delete.
+        Raises NotAllowed, SubscriptionBusy or ConsumerBusy as `check_attach` does, and ConsumerAssignFailed on
+        Key_Shared. An error leaves everything unchanged.
         """
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
-        """Remove a consumer; returns what it held, ascending. Safe to repeat."""
+        """Remove a consumer and return the positions that were pending at it, ascending. Safe to repeat."""
 
     def run_due(self, now_ms: int) -> bool:
-        """Do what waited for this time: a Failover switch. Safe to repeat.
+        """Carry out the Failover switch that is due, if any. Safe to repeat.
 
-        True: another consumer is active by now, so set the read position to the entry after mark-delete, tell
-        everybody, then send.
+        Returns True if another consumer is active now. The caller then sets the read position to the entry after
+        mark-delete, tells all consumers, and starts to send.
         """
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
-        """Permits from a client; kept aside while the consumer is blocked. Raises InvalidFlow for less
-        than 1.
+        """Grant permits from a client, or set them aside while the consumer is blocked.
+
+        Raises InvalidFlow if `messages` is below 1.
         """
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Other limits on unacked messages from now on, 0 = none (semantics 3.6); single-active types have none."""
+        """Change the limits on unacked messages; 0 = no limit. Exclusive and Failover have none."""
 
     def can_send(self) -> bool:
-        """Whether any consumer may be sent to."""
+        """Whether entries may be sent to any consumer."""
 
     def next_read(self) -> ReadPlan | None:
-        """What to read now; None when nothing could be sent. A plan not yet assigned is given up for the
-        new one.
-        """
+        """Return what to read now, or None if nothing could be sent. Replaces a plan that is not assigned yet."""
 
     def is_current(self, plan: ReadPlan) -> bool:
-        """False once the plan was assigned, or overtaken by another, a rewind, or the last consumer's
-        leaving.
+        """Whether the plan can still be assigned.
+
+        False after it was assigned, replaced by another plan, overtaken by a rewind, or after the last consumer left.
         """
 
     def assign(
         self, entries: Sequence[E], plan: ReadPlan, now_ms: int = 0
     ) -> tuple[list[Assignment[E]], list[E]]:
-        """Give entries, read by `plan` and in order, to consumers; the rest is returned.
+        """Assign the entries that `plan` read, in order. Return the assignments and the entries left over.
 
-        On Shared and Key_Shared the rest is in the replay set already; on Exclusive and Failover set the read
-        position to its first entry. A plan that is not current gives ([], []). Ends the plan: of a REPLAY plan,
-        positions without an entry here go back to the replay set unless `acked` or `discard` took them. `now_ms` is
-        kept with each pending ack, for those who ask how long it has been held.
+        On Shared and Key_Shared the entries left over are in the replay set already. On Exclusive and Failover the
+        caller sets the read position to the first of them. A plan that is not current gives ([], []). The plan ends:
+        positions of a REPLAY plan that have no entry here go back to the replay set, unless `acked` or `discard` took
+        them. `now_ms` is stored with each pending ack, so that reports can say how long it has been pending.
         """
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """A consumer asks for `positions`, or for all that it holds (None), again (semantics 3.7).
+        """Take back `positions`, or all that is pending at the consumer if None, because it asks for redelivery.
 
-        True: set the read position to the entry after mark-delete. False: what it held is in the replay set.
+        Returns True if the caller must set the read position to the entry after mark-delete, and False if the entries
+        are in the replay set.
         """
 
     def holds(self, consumer: DispatchConsumer, position: Position) -> bool:
         """Whether `consumer` was sent the entry and has not acked it."""
 
     def is_pending(self, position: Position) -> bool:
-        """Whether any consumer holds the entry."""
+        """Whether the entry is pending at any consumer."""
 
     def acked(
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
     ) -> None:
-        """The cursor took an ack: `messages` newly acked, `completed` when the entry is wholly acked.
+        """Record an ack that the cursor took, with `messages` newly acked. `completed`: the whole entry is acked.
 
-        The one who holds it is credited, whoever acked; `consumer`, who acked, is looked at first.
+        The consumer at which the entry is pending is credited, whichever consumer acked. `consumer`, which acked, is
+        looked at first.
         """
 
     def acked_through(self, mark_delete: Position, messages: int) -> None:
-        """The cursor took a cumulative ack: `messages` newly acked. Clients may not on Shared (S4.5)."""
+        """Record a cumulative ack that the cursor took, with `messages` newly acked. Shared has none (S4.5)."""
 
     def discard(self, position: Position) -> None:
-        """The broker itself acked an entry that nobody shall get (S1.2, S1.3): forget it, credit nobody."""
+        """Forget an entry that the broker acked because no consumer may get it (S1.2, S1.3). Credits none."""
 
     def postpone(self, position: Position) -> None:
-        """What was read is not to be sent now (S1.4, S1.7): it waits outside, its count kept, until `replay`."""
+        """Leave out an entry that was read but must not be sent yet (S1.4, S1.7). Its redelivery count stays.
+
+        The caller passes the entry to `replay` when it can be sent.
+        """
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Send these before normal reads; what is pending or being read stays as it is. Not where order is kept."""
+        """Send these entries before normal reads, except those that are pending or being read.
+
+        Has no effect on Exclusive and Failover, which keep the order.
+        """
 
     def upcoming_replays(self, limit: int) -> list[Position]:
-        """What the next replay plans will ask for, as far as permits go, ascending: worth reading together."""
+        """Return positions that the next replay plans will ask for, ascending, so that they can be read together."""
 
     def redelivery_count(self, position: Position) -> int: ...
 
     def moved(self, mark_delete: Position) -> None:
-        """An act or a seek moved mark-delete: drop what is pending or to be replayed at or below (design 9).
+        """Forget pending and replayed entries at or below `mark_delete`, which an act or a seek moved.
 
-        Linear in what is pending; acks need no such call.
+        Linear in the number of pending entries. Acks need no such call.
         """
 
 
 class ReadSizer:
-    """Entries to read for a number of messages: a moving average, 0.9 old and 0.1 new (semantics 3.5)."""
+    """Estimates how many entries to read for a number of messages, by a moving average: 0.9 old and 0.1 new."""
 
     __slots__ = ("average_messages", "max_read_entries")
 
     def __init__(self, max_read_entries: int) -> None:
         self.max_read_entries = max_read_entries
-        self.average_messages = 1.0  # messages an entry
+        self.average_messages = 1.0  # messages per entry
 
     def entries_for(self, messages: int) -> int:
-        """At least 1, at most `max_read_entries`."""
+        """Return the entries to read for `messages` messages: at least 1, at most `max_read_entries`."""
         return max(1, min(self.max_read_entries, int(-(-messages // self.average_messages))))
 
     def observe(self, entries: int, messages: int) -> None:

@@ -1,4 +1,4 @@
-"""The dispatcher for a subscription type."""
+"""Choose the dispatcher for a subscription type."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["DispatchOptions", "dispatcher_for"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchOptions:
-    """What the dispatchers of one subscription are made with; each type looks at what concerns it."""
+    """Options for the dispatchers of one subscription. Each type uses those that apply to it."""
 
-    topic_name: str = ""  # Failover of a topic without partitions chooses by it
+    topic_name: str = ""  # Failover chooses by it on a topic without partitions
     partition: int | None = None  # None = the topic has none
     failover_delay_ms: int = 0
-    max_unacked: int = 0  # messages of the subscription, 0 = no limit (semantics 3.6)
+    max_unacked: int = 0  # messages of the subscription; 0 = no limit
     max_read_entries: int = 100
-    ring_points: int = DEFAULT_POINTS  # of one Key_Shared consumer; 0 = ranges that are halved
+    ring_points: int = DEFAULT_POINTS  # of one Key_Shared consumer; 0 = halve ranges instead
     key_shared: KeySharedPolicy = AUTO_SPLIT
-    counts: RedeliveryCounts | None = None  # Shared and Key_Shared go on with these
+    counts: RedeliveryCounts | None = None  # Shared and Key_Shared continue with these
 
 
 def dispatcher_for(subscription_type: SubscriptionType, options: DispatchOptions | None = None) -> Dispatcher:
-    """A dispatcher without consumers."""
+    """Return a dispatcher of this type without consumers."""
     options = options or DispatchOptions()
     reads = options.max_read_entries
     match subscription_type:

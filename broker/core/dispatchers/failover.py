@@ -1,4 +1,4 @@
-"""Failover: of many consumers one gets everything, in order; another one takes over when it leaves (semantics 3.2)."""
+"""Failover: one of many consumers gets everything, in order. Another one takes over when it leaves."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ __all__ = ["FailoverDispatcher"]
 
 
 class FailoverDispatcher(SingleActiveDispatcher):
-    """The choice is made at every join and leave, and takes effect `delay_ms` later, in `run_due`.
+    """Chooses a consumer at every join and leave. The choice takes effect `delay_ms` later, in `run_due`.
 
-    From the choice on nobody is sent anything, so that the old one gets nothing after the new one is told, and what it
-    acks meanwhile need not come twice. A choice that changes again while it waits keeps its time.
+    Until then no consumer is sent anything. So the old consumer gets nothing after the new one is told, and what it
+    acks in that time need not be sent twice. A choice that changes during the wait does not prolong it.
     """
 
     def __init__(
         self, *, topic_name: str, partition: int | None = None, delay_ms: int = 0, max_read_entries: int = 100
     ) -> None:
-        """`partition` None: the topic has none, and the choice is a matter of its name."""
+        """If `partition` is None, the topic has no partitions and the choice depends on its name."""
         super().__init__(max_read_entries=max_read_entries)
         self._topic_name = topic_name
         self._partition = partition
         self._delay_ms = delay_ms
         self._consumers: list[DispatchConsumer] = []
-        self._chosen: DispatchConsumer | None = None  # active once the wait is over
+        self._chosen: DispatchConsumer | None = None  # active after the wait
         self._due_ms: int | None = None
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """By priority, then name: the order in which the choice looks at them."""
+        """By priority, then name: the order in which one is chosen."""
         return self._consumers
 
     @property
     def active(self) -> DispatchConsumer | None:
-        """The one chosen; nobody is served before `due_ms`."""
+        """The chosen consumer. No consumer is served before `due_ms`."""
         return self._chosen
 
     @property
     def due_ms(self) -> int | None:
-        """When the consumer chosen becomes the active one; None = it is."""
+        """When the chosen consumer becomes active; None = it is active."""
         return self._due_ms
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Safe to repeat: a consumer already attached stays as it is."""
+        """Add a consumer. Safe to repeat: one that is attached already stays as it is."""
         check_attach(wanted, current=SubscriptionType.FAILOVER, consumers=len(self._consumers))
         if consumer in self._consumers:
             return False
@@ -75,7 +75,7 @@ class FailoverDispatcher(SingleActiveDispatcher):
         chosen = self._best()
         if chosen is self._chosen:
             return
-        self._rewound()  # what the old one holds will come again
+        self._rewound()  # entries pending at the old one are sent again
         self._active = None
         self._chosen = chosen
         if chosen is None:

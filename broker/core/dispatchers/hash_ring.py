@@ -1,4 +1,4 @@
-"""A consistent hash ring: owners have points on it, and what lies between two points belongs to the second one's."""
+"""A consistent hash ring: owners have points on it, and the stretch up to a point belongs to that point's owner."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from vela.wire.key_hash import murmur3_32
 
 __all__ = ["DEFAULT_POINTS", "HashRing", "ring_choice"]
 
-DEFAULT_POINTS: Final = 100  # of one owner
+DEFAULT_POINTS: Final = 100  # per owner
 
 
 def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchConsumer:
-    """The consumer on whose stretch of the ring `key` falls: the same names give the same answer at any time.
+    """Return the consumer whose stretch of the ring `key` falls on. The same names always give the same answer.
 
-    Raises ValueError without names.
+    Raises ValueError if `names` is empty.
     """
     if not names:
-        raise ValueError("a ring without points chooses nobody")
+        raise ValueError("a hash ring needs at least one consumer")
     ring = sorted(
         (murmur3_32(f"{name}{number}".encode()), name) for name in names for number in range(DEFAULT_POINTS)
     )
@@ -30,21 +30,21 @@ def ring_choice(names: Mapping[str, DispatchConsumer], key: str) -> DispatchCons
 
 
 class HashRing:
-    """A `SlotSelector` for AUTO_SPLIT: each consumer has `points` places among the slots, found by its name.
+    """A `SlotSelector` for AUTO_SPLIT: each consumer has `points` places among the slots, computed from its name.
 
-    A newcomer takes slots from the others, a leaver's slots go to the others, and no other slot moves. Consumers of
-    one name are told apart by the lowest number that is free, so that each has places of its own.
+    A consumer that joins takes slots from the others, a consumer that leaves gives its slots to the others, and no
+    other slot moves. Consumers with the same name get the lowest free number as a suffix, so that their places differ.
     """
 
     def __init__(self, points: int = DEFAULT_POINTS) -> None:
         self._points_each = points
         self._labels: dict[DispatchConsumer, str] = {}
-        self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # point → who has it, by label
+        self._at: dict[int, list[tuple[str, DispatchConsumer]]] = {}  # point → its owners, by label
         self._points: list[int] = []
         self._owners: list[DispatchConsumer] = []  # of each point
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """The owner of the first point at or after the slot, round the ring."""
+        """Return the owner of the first point at or after the slot, going round the ring. None without consumers."""
         points = self._points
         if not points:
             return None
@@ -52,7 +52,7 @@ class HashRing:
         return self._owners[at if at < len(points) else 0]
 
     def add(self, consumer: DispatchConsumer) -> None:
-        """See `SlotSelector`."""
+        """Give a consumer its points."""
         if consumer in self._labels:
             return
         label = self._labels[consumer] = self._free_label(consumer.name)
@@ -64,7 +64,7 @@ class HashRing:
         self._arrange()
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """See `SlotSelector`."""
+        """Remove a consumer's points. Does nothing if it has none."""
         label = self._labels.pop(consumer, None)
         if label is None:
             return
@@ -75,7 +75,7 @@ class HashRing:
         self._arrange()
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """See `SlotSelector`."""
+        """Return the slots the consumer owns, ascending."""
         found: list[SlotRange] = []
         first = 0
         for point, owner in zip([*self._points, SLOTS - 1], [*self._owners, *self._owners[:1]], strict=True):

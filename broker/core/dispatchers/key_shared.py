@@ -1,8 +1,8 @@
-"""Key_Shared: the entries of one key to one consumer at a time, in order; other keys flow (semantics 3.4).
+"""Key_Shared: one consumer at a time gets the entries of a key, in order, and a key that waits stops no other key.
 
-A slot belongs to the consumer its selector names. Whoever holds unacked entries of a slot keeps it until they are
-acked, taken back or he leaves: meanwhile it is *draining*, and its next entries wait. That one account, by slot, covers
-joins and leaves alike, and it is looked at in the step that records the pending ack.
+The selector names the owner of each slot. A consumer with pending entries of a slot keeps the slot until they are
+acked or taken back, or it leaves. If it is not the owner any more, the slot is *draining* and its next entries wait.
+This one rule covers joins and leaves. It is checked in the step that records the pending ack.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class OwnedRanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainingSlot:
-    """A slot whose keys wait: one consumer still holds entries of it, and another one owns it by now."""
+    """A slot whose keys wait, because its entries are pending at a consumer that does not own it any more."""
 
     slot: int
     holder: DispatchConsumer
     owner: DispatchConsumer | None  # None = no consumer covers it (sticky)
-    held_entries: int  # delivered to the holder and not acked
-    waiting_entries: int  # that come once it is drained
+    held_entries: int  # pending at the holder
+    waiting_entries: int  # that can be sent after it has drained
 
 
 class KeySharedDispatcher(MultipleActiveDispatcher):
-    """`policy` is the mode and the flag that every consumer must ask for; only its sticky ranges are its own."""
+    """`policy` is the mode and the ordering flag that every consumer must ask for. Each has its own sticky ranges."""
 
     kind: ClassVar = SubscriptionType.KEY_SHARED
 
@@ -69,7 +69,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
         counts: RedeliveryCounts | None = None,
     ) -> None:
-        """`ring_points` of one consumer; 0 = AUTO_SPLIT by halving ranges instead of a ring."""
+        """`ring_points` is per consumer; 0 = AUTO_SPLIT halves ranges instead of using a ring."""
         super().__init__(
             max_unacked=max_unacked,
             max_read_entries=max_read_entries,
@@ -84,31 +84,34 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         else:
             self._selector = HashRing(ring_points) if ring_points else RangeSplit()
         self._consumers: list[DispatchConsumer] = []
-        self._slots: dict[int, int] = {}  # of every entry, packed, that is pending, waits, or is read again
-        self._holders: dict[int, DispatchConsumer] = {}  # slot → who holds pending entries of it
-        self._held: dict[int, int] = {}  # slot → how many
+        self._slots: dict[int, int] = {}  # packed position → slot, if pending, waiting or in a REPLAY plan
+        self._holders: dict[int, DispatchConsumer] = {}  # slot → where its entries are pending
+        self._held: dict[int, int] = {}  # slot → number of pending entries
         self._waiting: dict[int, int] = {}  # slot → entries in the replay set
-        self._chunk_of: dict[Position, str] = {}  # of chunks in the replay set that follow one already sent
+        self._chunk_of: dict[Position, str] = {}  # position → uuid, of replays that follow a sent chunk
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """In order of attaching."""
+        """In the order in which they attached."""
         return self._consumers
 
-    # -- what an operator may ask --------------------------------------------------------------------------------
+    # -- for reports ---------------------------------------------------------------------------------------------
 
     def ranges(self) -> list[OwnedRanges]:
-        """Who owns which slots."""
+        """Return the slots that each consumer owns."""
         return [
             OwnedRanges(consumer=consumer, ranges=self._selector.ranges(consumer))
             for consumer in self._consumers
         ]
 
     def draining(self) -> list[DrainingSlot]:
-        """The slots that wait for a consumer that does not own them any more; ascending, linear in the slots held."""
+        """Return the slots that wait for a consumer that does not own them any more, ascending.
+
+        Linear in the slots with pending entries.
+        """
         found: list[DrainingSlot] = []
         if self.policy.allow_out_of_order:
-            return found  # nothing waits
+            return found  # no slot waits
         for slot in sorted(self._holders):
             holder, owner = self._holders[slot], self._selector.select(slot)
             if holder is not owner:
@@ -126,7 +129,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- joins and leaves ----------------------------------------------------------------------------------------
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Also SubscriptionBusy for another mode or flag than the connected consumers have (semantics 3.1)."""
+        """Add a consumer. Raises SubscriptionBusy too if its mode or flag differs from the connected consumers'."""
         if wanted is self.kind and not self.policy.same_mode(consumer.key_shared):
             raise SubscriptionBusy(
                 f"{len(self._consumers)} consumers are connected with another Key_Shared mode or ordering flag"
@@ -135,7 +138,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
         if consumer in self._consumers:
-            self._give_up_plan()  # what it reads must not overtake what the leaver gives back
+            self._give_up_plan()  # its entries must not overtake those that the leaving consumer gives back
         return super().detach(consumer, now_ms)
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
@@ -160,7 +163,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
     # -- replay --------------------------------------------------------------------------------------------------
 
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """What is in ANYBODY may turn out to be somebody's who cannot take it: it counts as reading ahead."""
+        """ANYBODY counts as reading ahead: its entries may belong to a consumer that cannot take them now."""
         return [
             (ANYBODY, min(limit, self._look_ahead_left())),
             *(
@@ -171,7 +174,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         ]
 
     def _replay_again(self, position: Position) -> None:
-        """Into its slot's queue; an entry that was never looked at, a delayed one, into ANYBODY."""
+        """Put the entry into its slot's queue or, if its slot is not known (a delayed entry), into ANYBODY."""
         slot = self._slots.get(_packed(position))
         if slot is None:
             self._replay.add(position)
@@ -181,14 +184,14 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self._replay.add(position, self._queue_of(position))
 
     def _queue_of(self, position: Position) -> int:
-        """Whose replay queue a position belongs to: of the one who may get it, else the slot's own, below 0."""
+        """Return the replay queue for a position: of the consumer that may get it, else the slot's own, below 0."""
         slot = self._slots[_packed(position)]
         uuid = self._chunk_of.get(position)
         consumer = self._chunk_owner(uuid, slot) or self._target(slot)
         return -1 - slot if consumer is None else consumer.key
 
     def _target(self, slot: int) -> DispatchConsumer | None:
-        """Who may be sent entries of a slot; None while it drains at somebody else, or nobody covers it."""
+        """Return the consumer that may get entries of a slot. None while it drains elsewhere, or if it has no owner."""
         owner = self._selector.select(slot)
         if self.policy.allow_out_of_order:
             return owner
@@ -196,9 +199,9 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return owner if holder is None or holder is owner else None
 
     def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
-        """Who was sent the chunks before this one, and holds them.
+        """Return the consumer at which the earlier chunks of the message are pending, or None.
 
-        He could never ack them if the rest waited for the slot to drain: so the rest comes to him.
+        It could never ack them if the rest waited for the slot to drain, so it gets the rest.
         """
         owner = None if uuid is None else self._chunks.get(uuid)
         if owner is None or (self._holders.get(slot) is not owner and not self.policy.allow_out_of_order):
@@ -242,12 +245,10 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
             self._waiting[slot] = self._waiting.get(slot, 0) + 1
         self._replay.sort(self._queue_of)
 
-    # -- who holds a slot ----------------------------------------------------------------------------------------
+    # -- pending entries by slot ----------------------------------------------------------------------------------
 
     def _hold(self, consumer: DispatchConsumer, slot: int) -> None:
-        self._holders[slot] = (
-            consumer  # with allow_out_of_order the last one of several, which nobody asks for
-        )
+        self._holders[slot] = consumer  # with allow_out_of_order the last of several; never used then
         self._held[slot] = self._held.get(slot, 0) + 1
 
     def _released(self, position: Position) -> None:
@@ -276,8 +277,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
         replays = plan.kind is ReadKind.REPLAY
-        # What nothing of its slot may overtake: what this read did not bring, or left. What was not looked at before,
-        # new entries and delayed ones, goes behind all that waits.
+        # By slot, the first position that this read did not bring or could not send: later entries of the slot must
+        # not overtake it. Entries seen for the first time, new or delayed, go behind all that wait.
         stuck: dict[int, Position] = self._missing(entries) if replays else {}
         waiting = self._waiting if not self.policy.allow_out_of_order else {}
         spent = 0
@@ -304,7 +305,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         return spent
 
     def _missing(self, entries: Sequence[E]) -> dict[int, Position]:
-        """Of a REPLAY plan, by slot: the first position that the read did not bring, which nothing may overtake."""
+        """Return, by slot, the first position of a REPLAY plan that the read did not bring: none may overtake it."""
         brought = {entry.position for entry in entries}
         missing: dict[int, Position] = {}
         for position in sorted(self._reading - brought):

@@ -1,4 +1,4 @@
-"""What a Key_Shared consumer asks for when it attaches."""
+"""The Key_Shared options that a consumer asks for when it attaches."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ __all__ = ["AUTO_SPLIT", "KeySharedPolicy"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySharedPolicy:
-    """Consumers of one subscription agree on the mode and the flag; each has its own ranges."""
+    """The consumers of one subscription must agree on the mode and the flag. Each has its own ranges."""
 
-    sticky: bool = False  # the consumer names its slots; else the broker shares them out
+    sticky: bool = False  # the consumer names its slots; otherwise the broker divides them
     ranges: tuple[SlotRange, ...] = ()  # sticky only
     allow_out_of_order: bool = False  # a key may be at two consumers for a while when one joins or leaves
 
     def same_mode(self, other: KeySharedPolicy) -> bool:
-        """Whether consumers with these two may share a subscription."""
+        """Whether consumers with these two policies may share a subscription."""
         return (self.sticky, self.allow_out_of_order) == (other.sticky, other.allow_out_of_order)
 
     def check(self) -> None:
-        """Raises ConsumerAssignFailed for sticky ranges that are missing, out of bounds or overlap each other."""
+        """Check the sticky ranges. Raises ConsumerAssignFailed if they are missing, out of bounds or overlap."""
         if not self.sticky:
             return
         if not self.ranges:
-            raise ConsumerAssignFailed("a sticky Key_Shared consumer names the hash ranges it wants")
+            raise ConsumerAssignFailed("a sticky Key_Shared consumer must name its hash ranges")
         end = -1
         for first, last in sorted(self.ranges):
             if not 0 <= first <= last < SLOTS:
                 raise ConsumerAssignFailed(
-                    f"hash range {first}-{last}: the first slot is 0 or more, the last one below {SLOTS}"
+                    f"hash range {first}-{last} is out of bounds: slots go from 0 to {SLOTS - 1}"
                 )
             if first <= end:
                 raise ConsumerAssignFailed(f"the hash ranges overlap at slot {first}")
@@ -41,4 +41,4 @@ class KeySharedPolicy:
 
 
 AUTO_SPLIT: Final = KeySharedPolicy()
-"""What a consumer gets that asks for nothing: the broker shares the slots out, and keeps the order."""
+"""The default: the broker divides the slots and keeps the order."""

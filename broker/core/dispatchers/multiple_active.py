@@ -1,7 +1,7 @@
-"""What Shared and Key_Shared have in common: pending acks, replay, counts, limits (semantics 3.3 … 3.7).
+"""The parts that Shared and Key_Shared have in common: pending acks, replay, redelivery counts, limits.
 
-Over 300 lines: pending acks, replay set, plan and the two unacked counters change together in every one of these steps,
-and their invariants (I6, I7, I8) are checked by reading them side by side.
+Over 300 lines, because pending acks, replay set, plan and both unacked counters change together in each of these
+steps, and you can check their invariants only by reading the steps side by side.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ LOOK_AHEAD_PER_SUBSCRIPTION: Final = 20_000
 
 
 class MultipleActiveDispatcher(ABC):
-    """An entry is pending at one consumer at most; replay set and pending acks never overlap.
+    """An entry is pending at no more than one consumer. The replay set and the pending acks never overlap.
 
-    What waits in the replay set for somebody who cannot take it now does not stop the others: new entries are read
-    on, until `look_ahead` entries a consumer wait.
+    Entries that wait in the replay set for a consumer that cannot take them do not stop the other consumers: the
+    dispatcher reads new entries until `look_ahead` entries per consumer are waiting.
     """
 
     kind: ClassVar[SubscriptionType]
@@ -47,7 +47,7 @@ class MultipleActiveDispatcher(ABC):
         max_look_ahead: int = LOOK_AHEAD_PER_SUBSCRIPTION,
         counts: RedeliveryCounts | None = None,
     ) -> None:
-        """`counts` may be those of another dispatcher of the same subscription, which gave way to this one."""
+        """`counts` may come from the dispatcher that this one replaces on the same subscription."""
         self.max_unacked = max_unacked
         self._look_ahead = look_ahead
         self._max_look_ahead = max_look_ahead
@@ -57,43 +57,43 @@ class MultipleActiveDispatcher(ABC):
         self._counts = counts if counts is not None else RedeliveryCounts()
         self._chunks: dict[
             str, DispatchConsumer
-        ] = {}  # uuid of a message not sent whole → who gets its chunks
+        ] = {}  # uuid of a partly sent message → the consumer for its chunks
         self._plan: ReadPlan | None = None
-        self._reading: set[Position] = set()  # by the current REPLAY plan; out of the replay set
+        self._reading: set[Position] = set()  # by the current REPLAY plan; not in the replay set
         self._sizer = ReadSizer(max_read_entries)
         self._now_ms = 0  # of the assignment under way
 
-    # -- what the types do differently ---------------------------------------------------------------------------
+    # -- what differs by type -------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """In a fixed order."""
+        """The connected consumers, in a fixed order."""
 
     @abstractmethod
     def _join(self, consumer: DispatchConsumer) -> None:
-        """Take a consumer in; raises without changing anything."""
+        """Add a consumer. An error leaves everything unchanged."""
 
     @abstractmethod
     def _leave(self, consumer: DispatchConsumer) -> None:
-        """Let a consumer go, which holds nothing by now."""
+        """Remove a consumer. None of its entries is pending any more."""
 
     @abstractmethod
     def _rooms(self, ready: Sequence[DispatchConsumer], limit: int) -> list[tuple[int, int]]:
-        """The replay queues that these consumers may be given entries of, and how many entries of each."""
+        """Return the replay queues whose entries these consumers may get, and how many entries of each."""
 
     @abstractmethod
     def _replay_again(self, position: Position) -> None:
-        """Put what was pending, or was read for nothing, into its replay queue."""
+        """Put an entry that was pending, or read in vain, into its replay queue."""
 
     @abstractmethod
     def _distribute(
         self, entries: Sequence[E], plan: ReadPlan, taken: dict[int, Assignment[E]], left: list[E]
     ) -> int:
-        """Give entries to consumers through `_give`, the rest to `left` and the replay set; the messages given."""
+        """Assign entries through `_give`, put the rest into `left` and the replay set, return the messages assigned."""
 
     def _released(self, position: Position) -> None:  # noqa: B027 - only Key_Shared keeps an account
-        """An entry is not pending any more."""
+        """Called when an entry stops being pending."""
 
     # -- what a dispatcher does ----------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class MultipleActiveDispatcher(ABC):
         return None
 
     def run_due(self, now_ms: int) -> bool:
-        """Never anything: Failover alone waits."""
+        """Do nothing: only Failover waits for a time."""
         return False
 
     @property
@@ -126,7 +126,7 @@ class MultipleActiveDispatcher(ABC):
         return True
 
     def attach(self, consumer: DispatchConsumer, wanted: SubscriptionType, now_ms: int = 0) -> bool:
-        """Safe to repeat: a consumer already attached stays as it is."""
+        """Add a consumer. Safe to repeat: one that is attached already stays as it is."""
         consumers = self.consumers
         check_attach(wanted, current=self.kind, consumers=len(consumers))
         if consumer in consumers:
@@ -184,7 +184,7 @@ class MultipleActiveDispatcher(ABC):
         return self._plan
 
     def _look_ahead_left(self) -> int:
-        """How many entries may be read beside those that wait for somebody who cannot take them."""
+        """Return how many entries may be read in addition to those that wait for a consumer that cannot take them."""
         limit = min(self._look_ahead * len(self.consumers), self._max_look_ahead)
         return limit - self._replay.bound_entries
 
@@ -199,7 +199,7 @@ class MultipleActiveDispatcher(ABC):
         self._plan = None
         self._now_ms = now_ms
         if plan.kind is ReadKind.REPLAY:
-            # Whoever acked one of them while it was read took it out of _reading.
+            # An ack that came during the read removed its entry from _reading.
             entries = [entry for entry in entries if entry.position in self._reading]
         taken: dict[int, Assignment[E]] = {}
         left: list[E] = []
@@ -209,7 +209,7 @@ class MultipleActiveDispatcher(ABC):
         return list(taken.values()), left
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """What of `positions` this consumer holds goes to the replay set with its count raised."""
+        """Move those of `positions` that are pending here to the replay set, with a higher redelivery count."""
         before = consumer.pending.messages
         taken = consumer.pending.pop_all() if positions is None else consumer.pending.pop(positions)
         self._credit(consumer, before - consumer.pending.messages)
@@ -246,7 +246,7 @@ class MultipleActiveDispatcher(ABC):
             self.discard(position)
 
     def acked_through(self, mark_delete: Position, messages: int) -> None:
-        """For a broker's own cumulative moves: everything at or below is acked."""
+        """Record the broker's own cumulative move: everything at or below `mark_delete` is acked."""
         self.moved(mark_delete)
 
     def discard(self, position: Position) -> None:
@@ -280,7 +280,7 @@ class MultipleActiveDispatcher(ABC):
         self._counts.discard_through(mark_delete)
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """Other limits from now on, 0 = none; what they let through is let through at once."""
+        """Change the limits on unacked messages; 0 = no limit. Consumers below a new limit are unblocked at once."""
         self.max_unacked = per_subscription
         if self._blocked and (not per_subscription or self._unacked < max(1, per_subscription // 2)):
             self._blocked = False
@@ -294,7 +294,7 @@ class MultipleActiveDispatcher(ABC):
     def _give(
         self, consumer: DispatchConsumer, entries: Sequence[E], messages: int, taken: dict[int, Assignment[E]]
     ) -> None:
-        """These entries, pending already, are this consumer's to be sent."""
+        """Assign entries that are recorded as pending to this consumer, and spend its permits."""
         known = taken.get(consumer.key)
         if known is None:
             taken[consumer.key] = Assignment(consumer=consumer, entries=list(entries))
@@ -321,7 +321,7 @@ class MultipleActiveDispatcher(ABC):
                 self._replay_again(position)
 
     def _forget_all(self) -> None:
-        """The last consumer left, or the first one comes: everything unacked is read again from mark-delete on."""
+        """Forget all entries: the last consumer left or the first one joins, so reading restarts at mark-delete."""
         self._plan = None
         self._reading = set()
         self._replay.clear()

@@ -1,6 +1,4 @@
-"""What one consumer holds: delivered and not acked. Dicts of ints only, which the garbage collector does
-not walk.
-"""
+"""The entries pending at one consumer: delivered, not acked. Dicts of ints, which the garbage collector skips."""
 
 from __future__ import annotations
 
@@ -10,19 +8,19 @@ from typing import Final
 from broker.core.ledgers.message_index import Range
 from broker.core.position import Position
 
-_MESSAGES_BITS: Final = 24  # an entry holds fewer messages than 16 million
+_MESSAGES_BITS: Final = 24  # an entry has fewer than 16 million messages
 _MESSAGES_MASK: Final = (1 << _MESSAGES_BITS) - 1
 
 
 class PendingAcks:
-    """Entries by ledger, each with its messages not acked yet and when it was delivered, packed into one int."""
+    """Entries by ledger. One int per entry packs its unacked messages and the time of delivery."""
 
     __slots__ = ("_ledgers", "entries", "messages")
 
     def __init__(self) -> None:
         self._ledgers: dict[int, dict[int, int]] = {}
         self.entries = 0
-        self.messages = 0  # not acked, over all entries
+        self.messages = 0  # unacked, over all entries
 
     def __len__(self) -> int:
         return self.entries
@@ -37,17 +35,17 @@ class PendingAcks:
                 yield Position(ledger_id, entry_id)
 
     def get(self, position: Position) -> int:
-        """Messages not acked of an entry; 0 when it is not pending here."""
+        """Return an entry's unacked messages; 0 if it is not pending here."""
         ledger = self._ledgers.get(position[0])
         return ledger.get(position[1], 0) & _MESSAGES_MASK if ledger is not None else 0
 
     def delivered_ms(self, position: Position) -> int:
-        """When an entry was delivered, 0 when it is not pending here or nobody said."""
+        """Return when an entry was delivered, in Unix milliseconds; 0 if not pending here or not known."""
         ledger = self._ledgers.get(position[0])
         return ledger.get(position[1], 0) >> _MESSAGES_BITS if ledger is not None else 0
 
     def add(self, position: Position, messages: int, delivered_ms: int = 0) -> None:
-        """An entry was delivered. Raises ValueError when it is pending here already, since it must not be."""
+        """Record the delivery of an entry. Raises ValueError if the entry is pending here already."""
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
         if ledger is None:
@@ -59,9 +57,9 @@ class PendingAcks:
         self.messages += messages
 
     def credit(self, position: Position, messages: int, completed: bool) -> int | None:
-        """`messages` of an entry were acked; it leaves when `completed`, or when none is left.
+        """Count `messages` of an entry as acked, and remove the entry if `completed` or if none is left.
 
-        Returns the messages taken off, None when the entry is not pending here.
+        Returns the messages taken off, or None if the entry is not pending here.
         """
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
@@ -83,24 +81,22 @@ class PendingAcks:
         return held
 
     def remove(self, position: Position) -> int | None:
-        """Take an entry out; returns its messages not acked, None when it is not pending here."""
+        """Remove an entry and return its unacked messages, or None if it is not pending here."""
         return self.credit(position, 0, completed=True)
 
     def pop(self, positions: Iterable[Position]) -> list[Position]:
-        """Take out those of `positions` that are pending here; returns them in order, each once."""
+        """Remove those of `positions` that are pending here, and return them in order, each once."""
         return sorted(position for position in positions if self.remove(position) is not None)
 
     def pop_all(self) -> list[Position]:
-        """Take out everything, ascending."""
+        """Remove and return everything, ascending."""
         positions = list(self)
         self._ledgers.clear()
         self.entries = self.messages = 0
         return positions
 
     def pop_through(self, mark_delete: Position) -> int:
-        """Take out everything at or before `mark_delete`; returns the messages not acked. Linear: for
-        acts only.
-        """
+        """Remove everything at or before `mark_delete` and return its unacked messages. Linear: for acts only."""
         before = self.messages
         for ledger_id in [ledger_id for ledger_id in self._ledgers if ledger_id <= mark_delete.ledger_id]:
             entries = self._ledgers[ledger_id]
@@ -110,14 +106,14 @@ class PendingAcks:
         return before - self.messages
 
     def oldest(self) -> Position | None:
-        """The lowest position; linear in the entries of its ledger."""
+        """Return the lowest position, or None. Linear in the entries of its ledger."""
         if not self._ledgers:
             return None
         ledger_id = min(self._ledgers)
         return Position(ledger_id, min(self._ledgers[ledger_id]))
 
     def runs(self) -> Iterator[Range]:
-        """Runs of neighbouring entries (ledger_id, first, last), ascending; linear."""
+        """Yield runs of neighbouring entries (ledger_id, first, last), ascending. Linear."""
         for ledger_id in sorted(self._ledgers):
             first = last = -1
             for entry_id in sorted(self._ledgers[ledger_id]):

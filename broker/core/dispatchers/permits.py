@@ -1,4 +1,4 @@
-"""Credit of one consumer: how many messages may still be sent to it."""
+"""The permits of one consumer: how many messages may still be sent to it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from broker.core.errors import InvalidFlow
 
 
 class Permits:
-    """Granted - spent = balance, at any time. The balance may go below zero by one batch (semantics 3.5)."""
+    """Granted - spent = balance, at any time. The balance may go below zero by one batch."""
 
     __slots__ = ("balance", "granted", "held", "spent")
 
     def __init__(self) -> None:
         self.balance = 0  # messages
-        self.granted = 0  # messages since the consumer came, held ones not included
-        self.held = 0  # messages granted while blocked on unacked, applied when that ends (semantics 3.6)
-        self.spent = 0  # messages charged since the consumer came
+        self.granted = 0  # messages since the consumer attached, without those set aside
+        self.held = 0  # messages granted while the consumer is blocked, applied when that ends
+        self.spent = 0  # messages charged since the consumer attached
 
     def grant(self, messages: int) -> None:
-        """Raises InvalidFlow for less than 1."""
+        """Grant permits. Raises InvalidFlow if `messages` is below 1."""
         _check(messages)
         self.granted += messages
         self.balance += messages
 
     def hold(self, messages: int) -> None:
-        """Keep a grant aside. Raises InvalidFlow for less than 1."""
+        """Set a grant aside. Raises InvalidFlow if `messages` is below 1."""
         _check(messages)
         self.held += messages
 
     def apply_held(self) -> None:
-        """Grant what was kept aside; nothing when there is none."""
+        """Grant the permits that were set aside, if any."""
         self.granted += self.held
         self.balance += self.held
         self.held = 0
@@ -40,4 +40,4 @@ class Permits:
 
 def _check(messages: int) -> None:
     if messages < 1:
-        raise InvalidFlow(f"flow of {messages} permits: must be 1 or more")
+        raise InvalidFlow(f"the client granted {messages} permits; grant 1 or more")

@@ -1,4 +1,4 @@
-"""AUTO_SPLIT without a ring: a newcomer takes half of the largest range (semantics 3.4)."""
+"""AUTO_SPLIT without a ring: a consumer that joins takes half of the largest range."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ __all__ = ["RangeSplit"]
 
 
 class RangeSplit:
-    """A `SlotSelector` with one range a consumer; a leaver's range goes to the neighbour above, else below."""
+    """A `SlotSelector` with one range per consumer.
+
+    When a consumer leaves, its range goes to the neighbour above or, if there is none, below.
+    """
 
     def __init__(self) -> None:
         self._ends: list[int] = []  # last slots, ascending
         self._owners: list[DispatchConsumer] = []  # of the range that ends there
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """See `SlotSelector`."""
+        """Return the owner of the slot, or None without consumers."""
         return self._owners[bisect_left(self._ends, slot)] if self._ends else None
 
     def add(self, consumer: DispatchConsumer) -> None:
-        """See `SlotSelector`; also ConsumerAssignFailed when there are as many consumers as slots."""
+        """Give a consumer half of the largest range. Raises ConsumerAssignFailed if every slot has a consumer."""
         if consumer in self._owners:
             return
         if not self._ends:
@@ -35,12 +38,12 @@ class RangeSplit:
         )
         at = -at
         if size < 2:
-            raise ConsumerAssignFailed(f"every one of the {SLOTS} hash slots has a consumer of its own")
+            raise ConsumerAssignFailed(f"each of the {SLOTS} hash slots has its own consumer; disconnect one")
         self._ends.insert(at, starts[at] + size // 2 - 1)
         self._owners.insert(at, consumer)
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """See `SlotSelector`."""
+        """Give a consumer's range to a neighbour. Does nothing if it has none."""
         if consumer not in self._owners:
             return
         at = self._owners.index(consumer)
@@ -52,7 +55,7 @@ class RangeSplit:
             self._ends, self._owners = [], []
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """See `SlotSelector`."""
+        """Return the slots the consumer owns, ascending."""
         if consumer not in self._owners:
             return ()
         at = self._owners.index(consumer)

@@ -1,4 +1,4 @@
-"""The replay set, divided by who may get an entry, so that nobody looks at what cannot be sent (semantics 3.3, 3.4)."""
+"""The replay set, divided by the consumer that may get an entry, so that no read looks at entries it cannot send."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from broker.core.subscription.redelivery import ReplaySet
 
 __all__ = ["ANYBODY", "ReplayQueues"]
 
-ANYBODY: Final = 0  # the queue of what any consumer may get, or of which nobody knows yet whose it is
+ANYBODY: Final = 0  # the queue of entries that any consumer may get, or whose slot is not known yet
 _ENTRY_BITS: Final = 48
 _ENTRY_MASK: Final = (1 << _ENTRY_BITS) - 1
 
 
 class ReplayQueues:
-    """Numbered queues of positions, each position in one of them.
+    """Numbered queues of positions. Each position is in one of them.
 
-    ANYBODY may hold a million (delayed messages that fall due together) and is bits only. The others, called *bound*,
-    are few entries that wait for one consumer (its key, above 0) or for one slot (below 0); where each lies is kept.
+    ANYBODY may contain a million entries (delayed messages that fall due together), so it is a bitmap. The other
+    queues are called *bound*: their few entries wait for one consumer (its key, above 0) or for one slot (below 0). A
+    dict maps each of these entries to its queue.
     """
 
     __slots__ = ("_anybody", "_bound", "_where")
@@ -28,7 +29,7 @@ class ReplayQueues:
     def __init__(self) -> None:
         self._anybody = ReplaySet()
         self._bound: dict[int, ReplaySet] = {}
-        self._where: dict[int, int] = {}  # packed position → its queue, of bound ones
+        self._where: dict[int, int] = {}  # packed position → its bound queue
 
     def __len__(self) -> int:
         return len(self._anybody) + len(self._where)
@@ -37,21 +38,21 @@ class ReplayQueues:
         return position in self._anybody or position[0] << _ENTRY_BITS | position[1] in self._where
 
     def bound(self) -> Iterator[Position]:
-        """The positions in bound queues, in no order."""
+        """Yield the positions in bound queues, in no order."""
         for key in self._where:
             yield Position(key >> _ENTRY_BITS, key & _ENTRY_MASK)
 
     @property
     def bound_entries(self) -> int:
-        """Positions that wait for one consumer or slot."""
+        """Number of positions that wait for one consumer or slot."""
         return len(self._where)
 
     def has(self, queue: int) -> bool:
-        """Whether a bound queue holds something."""
+        """Whether a bound queue has entries."""
         return queue in self._bound
 
     def add(self, position: Position, queue: int = ANYBODY) -> None:
-        """Safe to repeat; a position in another queue changes over."""
+        """Add a position, or move it here from another queue. Safe to repeat."""
         key = position[0] << _ENTRY_BITS | position[1]
         known = self._where.get(key)
         if known is not None and known != queue:
@@ -67,7 +68,7 @@ class ReplayQueues:
         members.add(position)
 
     def discard(self, position: Position) -> bool:
-        """Take one position out; False when it was not in."""
+        """Remove a position. False if it was not in any queue."""
         if self._anybody.discard(position):
             return True
         key = position[0] << _ENTRY_BITS | position[1]
@@ -77,9 +78,9 @@ class ReplayQueues:
         return True
 
     def pop_first(self, rooms: Iterable[tuple[int, int]], limit: int) -> list[Position]:
-        """Take out at most `limit` positions, the lowest of these queues, ascending.
+        """Remove and return the lowest positions of these queues, at most `limit`, ascending.
 
-        `rooms` are queues, each with how many positions it may give. O((queues + limit) log queues).
+        `rooms` are queues, each with the number of positions to take from it at most. O((queues + limit) log queues).
         """
         heads: list[tuple[Position, int, int]] = []
         for queue, room in rooms:
@@ -103,18 +104,18 @@ class ReplayQueues:
         return popped
 
     def peek(self, limit: int) -> list[Position]:
-        """The lowest of ANYBODY, which stay in."""
+        """Return the lowest positions of ANYBODY without removing them."""
         return self._anybody.peek(limit)
 
     def move(self, source: int, target: int) -> None:
-        """Everything in a bound queue changes over to another queue."""
+        """Move everything in a bound queue to another queue."""
         members = self._bound.get(source)
         if members is not None and source != target:
             for position in list(members):
                 self.add(position, target)
 
     def sort(self, queue_of: Callable[[Position], int]) -> None:
-        """Ask of each bound position anew where it belongs. Linear in them, for joins and leaves."""
+        """Ask for each bound position again which queue it belongs to. Linear: for joins and leaves."""
         positions = list(self.bound())
         self._where.clear()
         self._bound.clear()
@@ -122,7 +123,7 @@ class ReplayQueues:
             self.add(position, queue_of(position))
 
     def discard_through(self, mark_delete: Position) -> None:
-        """Take out everything at or before `mark_delete`. Linear, for acts."""
+        """Remove everything at or before `mark_delete`. Linear: for acts only."""
         self._anybody.discard_through(mark_delete)
         for queue in list(self._bound):
             for position in [each for each in self._bound[queue] if each <= mark_delete]:

@@ -1,4 +1,4 @@
-"""Shared: every entry to one of many consumers, in no order (semantics 3.3)."""
+"""Shared: each entry goes to one of many consumers, in no order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_PICK_ENTRIES: Final = 20  # entries one consumer gets before the next one's
 
 
 class _Level:
-    """Consumers of one priority, and whose turn it is."""
+    """The consumers of one priority, and the index of the next one to serve."""
 
     __slots__ = ("consumers", "priority", "turn")
 
@@ -34,7 +34,7 @@ class _Level:
 
 
 class SharedDispatcher(MultipleActiveDispatcher):
-    """In turn among the consumers of the best priority that has permits; the chunks of a message stay together."""
+    """Serves the consumers of the best priority that has permits in turn. A message's chunks go to one consumer."""
 
     kind: ClassVar = SubscriptionType.SHARED
 
@@ -59,7 +59,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
-        """By priority, then in order of attaching."""
+        """By priority, then in the order in which they attached."""
         return self._consumers
 
     def _join(self, consumer: DispatchConsumer) -> None:
@@ -79,7 +79,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         if not level.consumers:
             self._levels.remove(level)
         self._list_consumers()
-        self._replay.move(consumer.key, ANYBODY)  # chunks that waited for it
+        self._replay.move(consumer.key, ANYBODY)  # chunks that waited for this consumer
 
     def _list_consumers(self) -> None:
         self._consumers = [consumer for level in self._levels for consumer in level.consumers]
@@ -107,7 +107,7 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return spent
 
     def _pick(self) -> DispatchConsumer | None:
-        """The next available consumer of the best priority that has one, in turn."""
+        """Return the next available consumer of the best priority that has one, in turn."""
         for level in self._levels:
             consumers = level.consumers
             size = len(consumers)
@@ -122,10 +122,10 @@ class SharedDispatcher(MultipleActiveDispatcher):
     def _assign_pick(
         self, consumer: DispatchConsumer, entries: Sequence[E], done: int, taken: dict[int, Assignment[E]]
     ) -> tuple[int, int]:
-        """Up to 20 entries, while permits and the unacked limit last; where it ended, and the messages.
+        """Assign up to 20 entries, within permits and the unacked limit. Return the next index and the messages.
 
-        Semantics 3.3 estimates the number from an average batch; here each entry is charged before the next
-        one is taken, so permits overshoot by one batch at most.
+        Pulsar estimates the number from an average batch. Here each entry is charged before the next one is taken, so
+        that permits overshoot by one batch at most.
         """
         room = consumer.permits.balance
         if consumer.max_unacked:
@@ -146,7 +146,10 @@ class SharedDispatcher(MultipleActiveDispatcher):
         return at, charged
 
     def _assign_chunk(self, entry: E, uuid: str, taken: dict[int, Assignment[E]], left: list[E]) -> int:
-        """One chunk of a large message, to whoever got the first one; while that one cannot take it, it waits."""
+        """Assign one chunk of a large message to the consumer that got the first chunk, or let it wait for that one.
+
+        Returns the messages assigned.
+        """
         owner = self._chunks.get(uuid)
         consumer = owner or self._pick()
         if consumer is None or not consumer.available:

@@ -1,4 +1,4 @@
-"""Exclusive: one consumer gets everything, or the hash ranges that it asks for, in order."""
+"""Exclusive: one consumer gets everything in order, or the hash ranges that it asks for."""
 
 from __future__ import annotations
 
@@ -20,16 +20,14 @@ from broker.core.subscription.types import SubscriptionType, check_attach
 
 
 class SingleActiveDispatcher:
-    """No pending set and no redelivery counts: whatever is asked for again comes from mark-delete on, in
-    order.
-    """
+    """No pending set and no redelivery counts: redelivery sends everything after mark-delete again, in order."""
 
     def __init__(self, *, max_read_entries: int = 100) -> None:
         self._active: DispatchConsumer | None = None
-        self._ranges: StickyRanges | None = None  # of a consumer that asked for some; None = everything
+        self._ranges: StickyRanges | None = None  # that the consumer asked for; None = everything
         self._plan: ReadPlan | None = None
         self._sizer = ReadSizer(max_read_entries)
-        self._sent_through = EARLIEST  # since the last rewind: an ack beyond it is of a delivery before that
+        self._sent_through = EARLIEST  # since the last rewind; an ack beyond it is for an earlier delivery
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
@@ -49,7 +47,7 @@ class SingleActiveDispatcher:
 
     @property
     def blocked(self) -> bool:
-        """Never: the unacked limits are those of Shared (semantics 3.6)."""
+        """Always False: the limits on unacked messages apply to Shared and Key_Shared only."""
         return False
 
     @property
@@ -74,14 +72,14 @@ class SingleActiveDispatcher:
         return []
 
     def run_due(self, now_ms: int) -> bool:
-        """Never anything: Failover alone waits."""
+        """Do nothing: only Failover waits for a time."""
         return False
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
         consumer.flow(messages)
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> None:
-        """There are none here."""
+        """Do nothing: the limits on unacked messages do not apply here."""
 
     def can_send(self) -> bool:
         return self._active is not None and self._active.permits.balance > 0 and self._active.writable
@@ -124,24 +122,24 @@ class SingleActiveDispatcher:
         return [Assignment(consumer=consumer, entries=taken)], left
 
     def _wants(self, entry: Deliverable) -> bool:
-        """Whether the consumer asked for the entry's hash range. Other entries are passed and stay unacked."""
+        """Whether the consumer asked for the entry's hash range. Other entries are passed over and stay unacked."""
         if self._ranges is None:
             return True
         return self._ranges.select(entry.slot or slot_of_position(entry.position)) is not None
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Single entries cannot be asked for: everything unacked comes again. Only the active one may ask."""
+        """Send everything unacked again: single entries cannot be asked for. Ignores all but the active consumer."""
         if consumer is not self._active:
             return False
         self._rewound()
         return True
 
     def holds(self, consumer: DispatchConsumer, position: Position) -> bool:
-        """Acks are the cursor's to know: of an entry that is unacked there, whether it was sent."""
+        """Whether the entry was sent to this consumer. The cursor knows whether it is acked."""
         return consumer is self._active and position <= self._sent_through
 
     def is_pending(self, position: Position) -> bool:
-        """As `holds`."""
+        """Whether the entry was sent. The cursor knows whether it is acked."""
         return self._active is not None and position <= self._sent_through
 
     def acked(
@@ -158,24 +156,27 @@ class SingleActiveDispatcher:
             )
 
     def discard(self, position: Position) -> None:
-        """Nothing is kept by entry."""
+        """Do nothing: there is no record of single entries."""
 
     def postpone(self, position: Position) -> None:
-        """Nothing is kept by entry: who reads holds the line instead."""
+        """Do nothing: the dispatch loop itself stops at the entry, to keep the order."""
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Nothing is passed over here."""
+        """Do nothing: no entry is passed over here."""
 
     def upcoming_replays(self, limit: int) -> list[Position]:
-        """Nothing is replayed here."""
+        """Return nothing: there is no replay here."""
         return []
 
     def redelivery_count(self, position: Position) -> int:
-        """Always 0 (semantics 3.7)."""
+        """Always 0: Exclusive and Failover do not count redeliveries."""
         return 0
 
     def moved(self, mark_delete: Position) -> None:
-        """Nothing is known by entry: what was sent counts as unacked until mark-delete is past all of it."""
+        """Reset the unacked count if mark-delete is past everything that was sent.
+
+        There is no record of single entries, so the count stays as it is while mark-delete is below that.
+        """
         self._plan = None
         if self._active is not None and mark_delete >= self._sent_through:
             self._active.unacked_messages = 0
@@ -188,7 +189,7 @@ class SingleActiveDispatcher:
 
 
 def _ranges_of(consumer: DispatchConsumer) -> StickyRanges | None:
-    """The ranges of a reader that shares a topic's keys with others. Raises ConsumerAssignFailed."""
+    """Return the hash ranges of a consumer that reads only some keys, or None. Raises ConsumerAssignFailed."""
     policy = consumer.key_shared
     if not policy.sticky or not policy.ranges:
         return None

@@ -1,4 +1,4 @@
-"""Who owns which hash slot of a Key_Shared subscription (semantics 3.4)."""
+"""The interface that maps the hash slots of a Key_Shared subscription to consumers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["SlotSelector"]
 
 
 class SlotSelector(Protocol):
-    """Every slot has one owner at most; a join or a leave moves no slot that it need not move (I10)."""
+    """Each slot has at most one owner. A join or leave moves only the slots that it has to move."""
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """The owner; None when nobody covers the slot."""
+        """Return the owner of the slot, or None if no consumer covers it."""
 
     def add(self, consumer: DispatchConsumer) -> None:
-        """A consumer joins. Raises ConsumerAssignFailed when its ranges are taken; nothing is changed then."""
+        """Add a consumer. Raises ConsumerAssignFailed, without a change, if its slots are taken."""
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """A consumer leaves; nothing happens when it is not in."""
+        """Remove a consumer. Does nothing if it was not added."""
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """The slots it owns, ascending."""
+        """Return the slots the consumer owns, ascending."""

@@ -1,4 +1,4 @@
-"""STICKY: every consumer names its slots (semantics 3.4)."""
+"""STICKY: each consumer names its slots."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["StickyRanges"]
 
 
 class StickyRanges:
-    """A `SlotSelector` of the ranges in the consumers' policies; a slot in none of them has no owner."""
+    """A `SlotSelector` that uses the ranges in the consumers' policies. A slot in none of them has no owner."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._ranges: list[tuple[SlotRange, DispatchConsumer]] = []  # ascending
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """See `SlotSelector`."""
+        """Return the owner of the slot, or None if no consumer named it."""
         at = bisect_right(self._firsts, slot) - 1
         if at < 0:
             return None
@@ -27,7 +27,7 @@ class StickyRanges:
         return owner if slot <= last else None
 
     def add(self, consumer: DispatchConsumer) -> None:
-        """See `SlotSelector`."""
+        """Add a consumer's ranges. Raises ConsumerAssignFailed, without a change, if one overlaps a known range."""
         policy = consumer.key_shared
         policy.check()
         for wanted in policy.ranges:
@@ -40,11 +40,11 @@ class StickyRanges:
         self._arrange([*self._without(consumer), *((each, consumer) for each in policy.ranges)])
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """See `SlotSelector`."""
+        """Remove a consumer's ranges. Does nothing if it has none."""
         self._arrange(self._without(consumer))
 
     def ranges(self, consumer: DispatchConsumer) -> tuple[SlotRange, ...]:
-        """See `SlotSelector`."""
+        """Return the slots the consumer owns, ascending."""
         return tuple(each for each, owner in self._ranges if owner is consumer)
 
     def _without(self, consumer: DispatchConsumer) -> list[tuple[SlotRange, DispatchConsumer]]:

@@ -1,4 +1,4 @@
-"""The ledgers of a topic: runs of entries, of which only the last may be open for appending."""
+"""The ledgers of a topic: runs of entries. Only the last one may be open for appending."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Ledger:
         self.last_append_ms = info.last_append_ms
 
     def empty(self) -> None:
-        """Its entries are gone and count as before it."""
+        """Remove the entries of the ledger and count them as entries before it."""
         self.entries_before += self.entries
         self.messages_before += self.messages
         self.bytes_before += self.size_bytes
@@ -82,9 +82,9 @@ class Ledger:
 class LedgerMap:
     """The ledgers of one topic in order of id; shared by its cursors.
 
-    "Stored" below means inside a known ledger. The end is where the next entry would go: the open ledger's
-    next entry id, or, while every ledger is sealed, one past the last entry, which `next_valid` takes into
-    the next ledger added.
+    "Stored" below means inside a known ledger. The end is where the next entry would go: the open ledger's next entry
+    id. While every ledger is sealed it is one past the last entry; once a ledger is added, `next_valid` moves that
+    position into it.
     """
 
     def __init__(self, infos: Iterable[LedgerInfo] = ()) -> None:
@@ -107,15 +107,13 @@ class LedgerMap:
         return [ledger.info() for ledger in self._ledgers]
 
     def open_ledger(self) -> LedgerInfo | None:
-        """The ledger that takes appends, None when there is none or the last is sealed."""
+        """Return the ledger that takes appends, or None if there is none or the last one is sealed."""
         if self._ledgers and not self._ledgers[-1].sealed:
             return self._ledgers[-1].info()
         return None
 
     def add(self, info: LedgerInfo) -> None:
-        """Put a newer ledger at the end. Raises ValueError when its id is not above, or the last is
-        still open.
-        """
+        """Add a newer ledger at the end. Raises ValueError if its id is not above the last one's, or that is open."""
         if self._ledgers:
             last = self._ledgers[-1]
             if info.ledger_id <= last.ledger_id:
@@ -128,7 +126,7 @@ class LedgerMap:
         self._by_id[info.ledger_id] = ledger
 
     def append(self, ledger_id: int, entries: int, messages: int, size_bytes: int, append_ms: int) -> None:
-        """Count what was stored at the end of the open ledger. Raises ValueError for any other ledger."""
+        """Count entries that were stored at the end of the open ledger. Raises ValueError for any other ledger."""
         ledger = self._by_id.get(ledger_id)
         if ledger is None or ledger.sealed:
             raise ValueError(f"ledger {ledger_id} is not open for appending")
@@ -140,7 +138,7 @@ class LedgerMap:
         ledger.size_bytes += size_bytes
 
     def seal(self, ledger_id: int) -> LedgerInfo:
-        """Close a ledger for good; safe to repeat. Raises ValueError when it is unknown."""
+        """Close a ledger for good and return it. Safe to repeat. Raises ValueError if the ledger is not known."""
         ledger = self._by_id.get(ledger_id)
         if ledger is None:
             raise ValueError(f"ledger {ledger_id} is not known")
@@ -148,8 +146,10 @@ class LedgerMap:
         return ledger.info()
 
     def drop_first(self, count: int = 1) -> list[LedgerInfo]:
-        """Forget the oldest `count` ledgers (trimmed); returns them as they were. A sealed last one stays as an
-        empty one, on which the topic's counts go on. Raises ValueError for an open one.
+        """Forget the oldest `count` ledgers, which were trimmed, and return them as they were.
+
+        A sealed last ledger stays as an empty one, so that the topic's counts continue from it. Raises ValueError if
+        one of them is open.
         """
         if not 0 <= count <= len(self._ledgers) or any(not each.sealed for each in self._ledgers[:count]):
             raise ValueError(f"cannot drop {count} of {len(self._ledgers)} ledgers; an open one must stay")
@@ -192,25 +192,25 @@ class LedgerMap:
         return ledger is not None and 0 <= position.entry_id < ledger.entries
 
     def first_position(self) -> Position:
-        """First stored entry; the end when nothing is stored."""
+        """Return the first stored entry, or the end if nothing is stored."""
         return self.next_after(EARLIEST)
 
     def last_position(self) -> Position:
-        """Last stored entry; when nothing is stored, the position before the first: (first ledger, -1)."""
+        """Return the last stored entry or, if nothing is stored, the position before the first: (first ledger, -1)."""
         for ledger in reversed(self._ledgers):
             if ledger.entries:
                 return Position(ledger.ledger_id, ledger.entries - 1)
         return self._before_first()
 
     def end(self) -> Position:
-        """Where the next entry would go."""
+        """Return the position of the next entry to be appended."""
         if not self._ledgers:
             return Position(0, 0)
         last = self._ledgers[-1]
         return Position(last.ledger_id, last.entries)
 
     def next_after(self, position: Position) -> Position:
-        """The next stored entry above `position`, over empty, sealed and trimmed ledgers; else the end."""
+        """Return the next stored entry above `position`, or the end. Passes empty, sealed and trimmed ledgers."""
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
         if ledger is not None and entry_id + 1 < ledger.entries:
@@ -221,11 +221,11 @@ class LedgerMap:
         return self.end()
 
     def next_valid(self, position: Position) -> Position:
-        """`position` if it is stored, else the next stored entry, else the end."""
+        """Return `position` if it is stored, else the next stored entry, else the end."""
         return position if self.contains(position) else self.next_after(position)
 
     def previous_of(self, position: Position) -> Position:
-        """The last stored entry below `position`; before the first one: (first ledger, -1)."""
+        """Return the last stored entry below `position`, or (first ledger, -1) if there is none."""
         ledger_id, entry_id = position
         ledger = self._by_id.get(ledger_id)
         if ledger is not None and entry_id > 0 and ledger.entries:
@@ -236,16 +236,16 @@ class LedgerMap:
         return self._before_first()
 
     def floor(self, position: Position) -> Position:
-        """`position` if it is stored, else the last stored entry below it, else (first ledger, -1)."""
+        """Return `position` if it is stored, else the last stored entry below it, else (first ledger, -1)."""
         return position if self.contains(position) else self.previous_of(position)
 
     def following(self, ledger_id: int) -> Ledger | None:
-        """The first ledger above `ledger_id`."""
+        """Return the first ledger with an id above `ledger_id`, or None."""
         at = bisect_right(self._ids, ledger_id)
         return self._ledgers[at] if at < len(self._ledgers) else None
 
     def entries_through(self, position: Position) -> int:
-        """Entries at or before `position`, counted as `total_entries` is."""
+        """Return the number of entries at or before `position`, counted as `total_entries` is."""
         ledger = self._by_id.get(position.ledger_id)
         if ledger is not None:
             return ledger.entries_before + max(0, min(position.entry_id + 1, ledger.entries))
@@ -253,11 +253,11 @@ class LedgerMap:
         return following.entries_before if following is not None else self.total_entries
 
     def entries_between(self, after: Position, through: Position) -> int:
-        """Stored entries in (after, through]; 0 when the range is empty."""
+        """Return the number of stored entries in (after, through]; 0 if the range is empty."""
         return max(0, self.entries_through(through) - self.entries_through(after))
 
     def spans(self, after: Position, through: Position) -> Iterator[tuple[int, int, int]]:
-        """Stored entries in (after, through] as (ledger_id, first, last)."""
+        """Yield the stored entries in (after, through] as (ledger_id, first, last)."""
         for ledger in self._ledgers[bisect_left(self._ids, after.ledger_id) :]:
             if ledger.ledger_id > through.ledger_id:
                 return
@@ -283,7 +283,7 @@ class RolloverPolicy:
 
 
 def must_roll(info: LedgerInfo, policy: RolloverPolicy, now_ms: int) -> bool:
-    """Whether the next append needs a new ledger (semantics 2.6). An empty ledger is never full."""
+    """Whether the next append needs a new ledger. An empty ledger is never full."""
     if not info.entries:
         return False
     age_ms = now_ms - info.opened_ms

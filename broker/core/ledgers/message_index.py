@@ -1,6 +1,6 @@
-"""Exact cumulative counts of messages and bytes by entry, for the parts of the log that somebody needs.
+"""Exact cumulative counts of messages and bytes by entry, for the parts of the log that are in use.
 
-Chunks of 32,768 entries, each two arrays of 64-bit counts that grow as entries are recorded; -1 is "not
+A chunk covers 32,768 entries. It has two arrays of 64-bit counts that grow as entries are recorded; -1 means "not
 known".
 """
 
@@ -18,19 +18,21 @@ from broker.core.position import Position
 CHUNK_SHIFT: Final = 15
 CHUNK_ENTRIES: Final = 1 << CHUNK_SHIFT
 CHUNK_MASK: Final = CHUNK_ENTRIES - 1
-LOAD_ENTRIES: Final = 1024  # what one unknown entry asks to load: a read of a few ms, not a whole chunk
+LOAD_ENTRIES: Final = (
+    1024  # to load around one unknown entry: that takes a few ms, a whole chunk takes longer
+)
 LEDGER_SHIFT: Final = 32
-_FEW_RUNS: Final = 200  # so many are walked; more are summed in C
+_FEW_RUNS: Final = 200  # runs up to which Python walks them; more are summed in C
 _AS_SELECTORS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 def chunk_key(ledger_id: int, entry_id: int) -> int:
-    """Key of the chunk that holds an entry; keys sort as positions do."""
+    """Return the key of an entry's chunk. Keys sort in the order of positions."""
     return ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
 
 
 def chunk_of(key: int) -> tuple[int, int]:
-    """(ledger_id, chunk) of a key."""
+    """Return the (ledger_id, chunk) of a key."""
     return key >> LEDGER_SHIFT, key & ((1 << LEDGER_SHIFT) - 1)
 
 
@@ -38,7 +40,7 @@ Range = tuple[int, int, int]  # ledger_id, first entry_id, last entry_id
 
 
 class IndexMissing(Exception):
-    """Counts of these entries are not in memory. Nothing was changed: record them, then repeat the call."""
+    """Counts of these entries are not in memory. Nothing was changed: record the counts, then repeat the call."""
 
     def __init__(self, ranges: Iterable[Range]) -> None:
         self.ranges: tuple[Range, ...] = tuple(sorted(set(ranges)))
@@ -46,9 +48,7 @@ class IndexMissing(Exception):
 
 
 class MessageIndex:
-    """Counts for one topic, shared by its cursors. What the ledger map knows needs no chunk: a ledger's
-    borders.
-    """
+    """Counts for one topic, shared by its cursors. The borders of a ledger need no chunk: the ledger map has them."""
 
     def __init__(self, ledgers: LedgerMap) -> None:
         self._ledgers = ledgers
@@ -57,7 +57,7 @@ class MessageIndex:
         self._newest = -1
 
     def __len__(self) -> int:
-        """Chunks held."""
+        """Return the number of chunks in memory."""
         return len(self._messages)
 
     def record(
@@ -67,9 +67,9 @@ class MessageIndex:
         cumulative_messages: Sequence[int],
         cumulative_bytes: Sequence[int],
     ) -> None:
-        """Store counts of consecutive entries: of the topic since it began, each up to and with its entry.
+        """Store the counts of consecutive entries. Each count is the topic's total up to and including that entry.
 
-        Safe to repeat. Raises ValueError when the two sequences differ in length.
+        Safe to repeat. Raises ValueError if the two sequences differ in length.
         """
         if len(cumulative_messages) != len(cumulative_bytes):
             raise ValueError("cumulative_messages and cumulative_bytes must have one value for each entry")
@@ -86,7 +86,7 @@ class MessageIndex:
             done += size
 
     def counts(self, ledger: Ledger, entry_id: int) -> tuple[int, int] | None:
-        """(messages, bytes) of one stored entry; None when they are not known."""
+        """Return the (messages, bytes) of one stored entry, or None if they are not known."""
         key = ledger.ledger_id << LEDGER_SHIFT | entry_id >> CHUNK_SHIFT
         at = entry_id & CHUNK_MASK
         try:
@@ -109,9 +109,9 @@ class MessageIndex:
         return through - before, size_bytes[at] - bytes_before
 
     def sum_of(self, ledger: Ledger, chunk: int, bits: int) -> tuple[int, int] | None:
-        """(messages, bytes) of those stored entries of one chunk whose bit is 1; None when counts are not known.
+        """Return the (messages, bytes) of the stored entries of one chunk whose bit is 1, or None if not known.
 
-        About 1 ms where every second entry is meant, microseconds where they lie in few runs.
+        Takes about 1 ms if every second bit is set, microseconds if the bits form few runs.
         """
         key = ledger.ledger_id << LEDGER_SHIFT | chunk
         counts, sizes = self._messages.get(key), self._bytes.get(key)
@@ -131,11 +131,11 @@ class MessageIndex:
         size_bytes = sum(compress(sizes, at_ends)) - sum(compress(sizes, at_befores)) - before[1]
         base = counts[first - 1] if first else before[0]
         if counts[high] - base == high + 1 - first:
-            return bits.bit_count(), size_bytes  # one message an entry all along
+            return bits.bit_count(), size_bytes  # every entry has one message
         return sum(compress(counts, at_ends)) - sum(compress(counts, at_befores)) - before[0], size_bytes
 
     def _before_chunk(self, ledger: Ledger, chunk: int) -> tuple[int, int] | None:
-        """Counts of the topic before the chunk's first entry; None when they are not known."""
+        """Return the topic's counts before the chunk's first entry, or None if they are not known."""
         if not chunk:
             return ledger.messages_before, ledger.bytes_before
         key = (ledger.ledger_id << LEDGER_SHIFT | chunk) - 1
@@ -145,7 +145,7 @@ class MessageIndex:
         return counts[CHUNK_MASK], self._bytes[key][CHUNK_MASK]
 
     def messages_in(self, position: Position) -> int | None:
-        """Messages of one entry; None when it is not stored or not known."""
+        """Return the messages of one entry, or None if it is not stored or its count is not known."""
         if not self._ledgers.contains(position):
             return None
         ledger = self._ledgers.get(position.ledger_id)
@@ -153,24 +153,24 @@ class MessageIndex:
         return counts[0] if counts is not None else None
 
     def require_messages_in(self, position: Position) -> int:
-        """Messages of one stored entry. Raises IndexMissing."""
+        """Return the messages of one stored entry. Raises IndexMissing if they are not known."""
         messages = self.messages_in(position)
         if messages is None:
             raise IndexMissing(self.unknown(position))
         return messages
 
     def messages_through(self, position: Position) -> int | None:
-        """Messages of the topic at or before `position`; None when not known."""
+        """Return the topic's messages at or before `position`, or None if they are not known."""
         through = self.through(position)
         return through[0] if through is not None else None
 
     def bytes_through(self, position: Position) -> int | None:
-        """Bytes of the topic at or before `position`; None when not known."""
+        """Return the topic's bytes at or before `position`, or None if they are not known."""
         through = self.through(position)
         return through[1] if through is not None else None
 
     def through(self, position: Position) -> tuple[int, int] | None:
-        """(messages, bytes) of the topic at or before `position`, stored or not; None when not known."""
+        """Return the topic's (messages, bytes) at or before `position`, stored or not; None if they are not known."""
         ledger_id, entry_id = position
         ledger = self._ledgers.get(ledger_id)
         if ledger is None:
@@ -190,7 +190,7 @@ class MessageIndex:
         return messages[at], self._bytes[key][at]
 
     def unknown(self, position: Position) -> list[Range]:
-        """What to load so that `through` and `counts` answer for a stored `position`: a window around it."""
+        """Return the ranges to load so that `through` and `counts` know a stored `position`: a window around it."""
         ledger = self._ledgers.get(position.ledger_id)
         if ledger is None:
             return []
@@ -199,9 +199,7 @@ class MessageIndex:
         return [(ledger.ledger_id, low, high) for low, high in self.missing(ledger.ledger_id, first, last)]
 
     def missing(self, ledger_id: int, low: int, high: int) -> list[tuple[int, int]]:
-        """Ranges (first, last) of entries in low..high whose counts are not known; known ones between
-        may be inside.
-        """
+        """Return ranges (first, last) that cover the unknown entries in low..high. A range may include known ones."""
         ranges: list[tuple[int, int]] = []
         for chunk in range(low >> CHUNK_SHIFT, (high >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT
@@ -216,15 +214,19 @@ class MessageIndex:
         return ranges
 
     def entry_at(self, ledger: Ledger, messages: int) -> int:
-        """First entry of `ledger` whose cumulative messages exceed `messages`. Raises IndexMissing."""
+        """Return the first entry of `ledger` whose cumulative messages exceed `messages`.
+
+        Raises IndexMissing if counts on the way are not known.
+        """
         ranges = self.missing(ledger.ledger_id, 0, ledger.entries - 1)
         if ranges:
             raise IndexMissing((ledger.ledger_id, low, high) for low, high in ranges)
         return self.first_above(ledger.ledger_id, 0, ledger.entries - 1, messages)
 
     def first_above(self, ledger_id: int, low: int, high: int, messages: int) -> int:
-        """First entry in low..high, all known, with cumulative messages above `messages`; high + 1 when
-        none is.
+        """Return the first entry in low..high whose cumulative messages exceed `messages`, or high + 1.
+
+        All counts in the range must be known.
         """
         for chunk in range(low >> CHUNK_SHIFT, (high >> CHUNK_SHIFT) + 1):
             base = chunk << CHUNK_SHIFT
@@ -235,10 +237,9 @@ class MessageIndex:
         return high + 1
 
     def evict(self, keep_from: Position, max_chunks: int) -> int:
-        """Drop chunks wholly before `keep_from`, then the least recently recorded until `max_chunks` are
-        left.
+        """Evict the chunks that end before `keep_from`, then the least recently recorded until `max_chunks` are left.
 
-        Returns how many went. The newest recorded chunk stays.
+        Returns how many were evicted. The most recently recorded chunk stays.
         """
         floor = chunk_key(keep_from.ledger_id, max(0, keep_from.entry_id)) if keep_from.ledger_id >= 0 else -1
         doomed = [key for key in self._messages if key < floor and key != self._newest]
@@ -251,7 +252,7 @@ class MessageIndex:
         return len(doomed)
 
     def forget_before(self, ledger_id: int) -> None:
-        """Drop every chunk of the ledgers below one: they have been trimmed."""
+        """Evict every chunk of the ledgers below `ledger_id`, which were trimmed."""
         floor = chunk_key(ledger_id, 0)
         for key in [key for key in self._messages if key < floor]:
             del self._messages[key], self._bytes[key]
@@ -259,7 +260,7 @@ class MessageIndex:
             self._newest = -1
 
     def _refresh(self, key: int) -> None:
-        """Make `key` the most recently recorded chunk: dict order is the order of eviction."""
+        """Make `key` the most recently recorded chunk. The order of the dict is the order of eviction."""
         self._messages[key] = self._messages.pop(key, array("q"))
         self._bytes[key] = self._bytes.pop(key, array("q"))
         self._newest = key
@@ -272,7 +273,7 @@ def _store(counts: array[int], at: int, values: Sequence[int]) -> None:
 
 
 def _unknown(counts: array[int] | None, first: int, last: int) -> tuple[int, int] | None:
-    """First and last unknown slot of first..last in one chunk, None when all are known."""
+    """Return the first and last unknown slot in first..last of one chunk, or None if all are known."""
     if counts is None:
         return first, last
     known = min(last + 1, len(counts))
@@ -292,14 +293,14 @@ def _unknown(counts: array[int] | None, first: int, last: int) -> tuple[int, int
 
 
 def _selectors(bits: int, high: int) -> bytes:
-    """One byte, 0 or 1, for each slot up to `high`."""
+    """Return one byte, 0 or 1, for each slot up to `high`."""
     return format(bits, f"0{high + 1}b")[::-1].encode().translate(_AS_SELECTORS)
 
 
 def _sum_runs(
     counts: array[int], sizes: array[int], before: tuple[int, int], starts: int, ends: int
 ) -> tuple[int, int] | None:
-    """Sums over runs given by their first and last slots; None when a border is not known."""
+    """Return sums over the runs with these first and last slots, or None if a count at a border is not known."""
     messages = size_bytes = 0
     while starts:
         first = (starts & -starts).bit_length() - 1

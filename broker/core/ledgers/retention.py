@@ -1,4 +1,4 @@
-"""Which ledgers of a topic may go (semantics 2.6): whole ones, oldest first, up to the first that must stay."""
+"""Which ledgers of a topic can be trimmed: whole ones, oldest first, up to the first one that must stay."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Retention", "TrimLimits", "trimmable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long and how much of what everybody acked is kept. A side of -1 never lets go, one of 0 does at once."""
+    """How long, and how many bytes of, entries that every subscription acked are kept. -1 is no limit, 0 keeps none."""
 
     time_ms: int  # age of a ledger's youngest entry
     size_bytes: int  # of all ledgers of the topic together
 
     def lets_go(self, ledger: LedgerInfo, *, kept_bytes: int, now_ms: int) -> bool:
-        """Whether this ledger, the oldest of `kept_bytes`, is beyond the time or the size."""
+        """Whether this ledger, the oldest of `kept_bytes` bytes of ledgers, exceeds the time or the size."""
         if not ledger.entries:
             return True
         return (0 <= self.time_ms < now_ms - ledger.last_append_ms) or 0 <= self.size_bytes <= kept_bytes
@@ -26,21 +26,19 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimLimits:
-    """What of a topic is still needed, counted in entries since the topic began, trimmed ones included."""
+    """What is still needed of a topic, as numbers of entries since the topic began, trimmed ones included."""
 
     acked_entries: int | None  # at or below every durable mark-delete; None = no durable subscription
     pinned_entries: int | None = (
         None  # below what an undo window or a bookmark pins; None = nothing is pinned
     )
-    pinned_bytes: int = (
-        -1
-    )  # what is merely pinned goes while the topic has more than this; -1 = no such limit
+    pinned_bytes: int = -1  # pinned entries are trimmed while the topic is larger than this; -1 = no limit
 
 
 def trimmable(ledgers: Sequence[LedgerInfo], *, retention: Retention, limits: TrimLimits, now_ms: int) -> int:
-    """How many of the oldest ledgers may go. The open one and what follows it stay.
+    """Return how many of the oldest ledgers can be trimmed. The open ledger stays.
 
-    A last ledger that was trimmed stays as an empty one, so it is not counted again.
+    A last ledger that was trimmed stays as an empty one and is not counted again.
     """
     kept_bytes = sum(ledger.size_bytes for ledger in ledgers)
     for count, ledger in enumerate(ledgers):

@@ -1,4 +1,4 @@
-"""When a segment is closed, and which one's last ledgers are worth copying out (design 4)."""
+"""When to close a segment, and which segment's last ledgers are worth copying out."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 
 __all__ = ["MAX_SEGMENTS", "SegmentUse", "closing_factor", "worth_copying"]
 
-MAX_SEGMENTS = 64  # more of them cost every plan over the views
-_CROWDED = 48  # from here on segments grow larger
+MAX_SEGMENTS = 64  # more segments make every query plan over the views slow
+_CROWDED = 48  # from this number on, segments grow larger
 _DOUBLES_EVERY = 4
-_MOSTLY_DEAD = 4  # a copy of one byte frees at least three
+_MOSTLY_DEAD = 4  # to copy one byte must free at least three
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentUse:
-    """A closed segment and what of it is alive."""
+    """A closed segment, and how much of it is still in use."""
 
     segment_id: int
     size_bytes: int  # table, TOAST and index
-    ledgers: int  # that lie in it
-    open_ledgers: int  # of these: their bytes are not known yet, the sweep seals them
+    ledgers: int  # in the segment
+    open_ledgers: int  # among them; their bytes are unknown until the sweep seals them
     live_bytes: int  # of the sealed ones
     closed_ms: int
     is_long_lived: bool = False
 
 
 def closing_factor(segments: int) -> int:
-    """How many times the usual size and age a segment is filled to, by how many there are; 0 = never closed now."""
+    """Return the factor for a segment's usual size and age when there are `segments`; 0 = do not close it now."""
     if segments >= MAX_SEGMENTS:
         return 0
     if segments < _CROWDED:
@@ -36,9 +36,9 @@ def closing_factor(segments: int) -> int:
 
 
 def worth_copying(closed: Iterable[SegmentUse], segments: int) -> SegmentUse | None:
-    """The segment whose ledgers are to be copied out next, so that it can be dropped; None when none is worth it.
+    """Return the segment whose ledgers to copy out next, so that it can be dropped, or None.
 
-    Usually one that is mostly dead; when segments are crowded, the one with the least to copy.
+    Usually this is a segment that is mostly dead. When there are many segments, it is the one with the least to copy.
     """
     ready = [each for each in closed if each.ledgers and not each.open_ledgers]
     chosen = min(

@@ -96,7 +96,7 @@ async def test_other_keys_flow_while_one_consumer_stalls(run: BrokerRun) -> None
 
 
 async def test_ranges_that_overlap_are_refused_and_nothing_is_made(run: BrokerRun) -> None:
-    with pytest.raises(ConsumerAssignFailed, match="names the hash ranges"):
+    with pytest.raises(ConsumerAssignFailed, match="must name its hash ranges"):
         await run.consumer(type_=KEY_SHARED, key_shared=KeySharedPolicy(sticky=True))
     assert one_row(run.database_url, "SELECT count(*) FROM vela_subscription") == (0,)
     await run.consumer(type_=KEY_SHARED, name="a", key_shared=sticky((0, 99)))
