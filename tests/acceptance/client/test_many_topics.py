@@ -229,5 +229,5 @@ async def test_a_seek_that_is_wrong_for_one_topic_moves_none(client: Client, top
 
 @pytest.mark.parametrize("start", [None, 5, "earliest"])
 async def test_a_reader_starts_at_a_message_id(client: Client, topic: str, start: Any) -> None:
-    with pytest.raises(InvalidConfiguration, match="start_message_id is a MessageId"):
+    with pytest.raises(InvalidConfiguration, match="start_message_id must be a MessageId"):
         await client.create_reader(topic, start)
