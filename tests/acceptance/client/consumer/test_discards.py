@@ -96,8 +96,8 @@ class Scene:
         assert f'reason="{reason}"' in next(iter(discarded))
         waiting = ("vela_subscription_backlog_messages", "pulsar_subscription_unacked_messages")
         assert [value for name, value in found.items() if name.startswith(waiting)] == [0, 0]
-        name = consumer.consumer_name()
-        line = f"{self.topic}, subscription {consumer.subscription()}: {name} discarded a message: {reason} (1 so far)"
+        names = f"{self.topic}, subscription {consumer.subscription_name()}: {consumer.consumer_name()}"
+        line = f"{names} discarded a message: {reason} (1 so far)"
         log = self.vela.data_dir / "log" / "broker.log"
         await until(lambda: line in log.read_text(encoding="utf-8"), f"the broker to log {line!r}")
 
