@@ -1,4 +1,4 @@
-"""Counting and searching under a cursor. Functions of their arguments; none changes anything."""
+"""Counts and searches for a cursor. The functions change none of their arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vela.wire.ack_set import full
 
 
 def settle(ledgers: LedgerMap, acked: AckChunks, mark_delete: Position) -> Position:
-    """Mark-delete moved through the acked entries that touch it, across ledgers (semantics 2.1)."""
+    """Return `mark_delete` moved forward over the acked entries that follow it directly, across ledgers."""
     if not acked.bits:
         return mark_delete
     while True:
@@ -52,7 +52,10 @@ class AckedSet(NamedTuple):
 def count_acked(
     ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, after: Position, through: Position
 ) -> Totals:
-    """What bitmaps and ack sets hold in (after, through], by whole chunks. Raises IndexMissing with all it lacks."""
+    """Count the acked messages, entries and bytes in (after, through] from bitmaps and ack sets, by whole chunks.
+
+    Raises IndexMissing with all missing ranges.
+    """
     tally = _Tally(ledgers, index)
     for key in sorted(acked.bits):
         tally.add_bits(key, acked.within(key, after, through))
@@ -62,9 +65,9 @@ def count_acked(
 
 
 def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """What is acked in `one`, whose totals need not be known, and not in `other`. Raises IndexMissing.
+    """Count what is acked in `one` and not in `other`. The totals of `one` need not be known. Raises IndexMissing.
 
-    Costs what they differ in: a chunk that is the same in both is one comparison.
+    The cost depends on the difference: a chunk that is equal in both costs one comparison.
     """
     floor = max(one.mark_delete, other.mark_delete)
     tally = _Tally(ledgers, index)
@@ -95,8 +98,9 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
 
 
 def acked_beyond(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """The same where `other` has nothing but its mark-delete and the totals of `one` are known: no hole is counted
-    that need not be.
+    """Do the same if `other` has no acks beyond its mark-delete and the totals of `one` are known.
+
+    Counts no more holes than it must. Raises IndexMissing.
     """
     if other.mark_delete <= one.mark_delete:
         return Totals(*(mine - theirs for mine, theirs in zip(one.totals, other.totals, strict=True)))
@@ -107,7 +111,7 @@ def acked_beyond(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: 
 
 
 class _Tally:
-    """Sums by chunk and by batch member, remembering what it could not look up."""
+    """Sums by chunk and by batch member. Remembers the ranges whose counts are missing."""
 
     def __init__(self, ledgers: LedgerMap, index: MessageIndex) -> None:
         self._ledgers = ledgers
@@ -116,7 +120,7 @@ class _Tally:
         self._missing: list[Range] = []
 
     def add_bits(self, key: int, bits: int) -> None:
-        """Entries of a chunk, wholly."""
+        """Add whole entries of a chunk."""
         ledger_id, chunk = chunk_of(key)
         ledger = self._ledgers.get(ledger_id)
         if not bits or ledger is None:
@@ -136,7 +140,7 @@ class _Tally:
         self._entries += bits.bit_count()
 
     def add_members(self, position: Position, members: int) -> None:
-        """Members of one batch; bits beyond its size do not count."""
+        """Add members of one batch. Bits beyond its size do not count."""
         held = self._index.messages_in(position)
         if held is None:
             if self._ledgers.contains(position):
@@ -145,20 +149,20 @@ class _Tally:
         self._messages += (members & full(held)).bit_count()
 
     def take_members(self, position: Position, members: int) -> None:
-        """The reverse."""
+        """Subtract members of one batch."""
         before = self._messages
         self.add_members(position, members)
         self._messages = 2 * before - self._messages
 
     def totals(self) -> Totals:
-        """Raises IndexMissing."""
+        """Return the sums. Raises IndexMissing if counts were missing."""
         if self._missing:
             raise IndexMissing(self._missing)
         return Totals(self._messages, self._entries, self._bytes)
 
 
 def count_state(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, mark_delete: Position) -> Totals:
-    """Totals of a cursor from nothing but its mark-delete and what lies beyond. Raises IndexMissing."""
+    """Count the totals of a cursor from its mark-delete and the acks beyond it. Raises IndexMissing."""
     through = index.through(mark_delete)
     if through is None:
         raise IndexMissing(index.unknown(mark_delete))
@@ -179,10 +183,9 @@ def acked_within(
     totals: Totals,
     through: tuple[int, int],
 ) -> Totals:
-    """What is acked beyond `target`, a later mark-delete; `through` are the topic's counts at it. Raises
-    IndexMissing.
+    """Count what is acked beyond `target`, a later mark-delete, where the topic's counts are `through`.
 
-    Only one side of `target` has to be walked, since the sum of both is known: the one with fewer chunks.
+    The sum of both sides of `target` is known, so only the side with fewer chunks is walked. Raises IndexMissing.
     """
     if not acked:
         return Totals(0, 0, 0)
@@ -209,9 +212,9 @@ def unacked_target(
     messages: int | None = None,
     entries: int | None = None,
 ) -> SkipTarget:
-    """Where `messages` unacked messages, or `entries` not wholly acked entries, beyond mark-delete end.
+    """Find where `messages` unacked messages, or `entries` entries that are not wholly acked, beyond mark-delete end.
 
-    Exactly one of the two is given. Raises IndexMissing.
+    Pass exactly one of the two. Raises IndexMissing.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())
@@ -242,7 +245,7 @@ def unacked_target(
 
 
 def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """first..last cut so that a chunk with acks is alone; those without stay together."""
+    """Split first..last so that each chunk with acks is alone. Neighbouring chunks without acks stay together."""
     low = first
     for chunk in range(first >> CHUNK_SHIFT, (last >> CHUNK_SHIFT) + 1):
         base = chunk << CHUNK_SHIFT
@@ -257,7 +260,7 @@ def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Itera
 
 
 def _whole(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
-    """(entries not wholly acked, unacked messages) of one span. Raises IndexMissing."""
+    """Return (entries not wholly acked, unacked messages) of one span. Raises IndexMissing."""
     ledger_id, low, high = span
     size, held = _held(index, ledger_id, low, high, None)
     inside = count_acked(ledgers, index, acked, Position(ledger_id, low - 1), Position(ledger_id, high))
@@ -265,8 +268,9 @@ def _whole(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Rang
 
 
 def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int, int | None]]:
-    """first..last without its acked runs, ascending: untouched runs (low, high, None), partly acked (e,
-    e, ack set).
+    """Yield first..last without its acked runs, ascending.
+
+    A run without acks is (low, high, None), a partly acked entry (entry, entry, ack set).
     """
     after, through = Position(ledger_id, first - 1), Position(ledger_id, last)
     breaks: list[tuple[int, int, int | None]] = []
@@ -284,7 +288,7 @@ def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator
 
 
 def _held(index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None) -> tuple[int, int]:
-    """(entries, unacked messages) of one piece. Raises IndexMissing."""
+    """Return (entries, unacked messages) of one piece. Raises IndexMissing."""
     if left is not None:
         return 1, left.bit_count()
     borders = Position(ledger_id, low - 1), Position(ledger_id, high)
@@ -298,7 +302,7 @@ def _held(index: MessageIndex, ledger_id: int, low: int, high: int, left: int | 
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """The target `wanted` messages into a piece that holds more; mark-delete is the entry before."""
+    """Return the target `wanted` messages into a piece that has more. Its mark-delete is the entry before."""
     ledger_id, low, high = piece
     entry_id = low
     if left is not None:

@@ -1,6 +1,6 @@
-"""One subscription's place in a topic: mark-delete, acks beyond it, exact totals (semantics 2, design 4).
+"""One subscription's place in a topic: mark-delete, acks beyond it, exact totals.
 
-Over 400 lines because it is one state and every way to change it; counting, undo and bitmaps are beside it.
+Over 400 lines, because it is one state with every way to change it. Counting, undo and bitmaps have their own modules.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ONE = AckResult(1, True)
 
 
 class Cursor:
-    """Mutable; one writer. Every operation that counts raises IndexMissing before it changes anything.
+    """A cursor with one writer. Every operation that counts raises IndexMissing before it changes anything.
 
-    Backlog = total of the topic - acked, at any time. Acking what is acked already does nothing, so every
-    ack is safe to repeat.
+    Backlog = total of the topic - acked, at any time. To ack an acked entry changes nothing, so every ack is safe to
+    repeat.
     """
 
     def __init__(self, ledgers: LedgerMap, index: MessageIndex, state: CursorState) -> None:
@@ -41,7 +41,7 @@ class Cursor:
         self._overlay: OverlayRecorder | None = None
         self._acked: AckChunks
         self._mark_delete: Position
-        self._highest_acked: Position  # of the bitmaps; at or below mark-delete it says nothing
+        self._highest_acked: Position  # of the bitmaps; no meaning at or below mark-delete
         self._messages: int
         self._entries: int
         self._bytes: int
@@ -53,9 +53,7 @@ class Cursor:
     def starting_at(
         cls, ledgers: LedgerMap, index: MessageIndex, position: Position, remaining: int | None = None
     ) -> Cursor:
-        """A new cursor whose next entry to read is `position` (EARLIEST and LATEST allowed); dirty, to
-        be stored.
-        """
+        """Return a new cursor that reads `position` next (EARLIEST and LATEST are allowed). It is dirty at first."""
         start = CursorState(mark_delete=Position(-1, -1), acked_messages=0, acked_entries=0, acked_bytes=0)
         cursor = cls(ledgers, index, start)
         cursor.reset_to(position, remaining)
@@ -64,17 +62,17 @@ class Cursor:
 
     @property
     def mark_delete(self) -> Position:
-        """Everything at or before it is acked. May name a ledger that has been trimmed."""
+        """The position up to which everything is acked. It may be in a ledger that was trimmed."""
         return self._mark_delete
 
     @property
     def version(self) -> int:
-        """Grows with every reset, move and undo, never with an ack."""
+        """A number that every reset, move and undo raises, and an ack does not."""
         return self._version
 
     @property
     def last_acked(self) -> Position:
-        """The last wholly acked entry, beyond which all are unacked; mark-delete when there are no holes."""
+        """The last wholly acked entry, or mark-delete if no entry beyond it is acked."""
         return max(self._mark_delete, self._highest_acked)
 
     @property
@@ -108,23 +106,21 @@ class Cursor:
         return position <= self._mark_delete or self._acked.has(*position)
 
     def remaining_of(self, position: Position) -> int | None:
-        """Ack set of an entry: None = nothing acked, 0 = all acked."""
+        """Return the ack set of an entry: None = nothing acked, 0 = all acked."""
         if self.is_acked(position):
             return 0
         return self._acked.remaining(*position)
 
     def read_from(self) -> Position:
-        """First unacked entry; the end of the log when there is none."""
+        """Return the first unacked entry, or the end of the log if there is none."""
         return self._ledgers.next_after(self._mark_delete)
 
     def acked_block(self, ledger_id: int, entry_id: int) -> int:
-        """Bits of the wholly acked entries beyond mark-delete in the block (of position_set) around an entry."""
+        """Return the bits of the acked entries beyond mark-delete in the block (of position_set) around an entry."""
         return self._acked.block(ledger_id, entry_id)
 
     def next_unacked(self, position: Position) -> Position:
-        """`position` if it is stored and not wholly acked, else the next such entry, else the end of the
-        log.
-        """
+        """Return the first stored, not wholly acked entry at or after `position`, or the end of the log."""
         if position <= self._mark_delete:
             return self.read_from()
         at = self._ledgers.next_valid(position)
@@ -134,27 +130,25 @@ class Cursor:
         return at
 
     def holes(self, limit: int = 1000) -> Iterator[Range]:
-        """At most `limit` runs (ledger_id, first, last) of wholly acked entries beyond mark-delete,
-        ascending.
-        """
+        """Yield at most `limit` runs (ledger_id, first, last) of acked entries beyond mark-delete, ascending."""
         for count, run in enumerate(self._acked.runs(self._mark_delete, LATEST)):
             if count >= limit:
                 return
             yield run
 
     def partly_acked(self, limit: int = 1000) -> Iterator[tuple[int, int, int]]:
-        """At most `limit` (ledger_id, entry_id, unacked members) of partly acked batches, ascending."""
+        """Yield at most `limit` (ledger_id, entry_id, unacked members) of partly acked batches, ascending."""
         for count, partial in enumerate(self._acked.partials(self._mark_delete, LATEST)):
             if count >= limit:
                 return
             yield partial
 
     def ack(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
-        """Ack one entry, or of a batch the members whose bit is 0 in `remaining` (semantics 2.1: AND with
-        what is).
+        """Ack one entry or, of a batch, the members whose bit is 0 in `remaining`.
 
-        `batch_size` is what the peer believes, 0 when it says nothing. Raises InvalidAck when the entry is
-        not stored or holds another number of messages, IndexMissing when its counts are not in memory.
+        The stored ack set becomes its AND with `remaining`. `batch_size` is the client's number of messages in the
+        entry, 0 if the client gave none. Raises InvalidAck if the entry was never stored or has another number of
+        messages, and IndexMissing if its counts are not in memory.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -199,10 +193,10 @@ class Cursor:
         return _ONE if newly == 1 else AckResult(newly, True)
 
     def ack_through(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
-        """Cumulative ack (semantics 2.2): mark-delete goes to `position`, then through what touches it.
+        """Ack everything up to `position`: move mark-delete there, then over the acked entries that follow.
 
-        With `remaining`, to the entry before, and the members whose bit is 0 are acked too. At or below
-        mark-delete nothing happens. Errors as `ack`.
+        With `remaining`, moves mark-delete to the entry before and acks the members whose bit is 0. Does nothing if
+        `position` is at or below mark-delete. Raises the same errors as `ack`.
         """
         if position <= self._mark_delete:
             if self._overlay is not None:
@@ -228,11 +222,11 @@ class Cursor:
         return AckResult(self._messages - before, completed)
 
     def move_mark_delete(self, position: Position, remaining: int | None = None) -> AckResult:
-        """An act's move forward (skip, clear, expire): all at or before `position` counts as acked.
+        """Move mark-delete forward for an act (skip, clear, expire): everything up to `position` counts as acked.
 
-        `remaining` leaves members of the entry after `position` unacked and acks the others (a skip that
-        ends inside a batch). A position past the log is cut to its last entry; one at or below mark-delete
-        changes nothing, unless `remaining` does. Raises IndexMissing.
+        `remaining` is for a skip that ends inside a batch: these members of the entry after `position` stay unacked,
+        and the others are acked. A position beyond the log means its last entry. A position at or below mark-delete
+        changes nothing, but `remaining` may. Raises IndexMissing.
         """
         target = self._ledgers.floor(position)
         inside = self._ledgers.next_after(target)
@@ -249,11 +243,10 @@ class Cursor:
         return AckResult(self._messages - before, False)
 
     def reset_to(self, position: Position, remaining: int | None = None) -> None:
-        """Make `position` the next to read, forwards or back; every ack beyond it is forgotten (semantics
-        2.2).
+        """Make `position` the next entry to read, forwards or back, and forget every ack beyond it.
 
-        Not stored: the next that is; EARLIEST and LATEST work. `remaining` is kept only when `position`
-        itself is stored (a seek into a batch). Raises IndexMissing.
+        If `position` is not stored, takes the next stored entry; EARLIEST and LATEST are allowed. `remaining`, for a
+        seek into a batch, is used only if `position` itself is stored. Raises IndexMissing.
         """
         target = self._ledgers.next_valid(position)
         mark_delete = self._ledgers.previous_of(target)
@@ -276,29 +269,31 @@ class Cursor:
             self.ack(target, left)
 
     def skip_one(self, position: Position, remaining: int | None = None) -> AckResult:
-        """An act's ack of one stored entry, or of the members whose bit is 0 in `remaining`. Raises as `ack`."""
+        """Ack one stored entry for an act, or its members whose bit is 0 in `remaining`. Raises the errors of `ack`."""
         result = self.ack(position, remaining)
         self._version += 1
         self._dirty = True
         return result
 
     def position_after_messages(self, messages: int) -> SkipTarget:
-        """Where `messages` unacked messages from mark-delete end, at the end of the log at most. Raises
-        IndexMissing.
+        """Return where `messages` unacked messages after mark-delete end, at most at the end of the log.
+
+        Raises IndexMissing.
         """
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, messages=messages)
 
     def position_after_entries(self, entries: int) -> SkipTarget:
-        """Where `entries` not wholly acked entries from mark-delete end (Pulsar's skip). Raises
-        IndexMissing.
+        """Return where `entries` not wholly acked entries after mark-delete end, as Pulsar's skip counts them.
+
+        Raises IndexMissing.
         """
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, entries=entries)
 
     def shifted_position(self, messages: int) -> tuple[Position, int | None]:
-        """Next entry to read, and its ack set if inside a batch, so many messages of the log after mark-delete, or
-        before it when negative.
+        """Return the position for `reset_to` that is `messages` messages after mark-delete, or before it if negative.
 
-        For `reset_to`. Stops at the first stored entry and at the end. Raises IndexMissing.
+        The second value is the ack set if the position is inside a batch. Stops at the first stored entry and at the
+        end. Raises IndexMissing.
         """
         through = self._index.messages_through(self._mark_delete)
         if through is None:
@@ -318,8 +313,9 @@ class Cursor:
         return self._ledgers.end(), None
 
     def shift_room(self) -> tuple[int, int]:
-        """Messages of the log that are kept before mark-delete, it included, and after it: how far
-        `shifted_position` goes. Raises IndexMissing.
+        """Return how far `shifted_position` can go back and forward, in messages. Raises IndexMissing.
+
+        The first number includes the messages of the entry at mark-delete.
         """
         through = self._index.messages_through(self._mark_delete)
         if through is None:
@@ -328,13 +324,11 @@ class Cursor:
         return max(0, through - first), self._ledgers.total_messages - through
 
     def recount(self) -> Totals:
-        """Totals counted anew from mark-delete, bitmaps and the index; equal to `totals`. Raises
-        IndexMissing.
-        """
+        """Count the totals again from mark-delete, bitmaps and index. They equal `totals`. Raises IndexMissing."""
         return count_state(self._ledgers, self._index, self._acked, self._mark_delete)
 
     def acked_only_here(self, other: Cursor) -> Totals:
-        """What is acked in this cursor and not in another of the same topic. Raises IndexMissing."""
+        """Count what is acked in this cursor and not in `other`, a cursor of the same topic. Raises IndexMissing."""
         mine = AckedSet(self._mark_delete, self._acked, self.totals)
         theirs = AckedSet(other._mark_delete, other._acked, other.totals)
         count = acked_only_in if other._acked else acked_beyond
@@ -351,29 +345,29 @@ class Cursor:
         )
 
     def restore(self, state: CursorState) -> None:
-        """Become `state`, totals included; everything is dirty afterwards."""
+        """Take over `state` with its totals. Everything is dirty afterwards."""
         old = self._acked
         self._load(state)
         self._replace_dirty(old)
 
     def act_inside(self) -> tuple[Position, int] | None:
-        """Right after a move: the batch that it ended inside of and what it left of it. None between entries."""
+        """Right after a move, return the batch that it ended in and its unacked members. None between entries."""
         inside = self.read_from()
         left = self._acked.remaining(*inside)
         return (inside, left) if left is not None else None
 
     def overlay_since(self, before: CursorState) -> AckOverlay:
-        """Right after an act: what its undo has to know, besides `before`, to tell acks that follow from the act."""
+        """Right after an act, return what its undo needs besides `before` to tell later acks from the act's own."""
         return AckOverlay(
             mark_delete=self._mark_delete, passed=passed_by_act(before, self._mark_delete, self._acked)
         )
 
     def start_undo_overlay(self, overlay: AckOverlay) -> None:
-        """From now on remember acks of what an act passed: `overlay_since`, or what an earlier process recorded."""
+        """Start to record acks of entries that an act passed. `overlay_since` or an earlier process made `overlay`."""
         self._overlay = OverlayRecorder(overlay)
 
     def undo_overlay(self) -> AckOverlay | None:
-        """What was recorded so far; None when nothing is being recorded."""
+        """Return what was recorded so far, or None if nothing is being recorded."""
         return self._overlay.freeze() if self._overlay is not None else None
 
     def stop_undo_overlay(self) -> None:
@@ -382,10 +376,10 @@ class Cursor:
     def undo(
         self, snapshot: CursorState, act_mark_delete: Position, overlay: AckOverlay | None = None
     ) -> None:
-        """Become `snapshot` plus everything acked since (design 9).
+        """Restore `snapshot`, plus everything that was acked since.
 
-        `act_mark_delete` is the mark-delete right after the act; `overlay` what was recorded since, by default
-        here. Raises IndexMissing.
+        `act_mark_delete` is the mark-delete right after the act. `overlay` is what was recorded since, by default by
+        this cursor. Raises IndexMissing.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()
         merged = merge_undo(
@@ -399,9 +393,9 @@ class Cursor:
         self._replace_dirty(old)
 
     def take_dirty(self) -> CursorFlush | None:
-        """What changed since the last call, which counts as stored from now on; None when nothing did.
+        """Return what changed since the last call, or None. The changes count as stored from now on.
 
-        When storing it failed, `put_back`.
+        Call `put_back` if storing them fails.
         """
         acked = self._acked
         overlay = self._overlay.take_dirty() if self._overlay is not None else None
@@ -425,8 +419,9 @@ class Cursor:
         return flush
 
     def put_back(self, flush: CursorFlush) -> None:
-        """Storing `flush` failed, or nobody knows: the next `take_dirty` covers it, with the values of
-        then.
+        """Mark `flush` as dirty again, because storing it failed or may have failed.
+
+        The next `take_dirty` returns the values of that time.
         """
         self._dirty = True
         self._acked.put_back(flush)
@@ -440,13 +435,13 @@ class Cursor:
         self._messages = state.acked_messages
         self._bytes = state.acked_bytes
         self._version = state.version
-        # Counted anew, not taken: total_entries counts from what this process loaded.
+        # Count again instead of taking the stored number: total_entries counts from what this process loaded.
         self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
             state.mark_delete
         )
 
     def _replace_dirty(self, old: AckChunks) -> None:
-        """Everything that may be stored of `old` is written again or dropped."""
+        """Mark every chunk that may be stored for `old` to be written again or dropped."""
         now = set(self._acked.keys())
         before = set(old.keys()) | old.dropped | old.dirty_bits | old.dirty_sets
         gone, kept = before - now, before & now
@@ -465,7 +460,7 @@ class Cursor:
         return messages
 
     def _ack_unstored(self, position: Position) -> AckResult:
-        """Trimmed entries are past; anything else never existed."""
+        """Ignore an ack of a trimmed entry. Raises InvalidAck for an entry that never existed."""
         ledger = self._ledgers.get(position.ledger_id)
         is_emptied = ledger is not None and ledger.sealed and not ledger.entries
         if is_emptied or position < self._ledgers.first_position():
@@ -475,13 +470,11 @@ class Cursor:
         )
 
     def _complete(self, position: Position) -> None:
-        """`position`, unacked so far, is wholly acked: mark-delete moves if it is next, else the bit is
-        set.
-        """
+        """Ack `position`, unacked so far, wholly: move mark-delete if it is next, else set its bit."""
         ledger_id, entry_id = position
         old = self._mark_delete
         touches = old.entry_id + 1 == entry_id and old.ledger_id == ledger_id
-        # In another ledger than mark-delete only a first entry can be next: the others, holes, need no look.
+        # In another ledger than mark-delete's, only a first entry can be next. The others are holes.
         if not touches and (entry_id or self._ledgers.next_after(old) != position):
             self._acked.add(ledger_id, entry_id)
             if position > self._highest_acked:
@@ -496,7 +489,7 @@ class Cursor:
         self._drop_behind(old)
 
     def _advance_to(self, target: Position) -> None:
-        """Mark-delete goes forward to the stored entry `target`, then through what touches it."""
+        """Move mark-delete forward to the stored entry `target`, then over the acked entries that follow."""
         through = self._index.through(target)
         if through is None:
             raise IndexMissing(self._index.unknown(target))

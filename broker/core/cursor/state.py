@@ -1,4 +1,4 @@
-"""What of a cursor is stored, flushed and shown."""
+"""The parts of a cursor that are stored, flushed and shown."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from broker.core.position import EARLIEST, LATEST, Position
 
 
 class AckResult(NamedTuple):
-    """Effect of one ack."""
+    """The effect of one ack."""
 
     messages: int  # newly acked
-    completed: bool  # the named entry was unacked before and is wholly acked now
+    completed: bool  # the entry became wholly acked by this ack
 
 
 class Totals(NamedTuple):
-    """Acked since the topic began; everything at or before mark-delete counts."""
+    """Everything acked since the topic began, including all at or before mark-delete."""
 
     messages: int
-    entries: int  # counted as LedgerMap.total_entries
+    entries: int  # counted as LedgerMap.total_entries is
     size_bytes: int  # of wholly acked entries
 
 
 class SkipTarget(NamedTuple):
-    """Where a cursor would go: `mark_delete`, and what stays unacked of the entry after it."""
+    """Where a cursor would move: its `mark_delete`, and the unacked members of the entry after it."""
 
     mark_delete: Position
     remaining: int | None  # ack set of the entry after mark_delete, None when the target is between entries
@@ -45,38 +45,38 @@ class AckChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorState:
-    """A cursor at one moment; what is stored and what an undo needs."""
+    """A cursor at one moment, as it is stored and as an undo needs it."""
 
     mark_delete: Position
     acked_messages: int
     acked_entries: int
     acked_bytes: int
     chunks: tuple[AckChunk, ...] = ()
-    version: int = 0  # acts that moved the cursor; acks do not count
+    version: int = 0  # number of acts that moved the cursor; acks do not count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckOverlay:
-    """Acks of messages that an act had already passed, kept while it can be undone (design 9)."""
+    """Acks of messages that an act had passed before, recorded while the act can be undone."""
 
-    mark_delete: Position = LATEST  # right after the act: acks beyond it say nothing of what it passed
+    mark_delete: Position = LATEST  # right after the act; acks beyond it do not cover what it passed
     through: Position = EARLIEST  # highest cumulative ack at or below the act's mark-delete
     chunks: tuple[AckChunk, ...] = ()
     passed: tuple[
         AckChunk, ...
-    ] = ()  # what the act acked beyond mark-delete, and of parts of batches what it left
+    ] = ()  # what the act acked beyond mark-delete; of a batch, the members it left unacked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CursorFlush:
-    """What changed since the last flush. Keys are (ledger_id, chunk)."""
+    """The changes of a cursor since its last flush. Keys are (ledger_id, chunk)."""
 
     mark_delete: Position
     acked_messages: int
     acked_entries: int
     acked_bytes: int
     version: int
-    bitmaps: Mapping[tuple[int, int], bytes]  # whole bitmaps of the chunks whose bits changed
-    ack_sets: Mapping[tuple[int, int], Mapping[int, int]]  # whole ack sets of the chunks where they changed
-    dropped: tuple[tuple[int, int], ...]  # chunks that are gone
-    overlay: AckOverlay | None = None  # the whole of it, when it changed
+    bitmaps: Mapping[tuple[int, int], bytes]  # whole bitmaps of chunks with changed bits
+    ack_sets: Mapping[tuple[int, int], Mapping[int, int]]  # all ack sets of chunks where one changed
+    dropped: tuple[tuple[int, int], ...]  # chunks that were removed
+    overlay: AckOverlay | None = None  # complete, if it changed

@@ -1,4 +1,4 @@
-"""Taking back an operator's act without taking back what was acked since (design 9)."""
+"""Undo an operator's act and keep what was acked since."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from vela.wire.ack_set import full
 
 
 class OverlayRecorder:
-    """Acks of what an act acked, which the cursor itself ignores, while that act can be undone.
+    """Records acks of entries that an act has acked, while the act can be undone. The cursor ignores these acks.
 
-    A cumulative ack beyond mark-delete says nothing of what the act passed: the client never received that.
+    A cumulative ack beyond the act's mark-delete does not cover what the act passed: the client never received that.
     """
 
     def __init__(self, overlay: AckOverlay) -> None:
@@ -23,18 +23,21 @@ class OverlayRecorder:
         self._acked = AckChunks(overlay.chunks)
         self._stored_passed = overlay.passed
         self._passed = AckChunks(overlay.passed)
-        self.is_dirty = False  # holds what is not stored
+        self.is_dirty = False  # has acks that are not stored yet
 
     def has_passed(self, position: Position) -> bool:
-        """Whether the act acked this entry wholly, beyond mark-delete: nobody gets it any more, so whoever acks it has
-        it.
+        """Whether the act acked this whole entry, beyond mark-delete.
 
-        Of a batch of which members are left that cannot be told: its ack may come from one who got only those.
+        No consumer gets such an entry any more, so a consumer that acks it has received it. A batch of which the act
+        left members does not count: its ack may come from a consumer that received only those.
         """
         return bool(self._passed.bits) and self._passed.has(*position)
 
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
-        """`messages` of the entry are acked but for `remaining`; 0 messages: it is not stored any more."""
+        """Record an ack of an entry of `messages` messages, except for the members in `remaining`.
+
+        With 0 messages, the entry is not stored any more and nothing is recorded.
+        """
         if position > self._mark_delete and not self.has_passed(position):
             return
         if not messages or position <= self._through or self._acked.has(*position):
@@ -60,7 +63,7 @@ class OverlayRecorder:
         self.ack(position, remaining, messages)
 
     def take_dirty(self) -> AckOverlay | None:
-        """What is to be stored; None when nothing came since the last call."""
+        """Return what is to be stored, or None if nothing was recorded since the last call."""
         if not self.is_dirty:
             return None
         self.is_dirty = False
@@ -76,8 +79,9 @@ class OverlayRecorder:
 
 
 def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
-    """What an act that led from `before` to (mark_delete, acked) acked beyond mark-delete, an undo for example: entries
-    that are wholly acked now, ack sets of batches that it left otherwise than they were.
+    """Return what an act, such as an undo, acked beyond mark-delete when it led from `before` to (mark_delete, acked).
+
+    These are the entries that are wholly acked now, and the new ack sets of batches whose ack sets it changed.
     """
     then = AckChunks(before.chunks)
     floor = max(before.mark_delete, mark_delete)
@@ -98,10 +102,10 @@ def merge_undo(
     mark_delete: Position,
     acked: AckChunks,
 ) -> AckedSet:
-    """Snapshot, overlay, and what (mark_delete, acked) hold beyond `act_mark_delete` that the act did not put there, by
-    whole chunks.
+    """Merge snapshot, overlay and later acks into what the cursor has acked after the undo, by whole chunks.
 
-    Raises IndexMissing; changes none of its arguments.
+    Later acks are those of (mark_delete, acked) beyond `act_mark_delete` that the act did not make. Raises
+    IndexMissing. Does not change its arguments.
     """
     before = AckChunks(snapshot.chunks)
     merged = AckChunks(snapshot.chunks)
@@ -117,7 +121,7 @@ def merge_undo(
     passed = AckChunks(overlay.passed)
     for ledger_id, entry_id, left_by_act in passed.partials(floor, LATEST):
         _merge_inside(index, merged, Position(ledger_id, entry_id), left_by_act, now)
-    now.forget_all(passed)  # acks of what it passed wholly are in the overlay
+    now.forget_all(passed)  # acks of entries that it passed wholly are in the overlay
     _merge(merged, now)
     merged.drop_ledgers_before(ledgers.first_position().ledger_id)
     settled = settle(ledgers, merged, floor)
@@ -125,9 +129,9 @@ def merge_undo(
     merged.drop_through(snapshot.mark_delete, settled, stored.entries - 1 if stored is not None else 0)
     merged.dropped.clear()
     if snapshot.mark_delete < ledgers.previous_of(ledgers.first_position()):
-        # Messages that the snapshot still had to come have been trimmed: its totals say nothing any more.
+        # Messages that were unacked in the snapshot have been trimmed, so its totals have no meaning any more.
         return AckedSet(settled, merged, count_state(ledgers, index, merged, settled))
-    # Counted from the snapshot on: what was acked since is little, and what the snapshot holds is known.
+    # Count from the snapshot: its totals are known, and few messages were acked since.
     then = AckedSet(
         snapshot.mark_delete,
         before,
@@ -149,7 +153,7 @@ def _merge(into: AckChunks, other: AckChunks) -> None:
 
 
 def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) -> None:
-    """One batch: unacked is what is unacked in both."""
+    """Merge one batch: a member is unacked if it is unacked in both."""
     if into.has(ledger_id, entry_id):
         return
     known = into.remaining(ledger_id, entry_id)
@@ -164,7 +168,7 @@ def _merge_members(into: AckChunks, ledger_id: int, entry_id: int, left: int) ->
 def _merge_inside(
     index: MessageIndex, into: AckChunks, position: Position, left_by_act: int, now: AckChunks
 ) -> None:
-    """A batch of which an act took a part: only members acked since count, not those that it passed."""
+    """Merge a batch that an act acked in part: count the members acked since, not those that the act passed."""
     left_now = 0
     if not now.has(*position):
         known = now.remaining(*position)
@@ -174,6 +178,6 @@ def _merge_inside(
     messages = index.messages_in(position)
     if messages is None:
         if not (unknown := index.unknown(position)):
-            return  # trimmed: nothing of it is left to be acked
+            return  # trimmed: there is nothing left to ack
         raise IndexMissing(unknown)
     _merge_members(into, *position, full(messages) & ~(left_by_act & ~left_now))

@@ -9,16 +9,14 @@ from broker.core.errors import ProducerBusy, ProducerFenced
 
 __all__ = ["OUTBOX_PRODUCER", "AccessMode", "Admission", "admission", "next_epoch"]
 
-OUTBOX_PRODUCER: Final = (
-    "vela-outbox"  # moves what Django code published; a client that had it would stop that
-)
+OUTBOX_PRODUCER: Final = "vela-outbox"  # the producer that moves the outbox; a client must not take its name
 
-_HIGHEST_EPOCH: Final = 2**63 - 1  # that PostgreSQL can store
-_EPOCH_AFTER_HIGHEST: Final = 2**62  # counting exclusive producers from 0 never comes near it
+_HIGHEST_EPOCH: Final = 2**63 - 1  # the highest that PostgreSQL can store
+_EPOCH_AFTER_HIGHEST: Final = 2**62  # no count of exclusive producers comes near it
 
 
 class AccessMode(Enum):
-    """How a producer shares its topic; values are Pulsar's names."""
+    """How a producer shares its topic. The values are Pulsar's names."""
 
     SHARED = "Shared"
     EXCLUSIVE = "Exclusive"
@@ -27,12 +25,12 @@ class AccessMode(Enum):
 
 
 class Admission(Enum):
-    """What becomes of a producer that asks to be admitted."""
+    """What happens to a producer that asks to be admitted."""
 
     JOIN = "join"  # beside the others
     ALONE = "alone"  # as the only one
     WAIT = "wait"  # until the others are gone
-    TAKE_OVER = "take over"  # the others, and those who wait, are fenced
+    TAKE_OVER = "take over"  # the others, waiting ones too, are fenced
 
 
 def admission(
@@ -45,12 +43,12 @@ def admission(
     topic_epoch: int | None,
     known_epoch: int | None,
 ) -> Admission:
-    """Decide what becomes of a producer of this mode.
+    """Decide what happens to a producer of this mode.
 
-    `producers` are attached now, `exclusive` names the one that has the topic to itself, `waiting` wait for that.
-    `topic_epoch` rises with each exclusive owner (None = there was none). `known_epoch` is what the client says it was
-    given when it was connected last. A client has no other source for it, so an epoch that is not the topic's own,
-    lower or higher, belongs to a producer that lost the topic.
+    `producers` is how many are attached now, `exclusive` names the one that has the topic to itself, and `waiting` is
+    how many wait for that. `topic_epoch` rises with each exclusive owner (None = there was none). `known_epoch` is the
+    epoch that the client says it got when it was last connected. Clients get epochs from the broker only, so an epoch
+    lower or higher than the topic's belongs to a producer that lost the topic.
 
     Raises ProducerBusy if a Shared producer finds the topic taken or waited for, and ProducerFenced if an exclusive
     one finds others or comes back after another owner.
@@ -58,17 +56,19 @@ def admission(
     taken = exclusive is not None or producers > 0
     if mode is AccessMode.SHARED:
         if exclusive is not None or waiting:
-            who = "has" if exclusive is not None else "is waited for by"
-            raise ProducerBusy(f"{topic} {who} an exclusive producer; close it, or wait until it is gone")
+            state = "has" if exclusive is not None else "is reserved for"
+            raise ProducerBusy(
+                f"{topic} {state} an exclusive producer; close it, or wait until it has closed"
+            )
         return Admission.JOIN
     if mode is AccessMode.EXCLUSIVE and (taken or waiting):
         other = f"the exclusive producer {exclusive}" if exclusive is not None else f"{producers} producers"
-        raise ProducerFenced(f"{topic} has {other if taken else 'producers that wait for it'} already")
+        raise ProducerFenced(f"{topic} already has {other if taken else 'producers that wait for it'}")
     if mode is AccessMode.WAIT_FOR_EXCLUSIVE and taken:
         return Admission.WAIT
     if known_epoch is not None and topic_epoch is not None and known_epoch != topic_epoch:
         raise ProducerFenced(
-            f"{topic} had another exclusive producer meanwhile: its epoch is {topic_epoch}, not {known_epoch};"
+            f"another exclusive producer took {topic}: its epoch is {topic_epoch}, not {known_epoch};"
             " open a new producer"
         )
     fences = mode is AccessMode.EXCLUSIVE_WITH_FENCING and (taken or waiting)
@@ -78,9 +78,9 @@ def admission(
 def next_epoch(topic_epoch: int | None, known_epoch: int | None) -> int:
     """Return the epoch of a producer that gets the topic to itself.
 
-    A producer that comes back with the topic's own epoch keeps it; every other one gets an epoch that no producer was
-    given before. An earlier version stored what a client claimed: a topic left at the highest epoch goes on from
-    the middle of the range.
+    A producer that comes back with the topic's own epoch keeps it. Every other producer gets an epoch that no producer
+    had before. An earlier version stored the epoch that a client claimed, so a topic may be left with the highest one:
+    its epochs continue from the middle of the range.
     """
     if topic_epoch is None:
         return 0

@@ -1,7 +1,7 @@
-"""Which sends repeat what is stored or on its way: the highest sequence of each producer name (protocol 3.5).
+"""Deduplication: recognises sends that are stored or being stored, by the highest sequence of each producer name.
 
-Chunks go further than upstream, which looks at the last one only: a part of a large message that is sent again after a
-reconnection is recognised too, so that the parts stored are those of one message. A first part always begins anew.
+Pulsar looks at the last chunk of a large message only. Vela also recognises other chunks that are sent again after a
+reconnection, so that the stored chunks belong to one message. A first chunk always starts a message again.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ __all__ = ["DuplicateFilter", "Mark", "Progress", "Verdict"]
 
 
 class Verdict(Enum):
-    """What a send is."""
+    """Whether a send is new."""
 
     NEW = "new"  # to be stored
-    IN_FLIGHT = "in flight"  # the same one is being stored
-    STORED = "stored"  # the same one is stored
+    IN_FLIGHT = "in flight"  # the same message is being stored
+    STORED = "stored"  # the same message is stored
 
 
 class Mark(NamedTuple):
-    """Which messages of its producer an entry holds."""
+    """Which messages of its producer are in an entry."""
 
     lowest: int  # sequence id of the first message
     highest: int  # of the last one; the same for a single message
-    chunk_id: int | None = None  # of a part that does not complete its message
+    chunk_id: int | None = None  # of a chunk that does not complete its message
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far one producer name is."""
+    """The progress of one producer name."""
 
     highest: int = -1  # sequence id of the last whole message
-    chunk_sequence: int = -1  # of the large message under way, -1 = none
-    chunk_id: int = -1  # of its last part
+    chunk_sequence: int = -1  # of the large message being sent, -1 = none
+    chunk_id: int = -1  # of its last chunk
 
     def covers(self, mark: Mark) -> bool:
-        """Whether all of the entry is at or below this.
+        """Whether the whole entry is at or below this progress.
 
-        Upstream asks for the first message of a batch only, and so confirms and drops what is new in a batch that
-        begins with something old. Who sends again in the same batches, as clients do, sees no difference.
+        Pulsar compares the first message of a batch only. It confirms and discards the new messages in a batch that
+        begins with an old one. Clients that send the same batches again, as Pulsar's do, see no difference.
         """
         if mark.highest <= self.highest:
             return True
@@ -52,7 +52,7 @@ class Progress:
         )
 
     def take(self, mark: Mark) -> None:
-        """The entry is the latest now."""
+        """Make this entry the latest one."""
         if mark.chunk_id is not None:
             self.chunk_sequence, self.chunk_id = mark.lowest, mark.chunk_id
         else:
@@ -60,14 +60,14 @@ class Progress:
 
 
 class DuplicateFilter:
-    """Of one topic. What is pushed is on its way to the log or in it; what is stored is in it."""
+    """Deduplication of one topic. A pushed entry is stored or being stored; a stored entry is in the log."""
 
     def __init__(self) -> None:
         self._pushed: dict[str, Progress] = {}
         self._stored: dict[str, Progress] = {}
 
     def admit(self, name: str, mark: Mark) -> Verdict:
-        """Judge a send; a new one counts as pushed from here on."""
+        """Say whether a send is new. A new one counts as pushed from now on."""
         pushed = self._pushed.get(name)
         if pushed is None:
             pushed = self._pushed[name] = Progress()
@@ -77,14 +77,14 @@ class DuplicateFilter:
         return Verdict.NEW
 
     def stored(self, name: str, mark: Mark) -> None:
-        """The entry is durable, or was found in the log."""
+        """Record that an entry is durable, or was found in the log."""
         stored = self._stored.get(name)
         if stored is None:
             stored = self._stored[name] = Progress()
         pushed = self._pushed.get(name)
         if pushed is None:
             pushed = self._pushed[name] = Progress()
-        # Both by the same rule, so that they are equal once everything pushed is stored.
+        # Both use the same rule, so that they are equal when everything pushed is stored.
         for each in (stored, pushed):
             if not each.covers(mark):
                 each.take(mark)
@@ -99,32 +99,34 @@ class DuplicateFilter:
         return self._pushed.get(name, _NOTHING) == self._stored.get(name, _NOTHING)
 
     def last_stored(self, name: str) -> int:
-        """Sequence id of the last whole message of a name, -1 = none."""
+        """Return the sequence id of a name's last whole message, -1 = none."""
         return self._stored.get(name, _NOTHING).highest
 
     def restore(self, name: str, progress: Progress) -> None:
-        """As it was stored by an earlier owner."""
+        """Take over the progress that an earlier owner stored."""
         self._stored[name] = progress
         self._pushed[name] = Progress(progress.highest, progress.chunk_sequence, progress.chunk_id)
 
     def forget_pushed(self) -> None:
-        """Nothing is on its way any more: what was pushed and not stored may be sent again."""
+        """Forget entries that were pushed and not stored, because none is being stored any more. They may be sent
+        again.
+        """
         self._pushed = {
             name: Progress(each.highest, each.chunk_sequence, each.chunk_id)
             for name, each in self._stored.items()
         }
 
     def forget(self, name: str) -> None:
-        """A producer that has not been seen for long."""
+        """Forget a producer that was not seen for a long time."""
         self._stored.pop(name, None)
         self._pushed.pop(name, None)
 
     def names(self) -> list[str]:
-        """Of all producers known."""
+        """Return the names of all known producers."""
         return list(self._stored)
 
     def progress(self, name: str) -> Progress | None:
-        """How far a name's stored entries go."""
+        """Return the progress of a name's stored entries, or None."""
         return self._stored.get(name)
 
 

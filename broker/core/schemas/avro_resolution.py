@@ -1,4 +1,4 @@
-"""Whether data written with one Avro definition can be read with another: the rules of Avro's schema resolution."""
+"""Avro's schema resolution: whether one definition can read data that was written with another."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_NESTED: Final = 100
 
 
 class _Definition:
-    """One parsed definition: its root, and its named types by every name they can be asked for with."""
+    """One parsed definition: its root, and its named types by every name that can refer to them."""
 
     __slots__ = ("named", "root")
 
@@ -35,18 +35,18 @@ class _Definition:
         self.root = root
 
     def resolve(self, each: AvroType) -> AvroType:
-        """A name's definition; anything else as it is."""
+        """Return the definition of a name, and anything else unchanged."""
         if isinstance(each, str) and each not in _PRIMITIVES:
             return self.named[each]
         return each
 
 
 def parse(data: bytes) -> _Definition:
-    """A definition as clients send it. Raises IncompatibleSchema when it is none."""
+    """Parse a definition that a client sent. Raises IncompatibleSchema if it is not valid."""
     try:
         root = json.loads(data)
     except (ValueError, RecursionError):
-        raise IncompatibleSchema("the schema is not JSON: it takes an Avro definition") from None
+        raise IncompatibleSchema("the schema is not JSON; send an Avro definition") from None
     definition = _Definition(root)
     _collect(definition, root, "", 0)
     _require_known(definition, root, 0)
@@ -54,7 +54,7 @@ def parse(data: bytes) -> _Definition:
 
 
 def unreadable(reader: _Definition, writer: _Definition) -> str | None:
-    """Why `reader` cannot read what `writer` wrote; None = it can."""
+    """Say why `reader` cannot read data of `writer`; None = it can."""
     return _mismatch(_Pair(reader, writer), reader.root, writer.root, "the schema")
 
 
@@ -68,7 +68,7 @@ def _kind(each: AvroType) -> str:
 
 
 def _inner(each: AvroType) -> AvroType:
-    """What is meant by a type that only wraps another: {"type": {"type": "map", …}}, {"type": "a.defined.Name"}."""
+    """Return the type inside one that only wraps it: {"type": {"type": "map", …}}, {"type": "a.defined.Name"}."""
     while isinstance(each, Mapping):
         kind = each.get("type")
         if not isinstance(kind, Mapping | list) and (kind in _PRIMITIVES or kind in _COMPLEX):
@@ -78,7 +78,7 @@ def _inner(each: AvroType) -> AvroType:
 
 
 def _full_name(each: Mapping[str, Any], namespace: str) -> tuple[str, str]:
-    """The full name of a named type and the namespace inside it."""
+    """Return the full name of a named type and the namespace inside it."""
     name = str(each.get("name", ""))
     if "." in name:
         return name, name.rpartition(".")[0]
@@ -87,7 +87,7 @@ def _full_name(each: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 
 
 def _collect(definition: _Definition, each: AvroType, namespace: str, depth: int) -> None:
-    """Find the named types. Raises IncompatibleSchema for what is no definition."""
+    """Collect the named types. Raises IncompatibleSchema if the definition is not valid."""
     if depth > _MOST_NESTED:
         raise IncompatibleSchema(f"the schema is nested deeper than {_MOST_NESTED}")
     if isinstance(each, str):
@@ -97,7 +97,7 @@ def _collect(definition: _Definition, each: AvroType, namespace: str, depth: int
             _collect(definition, branch, namespace, depth + 1)
         return
     if not isinstance(each, Mapping) or "type" not in each:
-        raise IncompatibleSchema(f"{json.dumps(each)[:80]} is no Avro type")
+        raise IncompatibleSchema(f"{json.dumps(each)[:80]} is not an Avro type")
     kind = each["type"]
     if isinstance(kind, Mapping | list):
         _collect(definition, kind, namespace, depth + 1)
@@ -125,11 +125,11 @@ def _collect(definition: _Definition, each: AvroType, namespace: str, depth: int
 
 
 def _require_known(definition: _Definition, each: AvroType, depth: int) -> None:
-    """Raises IncompatibleSchema for a name without a definition."""
+    """Raise IncompatibleSchema if a name has no definition."""
     each = _inner(each)
     if isinstance(each, str):
         if each not in _PRIMITIVES and each not in definition.named:
-            raise IncompatibleSchema(f"{each} is no Avro type and the schema does not define it")
+            raise IncompatibleSchema(f"{each} is not an Avro type, and the schema does not define it")
         return
     parts: list[AvroType]
     if isinstance(each, list):
@@ -149,7 +149,7 @@ def _require_known(definition: _Definition, each: AvroType, depth: int) -> None:
 
 
 class _Pair:
-    """A reader and a writer, and which of their records are being compared already: definitions may be recursive."""
+    """A reader, a writer and the pairs of records compared so far. Definitions may be recursive."""
 
     __slots__ = ("compared", "reader", "writer")
 
@@ -171,7 +171,7 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
             _mismatch(pair, branch, writer, where) is None for branch in _candidates(pair, reader, writer)
         ):
             return None
-        return f"{where}: none of the types of the union reads {_kind(writer)}"
+        return f"{where}: no type of the union can read {_kind(writer)}"
     read, written = _kind(reader), _kind(writer)
     if read != written:
         if read in _PROMOTIONS.get(written, ()):
@@ -194,7 +194,10 @@ def _mismatch(pair: _Pair, reader: AvroType, writer: AvroType, where: str) -> st
 
 
 def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroType]:
-    """The branches of the reader's union that may read `writer`: a record of its name decides alone, as in Java."""
+    """Return the branches of the reader's union that may read `writer`.
+
+    If a record has the writer's name, it alone decides, as in Avro's Java library.
+    """
     branches = [_inner(pair.reader.resolve(_inner(branch))) for branch in union]
     if not isinstance(writer, Mapping) or _kind(writer) != "record":
         return branches
@@ -207,7 +210,7 @@ def _candidates(pair: _Pair, union: list[Any], writer: AvroType) -> list[AvroTyp
 
 
 def _same_name(reader: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
-    """Unqualified names count, and the reader's aliases."""
+    """Whether the unqualified names are equal, or one of the reader's aliases matches."""
     written = str(writer["name"]).rpartition(".")[2]
     names = [reader["name"], *(reader.get("aliases") or ())]
     return any(str(name).rpartition(".")[2] == written for name in names)
@@ -225,7 +228,7 @@ def _record_mismatch(
 ) -> str | None:
     key = (id(reader), id(writer))
     if key not in pair.compared:
-        pair.compared[key] = None  # while it is being compared: a definition may contain itself
+        pair.compared[key] = None  # during the comparison: a definition may contain itself
         pair.compared[key] = _field_mismatch(pair, reader, writer, where)
     return pair.compared[key]
 
@@ -239,7 +242,7 @@ def _field_mismatch(
         found = next((written[name] for name in names if name in written), None)
         if found is None:
             if "default" not in each:
-                return f"{where}.{each['name']}: not written, and it has no default"
+                return f"{where}.{each['name']}: the writer lacks it, and it has no default"
             continue
         why = _mismatch(pair, each["type"], found["type"], f"{where}.{each['name']}")
         if why is not None:

@@ -1,4 +1,4 @@
-"""Which schema may follow which on one topic; the strategies' names and meaning are Pulsar's."""
+"""Which schemas may follow each other on a topic. The names and meanings of the strategies are Pulsar's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ _WITH_ALL: Final = frozenset(
 
 
 def check_definition(schema: SchemaDefinition) -> None:
-    """Raises IncompatibleSchema for a schema that says nothing: not JSON, or no Avro definition."""
+    """Check that a schema can be stored.
+
+    Raises IncompatibleSchema if it is not valid, or of a type that describes no data.
+    """
     if schema.type in _RECORDS:
         avro_resolution.parse(schema.data)
     elif schema.type is SchemaType.KEY_VALUE:
@@ -52,23 +55,23 @@ def check_definition(schema: SchemaDefinition) -> None:
     elif schema.type is SchemaType.PROTOBUF_NATIVE:
         _root_message(schema)
     elif schema.type in (SchemaType.AUTO_CONSUME, SchemaType.NONE):
-        raise IncompatibleSchema(f"{schema.type.name} is no schema to store")
+        raise IncompatibleSchema(f"{schema.type.name} is not a schema that can be stored")
 
 
 def check_successor(
     stored: Sequence[StoredSchema], new: SchemaDefinition, strategy: SchemaCompatibility
 ) -> None:
-    """Whether `new`, which is none of the versions `stored` (oldest first), may become the next.
+    """Check that `new` may follow the versions `stored`, which are in order of age and do not contain it.
 
-    Raises IncompatibleSchema, which says what stands against it. The transitive strategies look at every version, the
-    others at the latest.
+    Raises IncompatibleSchema with the reason. The transitive strategies compare with every version, the others with
+    the latest.
     """
     check_definition(new)
     if not stored or strategy is SchemaCompatibility.ALWAYS_COMPATIBLE:
         return
     if strategy in (SchemaCompatibility.ALWAYS_INCOMPATIBLE, SchemaCompatibility.AUTO_UPDATE_DISABLED):
         raise IncompatibleSchema(
-            f"the topic has a schema and its policy schema_compatibility is {strategy}: no other is taken"
+            f"the topic has a schema, and its policy schema_compatibility ({strategy}) allows no other"
         )
     for each in stored if strategy in _WITH_ALL else stored[-1:]:
         if strategy in _NEW_READS_OLD and (why := _unreadable(new, each.schema)) is not None:
@@ -80,9 +83,9 @@ def check_successor(
 def check_reader(
     stored: Sequence[StoredSchema], reader: SchemaDefinition, strategy: SchemaCompatibility
 ) -> None:
-    """Whether a consumer with this schema may read the topic: the latest version, with the transitive strategies all.
+    """Check that a consumer with this schema can read the latest version or, with a transitive strategy, all versions.
 
-    Raises IncompatibleSchema, also when there is no schema to compare with.
+    Raises IncompatibleSchema with the reason, and if the topic has no schema to compare with.
     """
     if not stored:
         raise IncompatibleSchema("the topic has messages or clients but no schema; subscribe without one")
@@ -112,11 +115,11 @@ def _unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str | Non
     if reader.type is SchemaType.PROTOBUF_NATIVE:
         read_as, written_as = _root_message(reader), _root_message(writer)
         return None if read_as == written_as else f"{written_as} cannot be read as {read_as}"
-    return None  # a primitive: its type says all
+    return None  # a primitive type needs no other check
 
 
 def _root_message(schema: SchemaDefinition) -> str:
-    """Which message a Protobuf descriptor is about; fields need no check, Protobuf skips those it does not know."""
+    """Return the root message of a Protobuf descriptor. Fields need no check: Protobuf skips unknown ones."""
     try:
         name = json.loads(schema.data)["rootMessageTypeName"]
     except (ValueError, TypeError, KeyError):

@@ -1,4 +1,4 @@
-"""A topic's schema as clients announce and the broker stores it (protocol 2.3)."""
+"""A topic's schema, as clients announce it and the broker stores it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SchemaType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDefinition:
-    """What a message's bytes mean."""
+    """A schema: what a message's bytes mean."""
 
     type: SchemaType
     data: bytes  # an Avro definition as JSON for records, empty for primitives
@@ -61,7 +61,7 @@ class SchemaDefinition:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def is_same(self, other: SchemaDefinition) -> bool:
-        """Whether both mean the same; names and properties are labels, except what a KeyValue says with them."""
+        """Whether both schemas mean the same. Names and properties do not count, except those of a KeyValue's parts."""
         if self.type is not other.type or self.data != other.data:
             return False
         return self.type is not SchemaType.KEY_VALUE or _parts_named(self) == _parts_named(other)
@@ -76,25 +76,25 @@ class StoredSchema:
 
 
 def version_bytes(version: int) -> bytes:
-    """A version as clients get it and put it into their messages."""
+    """Return a version as clients receive it and put it into their messages."""
     return _VERSION.pack(version)
 
 
 def version_number(data: bytes) -> int:
-    """The version a client asks for. Raises IncompatibleSchema for bytes that the broker did not make."""
+    """Return the version that a client asks for. Raises IncompatibleSchema if `data` has a wrong length."""
     if len(data) != _VERSION.size:
         raise IncompatibleSchema(f"a schema version has {_VERSION.size} bytes, not {len(data)}")
     return int(_VERSION.unpack(data)[0])
 
 
 def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDefinition]:
-    """The two schemas inside a KeyValue one. Raises IncompatibleSchema when it is not made of two."""
+    """Return the two schemas in a KeyValue schema. Raises IncompatibleSchema if it does not contain two."""
     parts: list[SchemaDefinition] = []
     offset = 0
     for part in ("key", "value"):
         if offset + _SIZE.size > len(schema.data):
             raise IncompatibleSchema(f"a KeyValue schema ends before its {part}'s schema")
-        # -1 is how clients write an empty one.
+        # Clients write the size of an empty schema as -1.
         size = max(0, _SIZE.unpack_from(schema.data, offset)[0])
         offset += _SIZE.size
         if offset + size > len(schema.data):
@@ -102,7 +102,7 @@ def key_and_value(schema: SchemaDefinition) -> tuple[SchemaDefinition, SchemaDef
         named = schema.properties.get(f"{part}.schema.type", "NONE").upper()
         type_ = SchemaType.NONE if named == "BYTES" else SchemaType.__members__.get(named)
         if type_ is None:
-            raise IncompatibleSchema(f"{part}.schema.type {named} is no type of schema")
+            raise IncompatibleSchema(f"{part}.schema.type {named} is not a schema type")
         parts.append(SchemaDefinition(type=type_, data=schema.data[offset : offset + size]))
         offset += size
     return parts[0], parts[1]

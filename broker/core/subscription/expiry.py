@@ -1,4 +1,4 @@
-"""Who has been away too long: subscriptions without consumers, topics without anybody (semantics 2.6, 4)."""
+"""Expiry by disuse: subscriptions without consumers, and topics without clients."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["Use", "is_expired", "is_inactive"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """A subscription as far as its use goes."""
+    """How a subscription is used."""
 
     consumers: int  # attached now
-    last_used_ms: int  # when the last consumer left, or the last ack came
+    last_used_ms: int  # when its last consumer left, or the last ack came
     backlog_messages: int
 
 
 def is_expired(use: Use, policies: Policies, now_ms: int) -> bool:
-    """Whether a subscription's time is over: nobody attached for `subscription_expiry_ms`."""
+    """Whether a subscription is expired: it had no consumer for `subscription_expiry_ms`."""
     expiry_ms = policies.subscription_expiry_ms
     return expiry_ms > 0 and not use.consumers and now_ms - use.last_used_ms > expiry_ms
 
@@ -28,7 +28,10 @@ def is_expired(use: Use, policies: Policies, now_ms: int) -> bool:
 def is_inactive(
     subscriptions: Iterable[Use], policies: Policies, *, producers: int, last_used_ms: int, now_ms: int
 ) -> bool:
-    """Whether a topic may be deleted as inactive; `last_used_ms`: when its last client left or message came."""
+    """Whether a topic may be deleted as inactive.
+
+    `last_used_ms` is when its last client left or its last message came.
+    """
     if not policies.delete_inactive_topics or producers:
         return False
     uses = list(subscriptions)

@@ -1,4 +1,4 @@
-"""What must be delivered again, and how often it was asked for. Positions are bits, or packed into ints."""
+"""Entries to deliver again, and their redelivery counts. Positions are bits, or packed into ints."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SLACK: Final = 64  # stale heap items tolerated before the heap is rebuilt
 
 
 class ReplaySet(PositionSet):
-    """Positions that go before normal reads, lowest first (semantics 3.3).
+    """Positions to send before normal reads, lowest first.
 
-    Beside the bits a heap of the blocks that hold any, with lazy deletion: a million delayed messages that fall due
-    together wait here.
+    A heap with lazy deletion, beside the bits, lists the blocks that are not empty: a million delayed messages that
+    fall due together may wait here.
     """
 
     __slots__ = ("_heap",)
@@ -29,12 +29,12 @@ class ReplaySet(PositionSet):
         self._heap: list[int] = []
 
     def first(self) -> Position | None:
-        """The lowest position, None when empty."""
+        """Return the lowest position, or None if the set is empty."""
         key = self._first_block()
         return None if key is None else next(positions_of(key, self._blocks[key]))
 
     def peek(self, limit: int) -> list[Position]:
-        """The first `limit` positions, ascending; they stay in. Sorts the blocks."""
+        """Return the first `limit` positions, ascending, without removing them. Sorts the blocks."""
         found: list[Position] = []
         for key in sorted(self._blocks):
             found += islice(positions_of(key, self._blocks[key]), limit - len(found))
@@ -43,7 +43,7 @@ class ReplaySet(PositionSet):
         return found
 
     def pop_first(self, limit: int) -> list[Position]:
-        """Take out at most `limit` positions, ascending."""
+        """Remove and return at most `limit` positions, ascending."""
         popped: list[Position] = []
         while len(popped) < limit and (key := self._first_block()) is not None:
             popped += islice(positions_of(key, self._blocks[key]), limit - len(popped))
@@ -51,7 +51,7 @@ class ReplaySet(PositionSet):
         return popped
 
     def discard_through(self, mark_delete: Position) -> None:
-        """Take out everything at or before `mark_delete`."""
+        """Remove everything at or before `mark_delete`."""
         self.discard_before(Position(mark_delete.ledger_id, mark_delete.entry_id + 1))
 
     def clear(self) -> None:
@@ -73,12 +73,12 @@ class ReplaySet(PositionSet):
 
 
 class RedeliveryCounts:
-    """How often redelivery of an entry was asked for, or it was sent again (semantics 3.7, 1.6); ints only."""
+    """How often clients asked for an entry's redelivery, or how often it was sent again. Ints only."""
 
     __slots__ = ("_counts", "_every_send")
 
     def __init__(self, *, every_send: bool = False) -> None:
-        """`every_send`: what a lost consumer held counts too, as in Pulsar 2.5 to 2.10."""
+        """With `every_send`, entries that were pending at a lost consumer count too, as in Pulsar 2.5 to 2.10."""
         self._counts: dict[int, int] = {}
         self._every_send = every_send
 
@@ -93,13 +93,13 @@ class RedeliveryCounts:
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def returned(self, positions: Iterable[Position]) -> None:
-        """Whoever held these is gone, and they will be sent again without having been asked for."""
+        """Count entries whose consumer left: they are sent again without a request."""
         if self._every_send:
             for position in positions:
                 self.increment(position)
 
     def nobody_left(self) -> None:
-        """No consumer is connected, or the first one comes: counts of requests end, those of sends go on."""
+        """Reset counts of requests, because no consumer is connected or the first one joins. Counts of sends stay."""
         if not self._every_send:
             self._counts.clear()
 
@@ -108,7 +108,7 @@ class RedeliveryCounts:
             self._counts.pop(position[0] << _ENTRY_BITS | position[1], None)
 
     def discard_through(self, mark_delete: Position) -> None:
-        """Linear: for acts only."""
+        """Forget the counts at or before `mark_delete`. Linear: for acts only."""
         limit = mark_delete[0] << _ENTRY_BITS | max(0, mark_delete[1])
         if mark_delete[1] < 0:
             limit -= 1

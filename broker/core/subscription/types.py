@@ -1,4 +1,4 @@
-"""Subscription types and who may attach to one (semantics 3.1)."""
+"""Subscription types, and which consumers may attach to a subscription."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RESERVED_PREFIXES: Final = ("pulsar.repl",)
 
 
 class SubscriptionType(Enum):
-    """How entries are shared out; values are Pulsar's names."""
+    """How entries are divided among consumers. The values are Pulsar's names."""
 
     EXCLUSIVE = "Exclusive"
     SHARED = "Shared"
@@ -26,20 +26,23 @@ class SubscriptionType(Enum):
 
 
 def check_name(name: str) -> None:
-    """Raises NotAllowed for an empty name and for those the broker keeps for itself."""
+    """Check a subscription's name. Raises NotAllowed if it is empty, reserved, padded or not printable."""
     if not name:
         raise NotAllowed("a subscription needs a name")
     if name != name.strip():
-        raise NotAllowed(f"subscription name {name!r} begins or ends with blanks: leave them out")
+        raise NotAllowed(f"subscription name {name!r} begins or ends with a blank; remove it")
     check_printable("subscription", name)
     if name in RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
         raise NotAllowed(f"subscription name {name!r} is reserved; choose another")
 
 
 def check_printable(what: str, name: str) -> None:
-    """Raises NotAllowed for control characters: PostgreSQL's text holds no NUL, and nobody can type the others."""
+    """Check a name for control characters. Raises NotAllowed if it has one.
+
+    PostgreSQL's text cannot store NUL, and users cannot type the others.
+    """
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
-        raise NotAllowed(f"the {what} name {name!r} holds a control character: leave it out")
+        raise NotAllowed(f"the {what} name {name!r} contains a control character; remove it")
 
 
 def check_attach(
@@ -51,11 +54,12 @@ def check_attach(
     read_compacted: bool = False,
     persistent: bool = True,
 ) -> None:
-    """Whether one more consumer of type `wanted` may attach.
+    """Check that one more consumer of type `wanted` may attach.
 
-    `current` is the type of the `consumers` connected; with none connected the type may change. An Exclusive
-    consumer whose connection is dead must be detached before asking. `max_consumers` 0 = no limit. Raises
-    NotAllowed, SubscriptionBusy (another type is connected) or ConsumerBusy (no room).
+    `current` is the type of the `consumers` that are connected; with none connected the type may change. The caller
+    must first detach an Exclusive consumer whose connection is dead. `max_consumers` 0 = no limit. Raises NotAllowed
+    for compacted reads on the wrong type, SubscriptionBusy if another type is connected, and ConsumerBusy if there is
+    no room.
     """
     if read_compacted and not (wanted.single_active and persistent):
         raise NotAllowed("readCompacted needs an Exclusive or Failover subscription of a persistent topic")
@@ -67,5 +71,5 @@ def check_attach(
         raise ConsumerBusy("an Exclusive consumer is connected already")
     if max_consumers and consumers >= max_consumers:
         raise ConsumerBusy(
-            f"the subscription has {consumers} consumers, its limit; raise it or disconnect one"
+            f"the subscription has {consumers} consumers, which is its limit; raise the limit or disconnect one"
         )

@@ -56,7 +56,7 @@ async def test_whoever_waits_gets_the_topic_in_turn(run: BrokerRun) -> None:
     assert (is_ready(second), is_ready(third)) == (False, False)
     second.send()
     assert [str(error) for _, error in second.failed] == ["the producer is not open; open it again"]
-    with pytest.raises(ProducerBusy, match="waited for"):
+    with pytest.raises(ProducerBusy, match="reserved for"):
         await run.producer(name="d")
     leave(first)
     await eventually(lambda: told == ["b"], "the first that waited is told")

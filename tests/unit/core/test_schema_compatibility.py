@@ -101,17 +101,17 @@ def test_what_can_be_read(reader: object, writer: object) -> None:
 @pytest.mark.parametrize(
     ("reader", "writer", "why"),
     [
-        (record(A, ("b", "string")), record(A), "the schema.b: not written"),
+        (record(A, ("b", "string")), record(A), "the schema.b: the writer lacks it"),
         (record(("a", "string")), record(A), "the schema.a: int cannot be read as string"),
         (record(("a", "int")), record(("a", "long")), "long cannot be read as int"),
         (record(("a", "int")), record(("a", ["null", "int"])), "null cannot be read as int"),
-        (record(("a", ["null", "string"])), record(A), "none of the types of the union"),
-        (record(A, ("b", "int"), name="S"), record(A), "the schema.b: not written"),
-        (record(("f", ["null", record(("z", "int"), name="I")])), record(("f", record(A, name="J"))), "none of"),
-        ([record(("z", "int"), name="J"), record(A, name="I")], record(A, name="J"), "none of"),
+        (record(("a", ["null", "string"])), record(A), "no type of the union"),
+        (record(A, ("b", "int"), name="S"), record(A), "the schema.b: the writer lacks it"),
+        (record(("f", ["null", record(("z", "int"), name="I")])), record(("f", record(A, name="J"))), "no type of"),
+        ([record(("z", "int"), name="J"), record(A, name="I")], record(A, name="J"), "no type of"),
         (record(("next", ["null", "S"]), ("b", "int"), name="S"), TREE, "the schema.b"),
         (enum("E"), enum("F"), "enum F cannot be read as E"),
-        (["null", enum("E")], enum("F"), "none of"),
+        (["null", enum("E")], enum("F"), "no type of"),
         (fixed("F"), fixed("G"), "fixed G cannot be read as F"),
         ({"type": "array", "items": "int"}, {"type": "array", "items": "string"}, r"schema\[\]"),
         (
@@ -201,7 +201,7 @@ def test_types_must_match() -> None:
     text = [StoredSchema(version=0, schema=SchemaDefinition(type=SchemaType.STRING, data=b""))]
     with pytest.raises(IncompatibleSchema, match="STRING cannot be read as INT32"):
         check_successor(text, SchemaDefinition(type=SchemaType.INT32, data=b""), S.BACKWARD)
-    with pytest.raises(IncompatibleSchema, match="no schema to store"):
+    with pytest.raises(IncompatibleSchema, match="not a schema that can be stored"):
         check_successor([], SchemaDefinition(type=SchemaType.AUTO_CONSUME, data=b""), S.FULL)
 
 
@@ -238,7 +238,7 @@ def test_a_key_may_be_plain_bytes() -> None:
     check_definition(key_value("BYTES", V0))
     old = [StoredSchema(version=0, schema=key_value("BYTES", V0))]
     check_successor(old, key_value("BYTES", V1_OPTIONAL), S.FULL)
-    with pytest.raises(IncompatibleSchema, match="NONE is no schema"):
+    with pytest.raises(IncompatibleSchema, match="NONE is not a schema"):
         check_definition(SchemaDefinition(type=SchemaType.NONE, data=b""))
 
 
