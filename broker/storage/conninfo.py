@@ -11,7 +11,7 @@ __all__ = ["conninfo"]
 
 
 def conninfo() -> str:
-    """Return the address of the default database. Raises KeyError when there is none.
+    """Return the address of the default database. Raises KeyError if the settings have none.
 
     VELA_DATABASE_NAME names another database on the same server: pytest-django's.
     """

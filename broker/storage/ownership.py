@@ -22,20 +22,20 @@ class Holder:
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Take the session advisory lock unless somebody has it. It is freed when the connection's backend ends."""
+    """Take the session advisory lock. False if another session has it. The lock ends with the connection's backend."""
     cursor = await connection.execute(query("ownership", "try_lock"))
     row = await cursor.fetchone()
     return bool(row and row[0])
 
 
 async def end_own_holder(connection: Connection, pids: Sequence[int]) -> bool:
-    """End the backend that still holds the lock, if it is among `pids`, this process's own; else return False."""
+    """End the backend that has the lock if it is one of `pids`, this process's own. False if it is not."""
     cursor = await connection.execute(query("ownership", "end_own_holder"), {"pids": list(pids)})
     return await cursor.fetchone() is not None
 
 
 async def name_broker(connection: Connection, *, host: str, pid: int, http_url: str, pulsar_url: str) -> None:
-    """Record that this process holds the lock now."""
+    """Record that this process has the lock now."""
     await connection.execute(
         query("ownership", "name_broker"),
         {"host": host, "pid": pid, "http_url": http_url, "pulsar_url": pulsar_url},
@@ -53,7 +53,7 @@ async def seen(connection: Connection) -> None:
 
 
 async def holder(connection: Connection) -> Holder | None:
-    """Return the lock's holder, whom a second broker names when it gives up."""
+    """Return the lock's holder, so that a second broker can name it when it gives up."""
     cursor = await connection.execute(query("ownership", "holder"))
     row = await cursor.fetchone()
     return None if row is None else Holder(host=row[0], pid=row[1], started_at=row[2])

@@ -1,4 +1,4 @@
-"""A few connections to PostgreSQL, opened when they are first needed, and again after they were lost."""
+"""A few connections to PostgreSQL, opened on first use and reopened after they are lost."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ConnectionPool:
 
     @asynccontextmanager
     async def use(self) -> AsyncIterator[Connection]:
-        """Borrow a connection. Raises psycopg.OperationalError when the database cannot be reached."""
+        """Borrow a connection. Raises psycopg.OperationalError if the database cannot be reached."""
         async with self._places:
             connection = self._idle.pop() if self._idle else None
             if connection is None or connection.closed:
@@ -45,7 +45,7 @@ class ConnectionPool:
             try:
                 yield connection
             except BaseException:
-                # A cancelled or failed statement may leave the session in the middle of something: open a new one.
+                # A cancelled or failed statement may leave the session in an unknown state: open a new one.
                 await connection.close()
                 raise
             if not connection.closed:
@@ -60,9 +60,9 @@ class ConnectionPool:
 async def repeat_until_done(
     pool: ConnectionPool, call: Callable[[Connection], Awaitable[T]], *, what: str
 ) -> T:
-    """Run a call that is safe to repeat, again and again while the database is away; cancel it to give up.
+    """Run a call that is safe to repeat until it succeeds, while the database is away. Cancel it to give up.
 
-    Raises what the call raises when the database is there and refuses it.
+    Raises the error of the call if the database is reachable and refuses it.
     """
     delay_s = _RETRY_FIRST_S
     while True:

@@ -25,7 +25,7 @@ def _load(table: str) -> dict[str, str]:
 
 @cache
 def query(table: str, name: str) -> bytes:
-    """Return one query for psycopg, without comments. Raises KeyError when the file has no query of that name."""
+    """Return one query for psycopg, without comments. Raises KeyError if the file has no query of that name."""
     lines = [line for line in _load(table)[name].splitlines() if not line.lstrip().startswith("--")]
     return "\n".join(lines).strip().encode()
 

@@ -1,7 +1,7 @@
-"""Background loops that go on after a fault.
+"""Background loops that continue after a fault.
 
-If a loop ended, its clients would wait for ever and nobody would know. So every loop is a turn that `for_ever` repeats.
-It logs one line when the database is away, and the traceback of any other fault. The pause before the next turn grows
+If a loop ended, its clients would wait forever without an error. So every loop is a turn that `for_ever` repeats. It
+logs one line when the database is away, and the traceback of any other fault. The pause before the next turn grows
 while turns keep failing.
 """
 

@@ -1,4 +1,4 @@
-"""Acts in PostgreSQL: the owner's side, asynchronous. The asking side is in storage/acts/requests.py."""
+"""Acts in PostgreSQL: the owner's side, asynchronous. The side that requests acts is storage/acts/requests.py."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingAct:
-    """A request that nobody has answered yet."""
+    """A request that is not answered yet."""
 
     act_id: int
     kind: str
-    is_apply: bool  # else a plan is asked for
+    is_apply: bool  # False: the request is for a plan
     topic_id: int | None
     subscription_id: int | None
     topic_name: str
     subscription_name: str
     parameters: Mapping[str, Any]
     plan: Mapping[str, Any] | None
-    cursor_version: int | None  # the plan holds for this version of the cursor only
+    cursor_version: int | None  # the plan is valid for this version of the cursor only
     undo_of: int | None
     waited_s: float
     who: str
-    progress: Mapping[str, Any] | None  # of long work that an earlier broker began
+    progress: Mapping[str, Any] | None  # of long work that an earlier broker started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoSource:
-    """What an undo starts from."""
+    """The stored act that an undo starts from."""
 
     act_id: int
     kind: str
@@ -71,7 +71,7 @@ class UndoSource:
     subscription_id: int | None
     before: CursorState | None
     result: Mapping[str, Any]
-    is_open: bool  # the undo window has not ended
+    is_open: bool  # whether the undo window is open
     acked_since: AckOverlay  # as far as it was stored
 
 
@@ -86,12 +86,12 @@ class OpenUndo:
 
 
 async def waiting(connection: Connection) -> list[WaitingAct]:
-    """Requests in the order they came, at most 100."""
+    """Return waiting requests, oldest first, at most 100."""
     return await _requests(connection, "waiting")
 
 
 async def unfinished(connection: Connection) -> list[WaitingAct]:
-    """Long work that a broker began and did not end."""
+    """Return long work that a broker started and did not finish."""
     return await _requests(connection, "unfinished")
 
 
@@ -129,7 +129,7 @@ async def finish(
     error_code: str = "",
     cursor_version: int | None = None,
 ) -> None:
-    """Answer a request that changes no cursor: a plan, a refusal. JSON texts. Repeating it does no harm."""
+    """Answer a request that changes no cursor, such as a plan or a refusal, with JSON texts. Safe to repeat."""
     await connection.execute(
         query("acts", "finish"),
         {
@@ -153,7 +153,7 @@ async def replan(
     error: str,
     error_code: str,
 ) -> None:
-    """Refuse an apply and store its new plan as an act of its own, which the refused one names. Safe to repeat."""
+    """Refuse an apply and store its new plan as a separate act, which the refused one names. Safe to repeat."""
     await connection.execute(
         query("acts", "replan"),
         {
@@ -167,17 +167,17 @@ async def replan(
 
 
 async def begin(connection: Connection, act_id: int) -> None:
-    """Long work starts: the act is not waiting any more."""
+    """Record that long work starts, so that the act is not waiting any more."""
     await connection.execute(query("acts", "begin"), (act_id,))
 
 
 async def report(connection: Connection, act_id: int, progress: str) -> None:
-    """How far long work is; JSON text."""
+    """Store the progress of long work, as JSON text."""
     await connection.execute(query("acts", "report"), (progress, act_id))
 
 
 async def wake_requester(connection: Connection, act_id: int) -> None:
-    """Tell whoever waits for this act."""
+    """Notify the process that waits for this act."""
     await connection.execute(query("acts", "wake_requester"), (act_id,))
 
 
@@ -194,9 +194,9 @@ async def apply_to_cursor(
     undo_window_s: int,
     passed: AckOverlay,
 ) -> bool:
-    """Store a cursor's whole new state with the act's result; False when the topic is fenced. Safe to repeat.
+    """Store a cursor's whole new state with the act's result. False if the topic is fenced. Safe to repeat.
 
-    `passed` is what an undo has to know of what the act acked beyond its mark-delete.
+    `passed` is what an undo needs about entries that the act acked beyond its mark-delete.
     """
     cursor = await connection.execute(
         query("acts", "apply_to_cursor"),
@@ -237,7 +237,7 @@ async def record_client_act(
     origin: str,
     cursor_version: int,
 ) -> int | None:
-    """Open the act of a client's own command; the move that follows fills in its result."""
+    """Insert the act of a client's own command. The move that follows stores its result."""
     cursor = await connection.execute(
         query("acts", "record_client_act"),
         {
@@ -269,7 +269,7 @@ async def record_commit(
     origin: str,
     cursor_version: int,
 ) -> None:
-    """Log a pull consumer's commit: a new act, or a new `offset` in the one of the last 24 hours from this origin."""
+    """Record a pull consumer's commit: a new act, or a new `offset` in this origin's act of the last 24 hours."""
     await connection.execute(
         query("acts", "record_commit"),
         {
@@ -287,7 +287,7 @@ async def record_commit(
 
 
 async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
-    """The act to undo, None when there is none of that id."""
+    """Return the act to undo, or None if there is no such act."""
     cursor = await connection.execute(query("acts", "undo_source"), (act_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -305,7 +305,7 @@ async def undo_source(connection: Connection, act_id: int) -> UndoSource | None:
 
 
 async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
-    """For each cursor of a topic whose latest move can be undone: what is recorded for that."""
+    """Return what is recorded for the undo of each cursor's latest move, if it can be undone."""
     cursor = await connection.execute(query("acts", "open_undos"), (topic_id,))
     return [
         OpenUndo(
@@ -318,7 +318,7 @@ async def open_undos(connection: Connection, topic_id: int) -> list[OpenUndo]:
 async def store_overlays(
     connection: Connection, *, epochs: Mapping[int, int], overlays: Sequence[tuple[int, int, AckOverlay]]
 ) -> None:
-    """(topic, act, acks of what it passed) each; of fenced topics nothing is stored. Idempotent."""
+    """Store rows of (topic, act, acks of entries that it passed). Skips fenced topics. Safe to repeat."""
     await connection.execute(
         query("acts", "store_overlays"),
         (
@@ -332,12 +332,12 @@ async def store_overlays(
 
 
 def inside_to_json(inside: tuple[Position, int] | None) -> dict[str, str] | None:
-    """The entry that an act ended inside of, as its result keeps it."""
+    """Return the batch that an act ended in, as its result stores it."""
     return None if inside is None else {"position": str(inside[0]), "remaining": f"{inside[1]:x}"}
 
 
 def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -> AckOverlay:
-    """Acks of what an act passed, from its row."""
+    """Return the acks of entries that an act passed, from its row."""
     after = (result or {}).get("after")
     mark_delete = LATEST if after is None else Position.parse(after)
     if acked_since is None:
@@ -346,7 +346,7 @@ def recorded_acks(acked_since: bytes | None, result: Mapping[str, Any] | None) -
 
 
 async def latest_move(connection: Connection, subscription_id: int) -> int | None:
-    """The act that moved this cursor last."""
+    """Return the act that moved this cursor last, or None."""
     cursor = await connection.execute(query("acts", "latest_move"), (subscription_id,))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

@@ -1,4 +1,4 @@
-"""Bookmarks in PostgreSQL. Written by the topic's owner."""
+"""Bookmarks in PostgreSQL. Only the topic's owner writes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["create", "delete", "find"]
 
 
 async def find(connection: Connection, topic_id: int, name: str) -> Position | None:
-    """Where a bookmark is; None when there is none of that name."""
+    """Return the position of a bookmark, or None if there is none of that name."""
     cursor = await connection.execute(query("bookmarks", "find"), (topic_id, name))
     row = await cursor.fetchone()
     return None if row is None else Position(row[0], row[1])
@@ -26,9 +26,9 @@ async def create(
     keep_ms: int,
     who: str,
 ) -> bool | None:
-    """Store a bookmark, unless there is one of that name; None when the topic is fenced. Safe to repeat.
+    """Store a bookmark, unless there is one of that name. None if the topic is fenced. Safe to repeat.
 
-    `keep_ms` 0: until it is deleted.
+    `keep_ms` 0 keeps the bookmark until it is deleted.
     """
     cursor = await connection.execute(
         query("bookmarks", "create"),
@@ -46,7 +46,7 @@ async def create(
 
 
 async def delete(connection: Connection, *, topic_id: int, owner_epoch: int, name: str) -> bool | None:
-    """Remove a bookmark; None when the topic is fenced. Safe to repeat."""
+    """Delete a bookmark. None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("bookmarks", "delete"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "name": name}
     )

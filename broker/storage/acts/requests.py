@@ -1,6 +1,6 @@
-"""The asking side of acts, synchronous: insert a request, wake the owner, wait for its answer.
+"""The side that requests acts, synchronous: insert a request, wake the owner, wait for its answer.
 
-One short connection a request: it listens for the answer while it waits, with a poll of the row as the net.
+Each request uses one short connection. It listens for the answer, and polls the row in case a notification is lost.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def request_plan(
     reason: str,
     undo_of: int | None,
 ) -> int | None:
-    """Ask for a plan; the act's id, or None when there is nothing of that name to act on."""
+    """Request a plan. Return the act's id, or None if there is nothing of that name to act on."""
     with _connection() as connection:
         row = connection.execute(
             query("acts", _REQUESTS[scope]),
@@ -70,9 +70,9 @@ def request_plan(
 def request_apply(
     act_id: int, *, who: str, origin: str, reason: str, allowed_drift_messages: int | None
 ) -> bool:
-    """Ask to apply a plan; False when it is not waiting to be applied (any more).
+    """Request to apply a plan. False if the plan is not, or no longer, waiting to be applied.
 
-    `allowed_drift_messages` takes the place of what the plan allows, None leaves that.
+    `allowed_drift_messages` replaces the drift that the plan allows; None keeps it.
     """
     with _connection() as connection:
         row = connection.execute(
@@ -89,13 +89,13 @@ def request_apply(
 
 
 def get(act_id: int) -> Row | None:
-    """The act's row as `acts.sql: get` orders it."""
+    """Return the act's row with the columns of `acts.sql: get`, or None."""
     with _connection() as connection:
         return connection.execute(query("acts", "get"), (act_id,)).fetchone()
 
 
 def wait(act_id: int, wait_s: float) -> Row | None:
-    """Wake the owner and wait until it has answered, at most `wait_s`; the row as it is then."""
+    """Wake the owner, wait at most `wait_s` seconds for its answer, and return the row."""
     with _connection() as connection:
         connection.execute("LISTEN vela_act_done")
         connection.execute(query("acts", "wake_owner"), (act_id,))
@@ -105,6 +105,6 @@ def wait(act_id: int, wait_s: float) -> Row | None:
             left_s = deadline_s - time.monotonic()
             if row is None or row[2] not in _WAITING or left_s <= 0:
                 return row
-            # Any answer wakes; the row says whether it was ours.
+            # An answer to any act wakes this loop. The row says whether it was for this one.
             for _ in connection.notifies(timeout=min(_POLL_S, left_s), stop_after=1):
                 break

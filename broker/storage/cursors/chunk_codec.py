@@ -1,4 +1,4 @@
-"""How ack sets and cursor snapshots lie in bytea columns.
+"""The encoding of ack sets and cursor snapshots in bytea columns.
 
 Ack sets: a version byte, then per partly acked entry its id (u64), the length of its bitset in bytes (u16) and the
 bitset, little-endian, 1 = still unacked. The version byte alone is "no ack sets", which differs from an empty column:
@@ -29,7 +29,7 @@ _HEAD = struct.Struct("<QH")
 
 
 def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
-    """Entry id → bitset of unacked members."""
+    """Encode ack sets: entry id → bitset of unacked members."""
     parts = [_VERSION]
     for entry_id, bits in ack_sets.items():
         size = (bits.bit_length() + 7) // 8
@@ -38,7 +38,7 @@ def encode_ack_sets(ack_sets: Mapping[int, int]) -> bytes:
 
 
 def decode_ack_sets(data: bytes) -> dict[int, int]:
-    """The reverse. Raises ValueError for another version or torn bytes."""
+    """Decode ack sets. Raises ValueError for another version or for bytes that end too early."""
     if not data:
         return {}
     if data[:1] != _VERSION:
@@ -49,14 +49,14 @@ def decode_ack_sets(data: bytes) -> dict[int, int]:
         entry_id, size = _HEAD.unpack_from(data, at)
         at += _HEAD.size
         if at + size > len(data):
-            raise ValueError("ack sets are torn")
+            raise ValueError("ack sets end too early")
         found[entry_id] = int.from_bytes(data[at : at + size], "little")
         at += size
     return found
 
 
 def encode_snapshot(state: CursorState) -> bytes:
-    """A cursor before an act, for its undo."""
+    """Encode a cursor as it was before an act, for the act's undo."""
     return json.dumps(
         {
             "mark_delete": list(state.mark_delete),
@@ -68,7 +68,7 @@ def encode_snapshot(state: CursorState) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> CursorState:
-    """The reverse of `encode_snapshot`."""
+    """Decode what `encode_snapshot` returned."""
     raw = json.loads(data)
     acked_messages, acked_entries, acked_bytes = raw["acked"]
     return CursorState(
@@ -82,7 +82,10 @@ def decode_snapshot(data: bytes) -> CursorState:
 
 
 def encode_overlay(overlay: AckOverlay) -> bytes:
-    """Acks of what an act passed, and what it passed beyond its mark-delete, which is in the act's result."""
+    """Encode acks of entries that an act passed, and what it passed beyond its mark-delete.
+
+    The mark-delete itself is in the act's result.
+    """
     return json.dumps(
         {
             "through": list(overlay.through),
@@ -93,7 +96,7 @@ def encode_overlay(overlay: AckOverlay) -> bytes:
 
 
 def decode_overlay(data: bytes, *, mark_delete: Position) -> AckOverlay:
-    """The reverse of `encode_overlay`, with the mark-delete of the act's result."""
+    """Decode what `encode_overlay` returned, with the mark-delete from the act's result."""
     raw = json.loads(data)
     return AckOverlay(
         mark_delete=mark_delete,

@@ -34,7 +34,7 @@ _DELETE_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRow:
-    """A durable subscription as it is stored."""
+    """One stored durable subscription."""
 
     subscription_id: int
     name: str
@@ -71,7 +71,7 @@ class PendingRow(NamedTuple):
 
 
 async def subscriptions_of(connection: Connection, topic_id: int) -> list[SubscriptionRow]:
-    """Every durable subscription of a topic with its cursor."""
+    """Return every durable subscription of a topic with its cursor."""
     chunks: dict[int, list[AckChunk]] = {}
     cursor = await connection.execute(query("cursors", "chunks_of_topic"), (topic_id,))
     for cursor_id, ledger_id, chunk, bits, ack_sets in await cursor.fetchall():
@@ -112,7 +112,7 @@ async def create_subscription(
     properties: Mapping[str, str],
     state: CursorState,
 ) -> int | None:
-    """Store a new subscription; its id, 0 when the name is taken, None when the topic is fenced."""
+    """Store a new subscription and return its id; 0 if the name is taken, None if the topic is fenced."""
     cursor = await connection.execute(
         query("cursors", "create"),
         {
@@ -133,14 +133,14 @@ async def create_subscription(
 
 
 async def set_type(connection: Connection, *, subscription_id: int, owner_epoch: int, type_name: str) -> None:
-    """Remember the type its consumers use now."""
+    """Store the type that its consumers use now."""
     await connection.execute(query("cursors", "set_type"), (type_name, subscription_id, owner_epoch))
 
 
 async def set_paused(
     connection: Connection, *, topic_id: int, owner_epoch: int, subscription_id: int, paused: bool
 ) -> bool:
-    """Remember whether an operator stopped its dispatch; False when the topic is fenced. Safe to repeat."""
+    """Store whether an operator paused its dispatch. False if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("cursors", "set_paused"),
         {
@@ -156,14 +156,14 @@ async def set_paused(
 async def delete_subscription(
     connection: Connection, *, topic_id: int, subscription_id: int, owner_epoch: int
 ) -> bool:
-    """Remove a subscription and its cursor; False when the topic is fenced. Safe to repeat."""
+    """Delete a subscription and its cursor. False if the topic is fenced. Safe to repeat."""
     parameters = {"topic_id": topic_id, "subscription_id": subscription_id, "owner_epoch": owner_epoch}
     for attempt in range(_DELETE_ATTEMPTS):
         try:
             cursor = await connection.execute(query("cursors", "delete_subscription"), parameters)
             return await cursor.fetchone() is not None
         except psycopg.errors.ForeignKeyViolation:
-            # A summary of it, or an act on it, was written while the statement ran: it goes with the next try.
+            # A summary of it, or an act on it, was inserted while the statement ran. The next try deletes that too.
             if attempt == _DELETE_ATTEMPTS - 1:
                 raise
     return False
@@ -172,9 +172,9 @@ async def delete_subscription(
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], dirty: Sequence[DirtyCursor]
 ) -> set[int]:
-    """Store what changed in these cursors, all or nothing by topic; returns the topics that are not fenced.
+    """Store what changed in these cursors, all or nothing per topic. Return the topics that are not fenced.
 
-    Idempotent: repeating it after a lost answer does no harm.
+    Safe to repeat after a lost answer.
     """
     flushes = [(each, each.flush) for each in dirty]
     chunks = [(each, *column) for each, change in flushes for column in _chunk_columns(change)]
@@ -213,9 +213,10 @@ async def flush(
 
 
 def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes | None, bytes | None]]:
-    """(key, bitmap, ack sets) of each changed chunk; None = unchanged, so that the other column is not rewritten.
+    """Yield (key, bitmap, ack sets) of each changed chunk. None = unchanged, so that the column is not rewritten.
 
-    A chunk that was dropped and came again since the last flush is written whole: the stored row is the old one.
+    A chunk that was removed and added again since the last flush is written whole, because its stored row is the old
+    one.
     """
     again = set(change.dropped)
     for key in change.bitmaps.keys() | change.ack_sets.keys():
@@ -232,7 +233,7 @@ def _chunk_columns(change: CursorFlush) -> Iterator[tuple[tuple[int, int], bytes
 async def replace_pending(
     connection: Connection, *, consumer_keys: Sequence[int], rows: Sequence[PendingRow]
 ) -> None:
-    """Write the pending acks of these consumers anew; a consumer without rows ends up with none."""
+    """Replace the stored pending acks of these consumers. A consumer without rows ends up with none."""
     columns = (
         [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in PendingRow._fields]
     )
@@ -240,5 +241,5 @@ async def replace_pending(
 
 
 async def forget_pending(connection: Connection) -> None:
-    """At a broker's start: what an earlier one delivered is read again from the cursors."""
+    """Delete all pending acks when a broker starts: their entries are delivered again from the cursors."""
     await connection.execute(query("cursors", "forget_pending"))

@@ -1,4 +1,4 @@
-"""Sessions and summaries in PostgreSQL: what the console reads of a broker's memory."""
+"""Sessions and summaries in PostgreSQL: the part of a broker's memory that the console shows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ConsumerRow(NamedTuple):
     last_delivery_ms: int
     last_ack_ms: int
     updated_ms: int
-    properties: str  # JSON object of the client's own words; written once
+    properties: str  # JSON object that the client sent; written once
 
 
 class ProducerRow(NamedTuple):
@@ -69,7 +69,7 @@ class ProducerRow(NamedTuple):
     last_sequence_id: int
     last_send_ms: int
     updated_ms: int
-    properties: str  # JSON object of the client's own words; written once
+    properties: str  # JSON object that the client sent; written once
 
 
 class TopicSummaryRow(NamedTuple):
@@ -92,7 +92,7 @@ class SubscriptionSummaryRow(NamedTuple):
     """Columns of vela_subscription_summary, in their order."""
 
     subscription_id: int
-    acked_messages: int  # cumulative, as the topic's row of the same report counts
+    acked_messages: int  # cumulative, to match the topic's row of the same report
     acked_bytes: int
     read_ledger: int
     read_entry: int
@@ -104,7 +104,7 @@ class SubscriptionSummaryRow(NamedTuple):
     messages_redelivered: int
     last_used_ms: int
     updated_ms: int
-    problems: str  # JSON object: words to count
+    problems: str  # JSON object: problem → count
 
 
 async def _upsert(connection: Connection, name: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -114,41 +114,41 @@ async def _upsert(connection: Connection, name: str, rows: Sequence[tuple[object
 
 
 async def upsert_consumers(connection: Connection, rows: Sequence[ConsumerRow]) -> None:
-    """Write these consumers' numbers."""
+    """Store these consumers' rows."""
     await _upsert(connection, "upsert_consumers", rows)
 
 
 async def upsert_producers(connection: Connection, rows: Sequence[ProducerRow]) -> None:
-    """Write these producers' numbers."""
+    """Store these producers' rows."""
     await _upsert(connection, "upsert_producers", rows)
 
 
 async def upsert_topic_summaries(connection: Connection, rows: Sequence[TopicSummaryRow]) -> None:
-    """Write these topics' numbers; a topic deleted meanwhile is left out."""
+    """Store these topics' rows, except for topics that were deleted in the meantime."""
     await _upsert(connection, "upsert_topic_summaries", rows)
 
 
 async def upsert_subscription_summaries(
     connection: Connection, rows: Sequence[SubscriptionSummaryRow]
 ) -> None:
-    """Write these subscriptions' numbers; one deleted meanwhile is left out."""
+    """Store these subscriptions' rows, except for those that were deleted in the meantime."""
     await _upsert(connection, "upsert_subscription_summaries", rows)
 
 
 async def delete_sessions(
     connection: Connection, *, consumers: Sequence[int], producers: Sequence[int]
 ) -> None:
-    """Whoever left, by key."""
+    """Delete the sessions of clients that left, by key."""
     await connection.execute(query("sessions", "delete_consumers"), (list(consumers),))
     await connection.execute(query("sessions", "delete_producers"), (list(producers),))
 
 
 async def forget_all(connection: Connection, now_ms: int) -> None:
-    """At a broker's start: whoever was connected to an earlier one is not any more, but was until now."""
+    """Delete all sessions when a broker starts. Their subscriptions and topics count as used until now."""
     await connection.execute(query("sessions", "forget_all"), {"now_ms": now_ms})
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:
-    """Tell the console's processes which blocks changed; JSON lists of keys, each under 8,000 bytes."""
+    """Tell the console's processes which blocks changed. Each payload is a JSON list of keys under 8,000 bytes."""
     for payload in payloads:
         await connection.execute(query("sessions", "notify_pages"), (payload,))

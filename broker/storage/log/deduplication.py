@@ -1,4 +1,4 @@
-"""What deduplication keeps: producer names with their sequence ids, and how much of each log is in them."""
+"""The stored state of deduplication: sequence ids by producer name, and how much of each log they cover."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class ProducerRow(NamedTuple):
 
     producer_name: str
     sequence_id: int  # of its last whole message, -1 = none
-    chunk_sequence_id: int  # of the large message under way, -1 = none
-    chunk_id: int  # of its last part
-    seen_ms: int  # when something of it was stored last
+    chunk_sequence_id: int  # of the large message being sent, -1 = none
+    chunk_id: int  # of its last chunk
+    seen_ms: int  # when a message of it was last stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFlush:
-    """One topic's changes, stored together with the position they hold for."""
+    """One topic's changes, stored together with the position up to which they cover the log."""
 
     topic_id: int
     through: Position
@@ -34,7 +34,7 @@ class TopicFlush:
 
 
 async def load(connection: Connection, topic_id: int) -> tuple[Position | None, list[ProducerRow]]:
-    """The position stored (None = never any) and the producers known by then."""
+    """Return the stored position (None = none yet) and the producers known at that position."""
     cursor = await connection.execute(query("deduplication", "position_of"), (topic_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -46,10 +46,10 @@ async def load(connection: Connection, topic_id: int) -> tuple[Position | None, 
 async def flush(
     connection: Connection, *, epochs: Mapping[int, int], topics: Sequence[TopicFlush]
 ) -> set[int]:
-    """Store these, all or nothing by topic; returns the topics that are not fenced.
+    """Store these changes, all or nothing per topic. Return the topics that are not fenced.
 
-    Every topic's rows and position are of one moment, so that a statement that arrives late only makes the next owner
-    read more of the log.
+    The rows and the position of a topic are from the same moment, so a statement that arrives late only makes the next
+    owner read more of the log.
     """
     rows = [(each.topic_id, *row) for each in topics for row in each.rows]
     gone = [(each.topic_id, name) for each in topics for name in each.gone]
@@ -71,7 +71,7 @@ async def flush(
 
 
 async def forget_topic(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Deduplication was switched off: it begins anew when it is switched on again. None = fenced. Repeatable."""
+    """Delete the state, because deduplication was switched off. None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("deduplication", "forget_topic"), {"topic_id": topic_id, "owner_epoch": owner_epoch}
     )

@@ -1,4 +1,4 @@
-"""Due times of delayed entries in PostgreSQL. One statement a call, no state."""
+"""Due times of delayed entries in PostgreSQL. Each call is one statement; there is no state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RUN_SHIFT = 15
 
 
 async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequence[int]]]:
-    """The entries of a topic that have a row: (ledger, entry ids), any number of times for each ledger."""
+    """Return the entries of a topic that have a row, as (ledger, entry ids). A ledger may occur several times."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "waiting"), (topic_id,))
     found: list[tuple[int, Sequence[int]]] = []
@@ -31,7 +31,7 @@ async def waiting(connection: Connection, topic_id: int) -> list[tuple[int, Sequ
 async def due_after(
     connection: Connection, topic_id: int, *, after: tuple[int, int, int], most: int
 ) -> list[tuple[int, int, int]]:
-    """The next `most` rows after the key `after`: (due time, ledger, entry), in that order."""
+    """Return the next `most` rows after the key `after`, sorted by (due time, ledger, entry)."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(query("delayed", "due_after"), (topic_id, *after, most))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
@@ -40,7 +40,7 @@ async def due_after(
 async def prune(
     connection: Connection, *, topic_id: int, owner_epoch: int, due_through_ms: int
 ) -> bool | None:
-    """Delete the rows due by then; None when the topic is fenced. Safe to repeat."""
+    """Delete the rows due by a time. None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("delayed", "prune"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "due_through_ms": due_through_ms},
@@ -51,7 +51,7 @@ async def prune(
 async def prune_trimmed(
     connection: Connection, *, topic_id: int, owner_epoch: int, first_ledger: int
 ) -> bool | None:
-    """Delete the rows of ledgers that are gone; None when the topic is fenced. Safe to repeat."""
+    """Delete the rows of trimmed ledgers. None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("delayed", "prune_trimmed"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "first_ledger": first_ledger},

@@ -1,4 +1,4 @@
-"""The log in PostgreSQL: append with fencing, reads by range. One statement a call, no state."""
+"""The log in PostgreSQL: fenced appends, and reads by range. Each call is one statement; there is no state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class AppendColumns:
-    """The rows of one append statement, by column, as they are bound: every list has one item a row."""
+    """The rows of one append statement as bound columns. Each list has one item per row."""
 
     topic_ids: list[int] = field(default_factory=list)
     ledger_ids: list[int] = field(default_factory=list)
@@ -37,17 +37,17 @@ class AppendColumns:
     cumulative_messages: list[int] = field(default_factory=list)
     cumulative_bytes: list[int] = field(default_factory=list)
     data: list[bytes] = field(default_factory=list)
-    delayed_topic_ids: list[int] = field(default_factory=list)  # from here: of the entries that are not due
+    delayed_topic_ids: list[int] = field(
+        default_factory=list
+    )  # from here on: for entries that are not due yet
     delayed_ms: list[int] = field(default_factory=list)
     delayed_ledger_ids: list[int] = field(default_factory=list)
     delayed_entry_ids: list[int] = field(default_factory=list)
-    moved_topic_ids: list[int] = field(
-        default_factory=list
-    )  # from here: of the entries that come from the outbox
+    moved_topic_ids: list[int] = field(default_factory=list)  # from here on: for entries from the outbox
     moved_row_ids: list[int] = field(default_factory=list)
 
     def add(self, topic_id: int, entry: StoredEntry) -> None:
-        """Append one row."""
+        """Add one entry."""
         self.topic_ids.append(topic_id)
         self.ledger_ids.append(entry.ledger_id)
         self.entry_ids.append(entry.entry_id)
@@ -61,21 +61,21 @@ class AppendColumns:
         self.data.append(entry.data)
 
     def add_delayed(self, topic_id: int, entry: StoredEntry) -> None:
-        """Append the row of a due time; the entry's own is added too."""
+        """Add the due time of an entry, in addition to the entry itself."""
         self.delayed_topic_ids.append(topic_id)
         self.delayed_ms.append(entry.deliver_at_ms)
         self.delayed_ledger_ids.append(entry.ledger_id)
         self.delayed_entry_ids.append(entry.entry_id)
 
     def add_moved(self, topic_id: int, row_ids: Sequence[int]) -> None:
-        """These rows of the outbox are entries of the statement."""
+        """Add outbox rows that the statement stores as entries and deletes."""
         self.moved_topic_ids.extend([topic_id] * len(row_ids))
         self.moved_row_ids.extend(row_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEntry:
-    """What the last stored entry of a ledger says about the whole."""
+    """The totals of a ledger, from its last stored entry."""
 
     entry_id: int
     messages: int
@@ -87,10 +87,11 @@ class LastEntry:
 async def append(
     connection: Connection, *, segment_id: int, epochs: dict[int, int], rows: AppendColumns
 ) -> set[int]:
-    """Store the rows of every topic whose epoch still is what `epochs` (topic → epoch) says.
+    """Store the rows of each topic whose epoch is still the one in `epochs` (topic → epoch).
 
-    Returns the topics stored; the rows of the others are not there and never will be. Raises psycopg.Error; whether
-    the rows may be there all the same says `is_outcome_unknown`. Not safe to cancel: the outcome would be unknown.
+    Returns the topics stored. The rows of the others are not stored and never will be. Raises psycopg.Error;
+    `is_outcome_unknown` then says whether the rows may be stored all the same. Not safe to cancel: the outcome would
+    be unknown.
     """
     more: tuple[list[int], ...] = ()
     if rows.delayed_ms or rows.moved_row_ids:
@@ -127,9 +128,9 @@ async def append(
 async def read(
     connection: Connection, *, segment_id: int, ledger_id: int, first: int, last: int, more_bytes: int
 ) -> list[StoredEntry]:
-    """Entries `first`..`last` (inclusive) of one ledger in order, with at most `more_bytes` after the first one.
+    """Return entries `first`..`last` (inclusive) of one ledger, in order, with at most `more_bytes` after the first.
 
-    Nothing when `first` itself is not stored. Safe to repeat and cancel.
+    Returns nothing if `first` itself is not stored. Safe to repeat and to cancel.
     """
     cursor = connection.cursor(binary=True)
     await cursor.execute(
@@ -141,7 +142,7 @@ async def read(
 async def read_some(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_ids: Sequence[int]
 ) -> list[StoredEntry]:
-    """The named entries of one ledger, in order. Safe to repeat and cancel."""
+    """Return the named entries of one ledger, in order. Safe to repeat and to cancel."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(for_segment("read_some", segment_id), (ledger_id, list(entry_ids)))
     return [_entry(ledger_id, row) for row in await cursor.fetchall()]
@@ -150,14 +151,14 @@ async def read_some(
 async def read_counts(
     connection: Connection, *, segment_id: int, ledger_id: int, first: int, last: int
 ) -> list[tuple[int, int, int]]:
-    """(entry id, cumulative messages, cumulative bytes) of `first`..`last`, for the message index."""
+    """Return (entry id, cumulative messages, cumulative bytes) of `first`..`last`, for the message index."""
     cursor = connection.cursor(binary=True)
     await cursor.execute(for_segment("read_counts", segment_id), (ledger_id, first, last))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]
 
 
 async def last_entry(connection: Connection, *, segment_id: int, ledger_id: int) -> LastEntry | None:
-    """The last stored entry of a ledger; None when it holds nothing."""
+    """Return the last stored entry of a ledger, or None if it is empty."""
     cursor = await connection.execute(for_segment("last", segment_id), (ledger_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -174,7 +175,7 @@ async def last_entry(connection: Connection, *, segment_id: int, ledger_id: int)
 async def append_ms_at(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
 ) -> int | None:
-    """When one entry was appended; None when it is not stored."""
+    """Return when one entry was appended, in Unix milliseconds, or None if it is not stored."""
     cursor = await connection.execute(for_segment("append_ms_at", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])
@@ -183,7 +184,7 @@ async def append_ms_at(
 async def messages_through(
     connection: Connection, *, segment_id: int, ledger_id: int, entry_id: int
 ) -> int | None:
-    """Messages of the topic up to and with one entry; None when it is not stored."""
+    """Return the topic's messages up to and including one entry, or None if it is not stored."""
     cursor = await connection.execute(for_segment("messages_through", segment_id), (ledger_id, entry_id))
     row = await cursor.fetchone()
     return None if row is None else int(row[0])

@@ -1,4 +1,4 @@
-"""What frees the log, in PostgreSQL: trimmed ledgers, dropped segments, copies of what still lives in them."""
+"""Frees the log in PostgreSQL: trims ledgers, drops segments, and copies the ledgers still in use out of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerToMove:
-    """A sealed ledger that still lies in an old segment."""
+    """A sealed ledger that is still in an old segment."""
 
     ledger_id: int
     topic_id: int
@@ -47,7 +47,7 @@ class LedgerToMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestPin:
-    """The subscription without which the oldest segment could go."""
+    """The subscription because of which the oldest segment cannot be dropped."""
 
     topic_name: str
     subscription: str
@@ -58,7 +58,7 @@ class OldestPin:
 async def seal_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger: LedgerInfo
 ) -> bool | None:
-    """Seal a topic's open ledger with its totals; None when the topic is fenced. Safe to repeat."""
+    """Seal a topic's open ledger with its totals. None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("lifetime", "seal_ledger"),
         {
@@ -76,7 +76,7 @@ async def seal_ledger(
 
 
 async def trim(connection: Connection, *, topic_id: int, owner_epoch: int, through: int) -> bool | None:
-    """Forget every ledger of a topic up to `through`; None when the topic is fenced. Safe to repeat."""
+    """Trim every ledger of a topic up to `through`. None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("lifetime", "trim"), {"topic_id": topic_id, "owner_epoch": owner_epoch, "through": through}
     )
@@ -84,19 +84,19 @@ async def trim(connection: Connection, *, topic_id: int, owner_epoch: int, throu
 
 
 async def undo_pins(connection: Connection, topic_id: int) -> list[Position]:
-    """Mark-delete positions that an open undo window may bring back."""
+    """Return the mark-delete positions that an undo may still restore."""
     cursor = await connection.execute(query("lifetime", "undo_pins"), (topic_id,))
     return [Position(*row[0]) for row in await cursor.fetchall()]
 
 
 async def bookmark_pins(connection: Connection, topic_id: int) -> list[Position]:
-    """Positions that bookmarks name."""
+    """Return the positions of a topic's bookmarks."""
     cursor = await connection.execute(query("lifetime", "bookmark_pins"), (topic_id,))
     return [Position(*row) for row in await cursor.fetchall()]
 
 
 async def segment_uses(connection: Connection) -> list[SegmentUse]:
-    """Every closed segment and what lives in it, oldest first."""
+    """Return every closed segment and what is still in use in it, oldest first."""
     cursor = await connection.execute(query("lifetime", "segment_uses"))
     return [
         SegmentUse(
@@ -113,21 +113,21 @@ async def segment_uses(connection: Connection) -> list[SegmentUse]:
 
 
 async def segment_count(connection: Connection) -> int:
-    """Segments that exist, the open ones too."""
+    """Return the number of segments, open ones included."""
     cursor = await connection.execute(query("lifetime", "segment_count"))
     row = await cursor.fetchone()
     return 0 if row is None else int(row[0])
 
 
 async def open_long_lived(connection: Connection) -> tuple[int, int] | None:
-    """(id, bytes) of the segment that copies go to; None when there is none."""
+    """Return (id, bytes) of the segment that takes copies, or None if there is none."""
     cursor = await connection.execute(query("lifetime", "open_long_lived"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
 
 
 async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool) -> int:
-    """Make a segment's table; the views follow by `refresh_entry_views`."""
+    """Create a segment's table. `refresh_entry_views` adds it to the views."""
     cursor = await connection.execute(query("lifetime", "open_segment"), (now_ms, long_lived))
     row = await cursor.fetchone()
     if row is None:
@@ -138,8 +138,9 @@ async def open_segment(connection: Connection, now_ms: int, *, long_lived: bool)
 async def drop_segment(
     connection: Connection, segment_id: int, *, lock_timeout_ms: int, read_role: str
 ) -> bool:
-    """Take a closed segment out of the views and drop it. False: a ledger lies in it, or a reader's transaction holds
-    it or the views; repeat later.
+    """Take a closed segment out of the views and drop it.
+
+    False if a ledger is in it, or if a reader's transaction has locked it or the views; repeat later.
     """
     try:
         async with connection.transaction():
@@ -155,7 +156,7 @@ async def drop_segment(
 
 
 async def ledgers_in(connection: Connection, segment_id: int) -> list[LedgerToMove]:
-    """The sealed ledgers of a segment, oldest first."""
+    """Return the sealed ledgers of a segment, oldest first."""
     cursor = await connection.execute(query("lifetime", "ledgers_in"), (segment_id,))
     return [
         LedgerToMove(ledger_id=row[0], topic_id=row[1], topic_name=row[2], entries=row[3])
@@ -164,7 +165,7 @@ async def ledgers_in(connection: Connection, segment_id: int) -> list[LedgerToMo
 
 
 async def copied_through(connection: Connection, *, target: int, ledger_id: int) -> int:
-    """The last entry of a ledger that a copy in segment `target` holds; -1 when none is begun."""
+    """Return the last entry of a ledger that was copied to segment `target`; -1 if no copy was started."""
     statement = sql.SQL(query("lifetime", "copied_through").decode()).format(target=entry_table(target))
     cursor = await connection.execute(statement, {"ledger_id": ledger_id})
     row = await cursor.fetchone()
@@ -181,9 +182,10 @@ async def copy_piece(
     last: int,
     more_bytes: int,
 ) -> int:
-    """Copy entries `first`..`last` of a ledger between segments, with at most `more_bytes` after the first; how many.
+    """Copy entries `first`..`last` of a ledger, with at most `more_bytes` after the first. Return how many.
 
-    Not durable by itself: `move_ledger` commits after it and is. Raises UndefinedTable when a segment is gone.
+    Not durable by itself: `move_ledger` commits later, and that commit is. Raises UndefinedTable if a segment was
+    dropped.
     """
     statement = sql.SQL(query("lifetime", "copy_piece").decode()).format(
         source=entry_table(source), target=entry_table(target)
@@ -200,7 +202,7 @@ async def copy_piece(
 async def move_ledger(
     connection: Connection, *, topic_id: int, owner_epoch: int, ledger_id: int, source: int, target: int
 ) -> bool | None:
-    """Let a ledger lie in `target` from here on. False: it is not in `source` any more; None: fenced."""
+    """Move a ledger to the segment `target`. False if it is not in `source` any more, None if fenced."""
     cursor = await connection.execute(
         query("lifetime", "move_ledger"),
         {
@@ -218,7 +220,7 @@ async def move_ledger(
 async def topics_to_visit(
     connection: Connection, *, known: Sequence[int], limit: int
 ) -> list[tuple[int, str]]:
-    """(id, name) of topics other than the `known` ones that closed segments hold something of that may go."""
+    """Return (id, name) of topics, except the `known` ones, that may have something to trim in closed segments."""
     cursor = await connection.execute(
         query("lifetime", "topics_to_visit"), {"known": list(known), "limit": limit}
     )
@@ -226,7 +228,7 @@ async def topics_to_visit(
 
 
 async def oldest_pin(connection: Connection) -> OldestPin | None:
-    """What keeps the oldest closed segment; None when no cursor does."""
+    """Return the subscription that keeps the oldest closed segment, or None if no cursor does."""
     cursor = await connection.execute(query("lifetime", "oldest_pin"))
     row = await cursor.fetchone()
     if row is None:

@@ -1,4 +1,4 @@
-"""The outbox as its mover reads it. One statement a call, no state; the row goes with the append of its entry."""
+"""The outbox as its mover reads it. Each call is one statement. The append of an entry deletes its row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["OutboxRow", "refuse", "topics", "waiting"]
 
 
 class OutboxRow(NamedTuple):
-    """One message that its transaction has committed."""
+    """One message of a committed transaction."""
 
     row_id: int
     key_hash: int | None
@@ -21,13 +21,13 @@ class OutboxRow(NamedTuple):
 
 
 async def topics(connection: Connection) -> list[str]:
-    """Names of the topics that have rows, as their publishers wrote them."""
+    """Return the names of topics that have rows, as their publishers wrote them."""
     cursor = await connection.execute(query("outbox", "topics"))
     return [name for (name,) in await cursor.fetchall()]
 
 
 async def waiting(connection: Connection, topic: str, *, taken: Sequence[int], most: int) -> list[OutboxRow]:
-    """The first rows of a topic, without those already on their way. Safe to repeat and cancel."""
+    """Return the first rows of a topic, without those being appended. Safe to repeat and to cancel."""
     cursor = await connection.execute(
         query("outbox", "waiting"), {"topic": topic, "taken": list(taken), "most": most}
     )
@@ -35,7 +35,7 @@ async def waiting(connection: Connection, topic: str, *, taken: Sequence[int], m
 
 
 async def refuse(connection: Connection, row_ids: Sequence[int], *, error: str, retry_s: float) -> None:
-    """Keep why these rows cannot be moved, and leave them alone for a while."""
+    """Store why these rows cannot be moved, and do not return them again for `retry_s` seconds."""
     await connection.execute(
         query("outbox", "refuse"), {"ids": list(row_ids), "error": error, "retry_s": retry_s}
     )

@@ -1,4 +1,4 @@
--- Operators' acts. Anybody inserts a request; only the topic's owner answers it.
+-- Operators' acts. Any process inserts a request; only the topic's owner answers it.
 
 -- name: request_plan
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
@@ -61,7 +61,7 @@ UPDATE vela_act SET state = %(state)s, plan = coalesce(%(plan)s, plan), result =
 WHERE id = %(id)s AND state IN ('plan_requested', 'apply_requested', 'applying', 'client')
 
 -- name: replan
--- The refused act names the new plan; asked for again after a lost answer it finds nothing to refuse.
+-- The refused act names the new plan. Repeated after a lost answer, the statement finds nothing to refuse.
 WITH n AS (
     INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, plan, error,
                           who, origin, reason, undo_of_id, cursor_version, created_at, requested_at, finished_at)
@@ -84,7 +84,8 @@ UPDATE vela_act SET progress = %s WHERE id = %s AND state = 'applying'
 SELECT pg_notify('vela_act_done', %s::text)
 
 -- name: apply_to_cursor
--- Change, snapshot and result in one statement, under the owner's epoch: an act is either whole or not there.
+-- Change, snapshot and result in one statement, guarded by the owner's epoch: an act is stored as a whole or not at
+-- all.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), c AS (
@@ -111,7 +112,8 @@ WITH o AS MATERIALIZED (
 SELECT subscription_id FROM c
 
 -- name: record_client_act
--- A client's own seek or unsubscribe is written to the log too. It is not "requested": nobody else may execute it.
+-- A client's own seek or unsubscribe is written to the log too. Its state is not "requested", so that no other process
+-- executes it.
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,
                       reason, cursor_version, created_at, requested_at)
 VALUES (%(kind)s, 'client', %(topic_id)s, %(subscription_id)s, %(topic_name)s, %(subscription_name)s, %(parameters)s,
@@ -142,7 +144,7 @@ SELECT id, kind, state, subscription_id, cursor_before, result, undo_until > now
 FROM vela_act WHERE id = %s
 
 -- name: open_undos
--- The latest move of each cursor of a topic, where it can still be undone: what is acked of what it passed is recorded.
+-- The latest move of each cursor of a topic, if it can still be undone: acks of entries that it passed are recorded.
 SELECT subscription_id, id, (extract(epoch FROM undo_until) * 1000)::bigint, result, acked_since
 FROM (
     SELECT DISTINCT ON (a.subscription_id) a.*
@@ -153,7 +155,7 @@ FROM (
 WHERE undo_until > now()
 
 -- name: store_overlays
--- Acks of what an act passed, behind, with the flush of the cursors that they belong to.
+-- Acks of entries that an act passed. Written behind, with the flush of their cursors.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
@@ -164,6 +166,6 @@ FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[]) AS u(topic_id, act_id, acke
 WHERE a.id = u.act_id
 
 -- name: latest_move
--- By when it was applied: of two plans the later one may be applied first. Acts that move no cursor have no snapshot.
+-- Sorted by time of application, because a later plan may be applied first. Acts that move no cursor have no snapshot.
 SELECT id FROM vela_act WHERE subscription_id = %s AND state = 'applied' AND cursor_before IS NOT NULL
 ORDER BY finished_at DESC, id DESC LIMIT 1

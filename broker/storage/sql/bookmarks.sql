@@ -1,4 +1,4 @@
--- Named places of topics.
+-- Bookmarks: named positions in topics.
 
 -- name: find
 SELECT ledger_id, entry_id FROM vela_bookmark WHERE topic_id = %s AND name = %s

@@ -38,8 +38,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: flush
--- All dirty cursors and chunks of many topics in one statement (design 6). Bitmaps and ack sets travel apart, so that
--- flushing the one does not rewrite the other (NULL = unchanged). A topic missing from the answer is fenced.
+-- All dirty cursors and chunks of many topics in one statement. Bitmaps and ack sets are separate parameters, so that
+-- flushing one does not rewrite the other (NULL = unchanged). A topic missing from the answer is fenced.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
@@ -70,8 +70,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: delete_subscription
--- What refers to it goes in the same statement: the foreign keys are checked at its end, and cascade only in the ORM.
--- Acts stay as the audit log, under the names they keep. Repeating it after a lost answer does no harm.
+-- Deletes the rows that refer to it in the same statement: foreign keys are checked at its end, and cascade only in
+-- the ORM. Acts stay as the audit log, with the names stored in them. Safe to repeat after a lost answer.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), chunks AS (
@@ -90,7 +90,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: replace_pending
--- Written behind for the console and the sweep; the rows of one consumer are replaced whole.
+-- Written behind, for the console and the sweep. All rows of a consumer are replaced together.
 WITH gone AS (DELETE FROM vela_pending_ack WHERE consumer_key = ANY(%b::bigint[]))
 INSERT INTO vela_pending_ack (delivery_id, owner_epoch, topic_id, subscription_id, consumer_key, consumer_name, ledger_id,
                               first_entry, last_entry, messages, delivered_ms, redelivery_count, deadline_ms)

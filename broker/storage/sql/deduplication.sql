@@ -1,4 +1,4 @@
--- Deduplication: how far each producer name is, and which entries of the log that takes into account.
+-- Deduplication: the progress of each producer name, and the position up to which it covers the log.
 
 -- name: position_of
 SELECT ledger_id, entry_id FROM vela_deduplication WHERE topic_id = %s

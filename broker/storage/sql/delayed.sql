@@ -1,5 +1,5 @@
 -- Delayed entries that were not due when they were appended (entries.sql writes the rows). A row is needed until the
--- entry is due: from then on the log and the cursors say everything. Only the topic's owner deletes them.
+-- entry is due: after that, log and cursors suffice. Only the topic's owner deletes them.
 
 -- name: waiting
 -- Which entries of a topic wait, as two big-endian bytes each, by runs of 32,768: a million rows are 31 of these.

@@ -1,7 +1,7 @@
--- Topics that nobody loaded and that expiry by disuse may concern: the owner loads them and decides from memory.
+-- Topics that are not loaded and may have something to expire by disuse. The owner loads them and decides from memory.
 
 -- name: idle_topics
--- A value in a document that is no number, as only a hand in the table can put it there, counts as not set.
+-- A value in a document that is not a number counts as not set. It can only come from a manual change of the table.
 WITH d AS (
     SELECT t.id, t.name, n.policies || coalesce(p.policies, t.policies) AS doc
     FROM vela_topic t JOIN vela_namespace n ON n.id = t.namespace_id LEFT JOIN vela_topic p ON p.id = t.parent_id

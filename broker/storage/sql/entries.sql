@@ -1,10 +1,10 @@
 -- The log. {entries} is the name of one segment's table.
 
 -- name: append
--- One statement for what many topics have ready (design 5). A topic missing from the answer is fenced: another owner
--- advanced its epoch, nothing of it was stored. FOR SHARE in topic order: whoever advances several epochs does it in the
--- same order, else they deadlock (tried). The lock also makes an epoch's advance wait until this statement has ended,
--- which is what makes an unknown outcome knowable.
+-- One statement for the ready entries of many topics. A topic missing from the answer is fenced: another owner
+-- advanced its epoch, and none of its entries was stored. FOR SHARE in topic order: statements that advance several
+-- epochs use the same order, or both would deadlock (tried). The lock also makes an advance of the epoch wait until
+-- this statement has ended. Only so can a new owner find out an unknown outcome.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
@@ -23,8 +23,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: append_more
--- The same, with the due times of what is not due yet, and without the rows of the outbox that it was made of: an entry and
--- these are stored and deleted together or not at all.
+-- Does the same, inserts the due times of entries that are not due yet, and deletes the outbox rows that the entries
+-- came from: all of it or nothing.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))
@@ -52,7 +52,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: read
--- A range by primary key, cut where its data would be more than so many bytes, though never before the first entry.
+-- A range by primary key. It ends before its data exceeds the limit in bytes, but has at least the first entry.
 SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative_messages, cumulative_bytes, data
 FROM {entries} WHERE ledger_id = %b AND entry_id >= %b AND entry_id <= %b AND cumulative_bytes <= (
     SELECT cumulative_bytes FROM {entries} WHERE ledger_id = %b AND entry_id = %b
@@ -64,7 +64,7 @@ SELECT entry_id, messages, flags, key_hash, deliver_at_ms, append_ms, cumulative
 FROM {entries} WHERE ledger_id = %b AND entry_id = ANY(%b::bigint[]) ORDER BY entry_id
 
 -- name: read_counts
--- What the message index needs, without the data.
+-- The counts that the message index needs, without the data.
 SELECT entry_id, cumulative_messages, cumulative_bytes
 FROM {entries} WHERE ledger_id = %b AND entry_id >= %b AND entry_id <= %b ORDER BY entry_id
 

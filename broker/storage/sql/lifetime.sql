@@ -1,7 +1,8 @@
--- What frees the log: trimmed ledgers, dropped segments, copies of what still lives in them. See README.md for the races.
+-- Frees the log: trims ledgers, drops segments, copies ledgers that are still in use out of them. README.md lists the
+-- races.
 
 -- name: seal_ledger
--- The open ledger of a topic that nobody appends to, so that its segment can be dropped some day. NULL = fenced.
+-- Seals the open ledger of a topic without appends, so that its segment can be dropped later. NULL = fenced.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), sealed AS (
@@ -13,7 +14,8 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: trim
--- Every ledger up to one goes. The topic's last one stays as an empty one: the next continues its counts.
+-- Trims every ledger up to one. The topic's last ledger stays as an empty one, from which the next continues the
+-- counts.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), newest AS (
@@ -30,7 +32,7 @@ WITH o AS MATERIALIZED (
 SELECT topic_id FROM o
 
 -- name: undo_pins
--- Where the cursors were before acts that can still be undone: of each subscription the latest act alone can be.
+-- Positions of the cursors before acts that can still be undone: only the latest act of each subscription.
 SELECT convert_from(a.cursor_before, 'UTF8')::json -> 'mark_delete'
 FROM (
     SELECT DISTINCT ON (subscription_id) subscription_id, cursor_before, undo_until
@@ -39,7 +41,8 @@ FROM (
 ) a WHERE a.undo_until > now()
 
 -- name: segment_uses
--- Closed segments and what lives in them. A row costs about 128 bytes beside its data: header, columns, index.
+-- Closed segments and what is still in use in them. A row costs about 128 bytes beside its data: header, columns,
+-- index.
 SELECT s.id, s.long_lived, coalesce(s.closed_ms, 0), pg_total_relation_size(('vela_entry_' || s.id)::regclass),
        count(l.id), count(l.id) FILTER (WHERE l.state = 'open'), coalesce(sum(l.size_bytes + 128 * l.entries), 0)::bigint
 FROM vela_segment s LEFT JOIN vela_ledger l ON l.segment_id = s.id
@@ -82,7 +85,7 @@ WITH copied AS (
 SELECT count(*) FROM copied
 
 -- name: move_ledger
--- The copy is whole: from here on it is the ledger. Row: not fenced; false: it has been trimmed or moved already.
+-- The copy is complete and becomes the ledger. Row: not fenced; false: it has been trimmed or moved already.
 WITH o AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner WHERE topic_id = %(topic_id)s AND owner_epoch = %(owner_epoch)s FOR SHARE
 ), moved AS (
@@ -93,8 +96,8 @@ WITH o AS MATERIALIZED (
 SELECT (SELECT count(*) FROM moved) FROM o
 
 -- name: topics_to_visit
--- Topics with something in closed segments that no cursor needs, or whose ledger there is still open; and those with a
--- backlog and a time to live.
+-- Topics with entries in closed segments that no cursor needs, or with an open ledger there, and topics with a backlog
+-- and a time to live.
 SELECT t.id, t.name FROM vela_topic t
 WHERE t.id IN (
     SELECT l.topic_id FROM vela_segment s JOIN vela_ledger l ON l.segment_id = s.id
@@ -110,7 +113,7 @@ WHERE t.id IN (
 LIMIT %(limit)s
 
 -- name: oldest_pin
--- What keeps the oldest closed segment: the cursor that is furthest behind among the topics that lie in it.
+-- The cursor that keeps the oldest closed segment: the one furthest behind among the topics in it.
 SELECT t.name, u.name, s.id, s.opened_ms
 FROM (SELECT id, opened_ms FROM vela_segment WHERE state <> 'open' AND NOT long_lived ORDER BY id LIMIT 1) s
 JOIN vela_ledger l ON l.segment_id = s.id JOIN vela_topic t ON t.id = l.topic_id

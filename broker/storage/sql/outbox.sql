@@ -1,4 +1,4 @@
--- Messages that Django code publishes inside its own transaction (design 5). The owner moves what is visible into the log:
+-- Messages that Django code publishes inside its own transaction. The owner moves visible rows into the log:
 -- entries.sql, append_more, deletes a row in the statement that stores its entry.
 
 -- name: add
@@ -9,7 +9,7 @@ VALUES (%(topic)s, %(key_hash)s, %(deliver_at_ms)s, %(data)s, '', now())
 SELECT pg_notify('vela_outbox', '')
 
 -- name: topics
--- Which topics have rows to move: one probe of the index each, however many rows these have.
+-- The topics with rows to move: one probe of the index per topic, whatever its number of rows.
 WITH RECURSIVE waiting AS (
     (SELECT topic FROM vela_outbox ORDER BY topic LIMIT 1)
     UNION ALL

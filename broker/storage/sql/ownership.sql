@@ -1,11 +1,11 @@
--- Who may write: a session advisory lock for liveness (design 6), the epoch for fencing (topics.sql).
+-- Which process may write: a session advisory lock for liveness, the epoch for fencing (topics.sql).
 
 -- name: try_lock
 SELECT pg_try_advisory_lock(hashtextextended('vela broker ' || current_database(), 0))
 
 -- name: end_own_holder
--- After the lock's connection was lost the server may not know it yet. If the backend that holds the lock is this very
--- process's, end it; no row = somebody else holds the lock.
+-- After the connection with the lock was lost, the server may not have noticed. Ends the backend that has the lock if
+-- it belongs to this process. No row = another process has the lock.
 SELECT pg_terminate_backend(l.pid) FROM pg_locks l
 WHERE l.locktype = 'advisory' AND l.granted AND l.pid = ANY(%(pids)s::integer[])
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())

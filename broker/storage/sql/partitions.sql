@@ -1,5 +1,5 @@
--- Partitioned topics: more partitions, and the numbers of all of them. One transaction grows a topic: whoever sees the new
--- count finds the partitions and their subscriptions.
+-- Partitioned topics: growing them, and the statistics of all partitions. One transaction grows a topic, so that a
+-- reader of the new count finds the partitions and their subscriptions.
 
 -- name: lock_parent
 SELECT id, partitions FROM vela_topic WHERE name = %s FOR UPDATE
@@ -8,8 +8,8 @@ SELECT id, partitions FROM vela_topic WHERE name = %s FOR UPDATE
 SELECT name FROM vela_topic WHERE name = ANY(%s::text[]) ORDER BY name
 
 -- name: copy_subscriptions
--- Every subscription of any other partition, of the type it was last seen with. The new partitions hold nothing yet, so
--- their first message is the next of each.
+-- Every subscription of any other partition, with its last known type. The new partitions are empty, so each
+-- subscription starts at their first message.
 WITH known AS (
     SELECT DISTINCT ON (s.name) s.name, s.type, s.properties
     FROM vela_subscription s JOIN vela_topic t ON t.id = s.topic_id

@@ -1,4 +1,5 @@
--- Documents of policies. A change names the document it was planned on: another change in between makes it change nothing.
+-- Policy documents. A change names the document that it was planned on. If another change came first, it changes
+-- nothing.
 
 -- name: of_namespace
 SELECT n.id, n.policies, '{}'::jsonb FROM vela_namespace n JOIN vela_tenant t ON t.id = n.tenant_id

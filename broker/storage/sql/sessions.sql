@@ -1,4 +1,4 @@
--- Who is connected, and the summaries lists sort by. Written behind, at most once a second, changed rows only.
+-- Connected clients, and the summaries that lists sort by. Written behind, at most once a second, changed rows only.
 
 -- name: upsert_consumers
 INSERT INTO vela_consumer_session (key, owner_epoch, topic_id, subscription_id, subscription_name, subscription_type, name,
@@ -30,8 +30,8 @@ DELETE FROM vela_consumer_session WHERE key = ANY(%b::bigint[])
 DELETE FROM vela_producer_session WHERE key = ANY(%b::bigint[])
 
 -- name: forget_all
--- At a broker's start: whoever was connected before is not any more. What they used was in use until now, as far as
--- anybody knows.
+-- At a broker's start: clients of an earlier broker are not connected any more. What they used counts as used until
+-- now.
 WITH c AS (
     DELETE FROM vela_consumer_session
 ), s AS (

@@ -1,4 +1,4 @@
--- What Celery's tasks ask. They change no delivery: they find what is due and notify the owner, which acts.
+-- Queries of Celery's tasks. They change no delivery: they find what is due and notify the owner, which acts on it.
 
 -- name: tick
 -- Notify the owner of every subscription with an overdue delivery and every topic with a delayed message that is due.
@@ -12,7 +12,7 @@ WITH RECURSIVE mine AS (
     INSERT INTO vela_heartbeat (name, at) SELECT 'worker', now() FROM mine WHERE taken
     ON CONFLICT (name) DO UPDATE SET at = EXCLUDED.at RETURNING name
 ), delaying AS (
-    -- One probe of the primary key a topic that has delayed entries, however many these are.
+    -- One probe of the primary key per topic with delayed entries, whatever their number.
     (SELECT topic_id FROM vela_delayed_entry ORDER BY topic_id LIMIT 1)
     UNION ALL
     SELECT (SELECT d.topic_id FROM vela_delayed_entry d WHERE d.topic_id > delaying.topic_id ORDER BY d.topic_id LIMIT 1)
@@ -34,15 +34,15 @@ WITH RECURSIVE mine AS (
 SELECT pg_notify('vela_tick', payload), places FROM notifications, mine WHERE mine.taken
 
 -- name: policies
--- Quotas and expiry are the owner's to check, from memory; it is only told that it is time.
+-- The owner checks quotas and expiry from memory. This only tells it that it is time.
 SELECT pg_notify('vela_policies', '')
 
 -- name: lifetime
--- It is time to look at what may go. The owner decides; without one nobody listens.
+-- Tells the owner to look for data to trim, expire or drop. Without an owner this has no effect.
 SELECT pg_notify('vela_lifetime', '')
 
 -- name: dead_sessions
--- Who was connected to a broker that died without a word, or whose topic has another owner by now.
+-- Sessions of a broker that died without deleting them, or of topics that have another owner now.
 WITH silent AS (
     SELECT NOT EXISTS (SELECT FROM vela_broker WHERE seen_at > now() - make_interval(secs => %(silent_s)s)) AS broker
 ), consumers AS (
@@ -67,9 +67,9 @@ INSERT INTO vela_heartbeat (name, at) VALUES ('beat', now()) ON CONFLICT (name) 
 SELECT extract(epoch FROM now() - at)::float8 FROM vela_heartbeat WHERE name = %s
 
 -- name: expire_plans
--- A plan that nobody applied says nothing about the present any more.
+-- A plan that was not applied in time does not describe the present any more.
 WITH expired AS (
-    UPDATE vela_act SET state = 'expired', error = 'nobody applied this plan in time; plan it again', error_code = 'ActExpired',
+    UPDATE vela_act SET state = 'expired', error = 'the plan was not applied in time; plan again', error_code = 'ActExpired',
            finished_at = now()
     WHERE state = 'planned' AND coalesce(finished_at, requested_at) < now() - make_interval(secs => %(plan_expiry_s)s)
     RETURNING id
@@ -77,7 +77,7 @@ WITH expired AS (
 SELECT count(*) FROM expired
 
 -- name: trim_acts
--- The oldest acts that are over for good, some at a time: none that waits, is under way, or can be undone.
+-- The oldest finished acts, some at a time: none that waits, is running, or can be undone.
 WITH doomed AS MATERIALIZED (
     SELECT id FROM vela_act
     WHERE coalesce(finished_at, requested_at) < now() - make_interval(days => %(keep_days)s)

@@ -8,7 +8,7 @@ WITH o AS MATERIALIZED (
 UPDATE vela_topic t SET terminated_at = coalesce(t.terminated_at, now()) FROM o WHERE t.id = o.topic_id RETURNING t.id
 
 -- name: members
--- What holds a topic's messages: the topic itself, or its partitions.
+-- The topic itself, or its partitions: the topics that have messages.
 SELECT t.id, t.name FROM vela_topic p JOIN vela_topic t ON t.id = p.id OR t.parent_id = p.id
 WHERE p.name = %s AND t.partitions = 0 ORDER BY t.partition
 
@@ -20,9 +20,9 @@ WHERE t.id = ANY(%s::bigint[]) ORDER BY t.id, s.name
 SELECT coalesce(sum(s.stored_bytes), 0)::bigint FROM vela_topic_summary s WHERE s.topic_id = ANY(%s::bigint[])
 
 -- name: delete
--- All of these topics or none: nothing is deleted when one has another owner by now, or the parent other partitions. Acts
--- stay as the audit log, under the names they keep. Entries stay in their segments' tables, invisible, since the views
--- join the ledgers; they go with the segment.
+-- All of these topics or none: nothing is deleted if one has another owner now, or the parent has other partitions.
+-- Acts stay as the audit log, with the names stored in them. Entries stay in their segments' tables until the segment
+-- is dropped. They are invisible, because the views join the ledgers.
 WITH held AS MATERIALIZED (
     SELECT topic_id FROM vela_topic_owner
     WHERE (topic_id, owner_epoch) IN (SELECT * FROM unnest(%(topic_ids)b::bigint[], %(owner_epochs)b::bigint[]))

@@ -30,15 +30,16 @@ WHERE t.name = %(tenant)s AND n.name = %(namespace)s
 ON CONFLICT (name) DO NOTHING
 
 -- name: take
--- Taking a topic: whoever held it before is fenced from here on. Waits for its last append to end (see entries.sql).
+-- Takes a topic. Its earlier owner is fenced from now on. Waits for that owner's last append to end (see entries.sql).
 INSERT INTO vela_topic_owner (topic_id, owner_epoch, owner_token) VALUES (%s, 1, %s)
 ON CONFLICT (topic_id) DO UPDATE SET owner_epoch = vela_topic_owner.owner_epoch + 1, owner_token = EXCLUDED.owner_token
 RETURNING owner_epoch
 
 -- name: advance_epochs
--- Compare-and-set in topic order. Topics missing from the answer have another owner by now. An advance whose answer was
--- lost is recognised when it is asked for again: one past the value known, with this process's own token. It sets the
--- value instead of adding to it, so that the lost statement may still arrive after its repetition and changes nothing.
+-- Compare-and-set in topic order. Topics missing from the answer have another owner now. A repeated advance recognises
+-- the first one, if its answer was lost: the epoch is one past the known value, with this process's own token. The
+-- statement sets the value instead of adding to it, so that the lost statement changes nothing if it arrives after its
+-- repetition.
 WITH known AS (
     SELECT o.topic_id, k.owner_epoch + 1 AS advanced FROM vela_topic_owner o
     JOIN unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[]) AS k(topic_id, owner_epoch) ON k.topic_id = o.topic_id
@@ -61,8 +62,9 @@ SELECT id, segment_id, state, entries, messages, size_bytes, entries_before, mes
 FROM vela_ledger WHERE topic_id = %s AND state IN ('open', 'sealed') ORDER BY id
 
 -- name: roll_ledgers
--- Seals the open ledgers (where one is named) and opens the next ones, in one statement and under the owner's epochs. A
--- roll whose answer was lost leaves an empty ledger open before the last: whoever reads the ledgers takes it as sealed.
+-- Seals the open ledgers (where one is named) and opens the next ones, in one statement and under the owner's epochs.
+-- If the answer of a roll is lost, its repetition leaves an empty ledger open before the last one. Readers of the
+-- ledgers treat it as sealed.
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(%(topic_ids)s::bigint[], %(epochs)s::bigint[], %(ledger_ids)s::bigint[], %(entries)s::bigint[],
                          %(messages)s::bigint[], %(size_bytes)s::bigint[], %(first_append_ms)s::bigint[],

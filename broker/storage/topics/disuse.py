@@ -1,4 +1,4 @@
-"""Finding topics that expiry by disuse may concern, in PostgreSQL."""
+"""Find topics in PostgreSQL that may have something to expire by disuse."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ __all__ = ["idle_topics"]
 async def idle_topics(
     connection: Connection, *, after: int, known: Sequence[int], now_ms: int, defaults: Policies, limit: int
 ) -> list[tuple[int, str]]:
-    """(id, full name), by id above `after`, of topics with something to expire, or whose use was never written down.
+    """Return (id, full name) of topics that may have something to expire, or whose last use is not recorded.
 
-    None of `known` (ids). `defaults`: what holds where a document says nothing.
+    Sorted by id, from above `after`, without the ids in `known`. `defaults` are the policies that a document does not
+    set.
     """
     cursor = await connection.execute(
         query("disuse", "idle_topics"),

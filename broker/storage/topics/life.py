@@ -15,7 +15,7 @@ _DELETE_ATTEMPTS = 5
 
 
 async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) -> bool | None:
-    """Fix the end of a topic's log; None when the topic is fenced. Safe to repeat."""
+    """Terminate a topic, so that its log has an end. None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("topic_life", "terminate"), {"topic_id": topic_id, "owner_epoch": owner_epoch}
     )
@@ -23,28 +23,28 @@ async def terminate(connection: Connection, *, topic_id: int, owner_epoch: int) 
 
 
 async def members(connection: Connection, name: str) -> dict[int, str]:
-    """Id → full name of what holds a topic's messages: itself, or its partitions in their order; none = no topic."""
+    """Return id → full name of the topic itself, or of its partitions in order. Empty if there is no such topic."""
     cursor = await connection.execute(query("topic_life", "members"), (name,))
     return {row[0]: row[1] for row in await cursor.fetchall()}
 
 
 async def subscription_names(connection: Connection, topic_ids: Sequence[int]) -> list[tuple[str, str]]:
-    """(topic, subscription) of every durable subscription of these topics."""
+    """Return (topic, subscription) of every durable subscription of these topics."""
     cursor = await connection.execute(query("topic_life", "subscriptions"), (list(topic_ids),))
     return [(row[0], row[1]) for row in await cursor.fetchall()]
 
 
 async def stored_bytes(connection: Connection, topic_ids: Sequence[int]) -> int:
-    """Bytes these topics hold, as they were last reported."""
+    """Return the stored bytes of these topics, as last reported."""
     cursor = await connection.execute(query("topic_life", "stored_bytes"), (list(topic_ids),))
     row = await cursor.fetchone()
     return 0 if row is None else int(row[0])
 
 
 async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id: int | None) -> bool:
-    """Remove topics (id → owner epoch), and the partitioned parent when one is named, with all their rows.
+    """Delete topics (id → owner epoch), and the partitioned parent if one is given, with all their rows.
 
-    All or none; False when one of them has another owner by now, or when they are gone already.
+    All or none. False if one of them has another owner now, or if they are deleted already.
     """
     parameters = {
         "topic_ids": list(epochs.keys()),
@@ -57,7 +57,7 @@ async def delete(connection: Connection, epochs: Mapping[int, int], *, parent_id
             row = await cursor.fetchone()
             return row is not None and row[0] > 0
         except psycopg.errors.ForeignKeyViolation:
-            # A summary or an act that refers to it was written while the statement ran: it goes with the next try.
+            # A summary or act that refers to it was inserted while the statement ran. The next try deletes that too.
             if attempt == _DELETE_ATTEMPTS - 1:
                 raise
     return False

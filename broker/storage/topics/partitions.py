@@ -1,4 +1,4 @@
-"""Partitioned topics in PostgreSQL: growing them, and the numbers of all partitions."""
+"""Partitioned topics in PostgreSQL: growing them, and the statistics of all partitions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["Growth", "grow", "statistics", "subscription_names", "subscription_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """What growing a topic met and did."""
+    """The result of growing a topic."""
 
     before: int  # partitions
-    after: int  # the same when there was nothing to do
-    subscriptions: tuple[str, ...] = ()  # made on every new partition
-    taken: tuple[str, ...] = ()  # names of partitions that exist already: nothing was done
+    after: int  # equal to `before` if there was nothing to do
+    subscriptions: tuple[str, ...] = ()  # created on every new partition
+    taken: tuple[str, ...] = ()  # names of partitions that exist already; if any, nothing was done
 
 
 async def grow(connection: Connection, name: TopicName, partitions: int) -> Growth | None:
-    """Give a topic partitions up to a count, with the subscriptions of those it has; None when there is no such topic.
+    """Add partitions up to a count, with the subscriptions of the present ones. None if there is no such topic.
 
-    Never fewer than it has. Safe to repeat.
+    Never removes partitions. Safe to repeat.
     """
     async with connection.transaction():
         cursor = await connection.execute(query("partitions", "lock_parent"), (name.full,))
@@ -56,18 +56,18 @@ async def grow(connection: Connection, name: TopicName, partitions: int) -> Grow
 
 
 async def subscription_names(connection: Connection, name: str) -> list[str]:
-    """Names of the subscriptions that any partition of a topic has."""
+    """Return the names of the subscriptions on any partition of a topic."""
     cursor = await connection.execute(query("partitions", "subscription_names"), (name,))
     return [each for (each,) in await cursor.fetchall()]
 
 
 async def statistics(connection: Connection, name: str) -> Sequence[tuple[Any, ...]]:
-    """A row for each partition, or for the topic itself: the columns of `partitions.sql: statistics`."""
+    """Return a row for each partition, or for the topic itself, with the columns of `partitions.sql: statistics`."""
     cursor = await connection.execute(query("partitions", "statistics"), (name,))
     return await cursor.fetchall()
 
 
 async def subscription_statistics(connection: Connection, name: str) -> Sequence[tuple[Any, ...]]:
-    """A row for each subscription of each partition: the columns of `partitions.sql: subscription_statistics`."""
+    """Return a row for each subscription of each partition: see `partitions.sql: subscription_statistics`."""
     cursor = await connection.execute(query("partitions", "subscription_statistics"), (name,))
     return await cursor.fetchall()

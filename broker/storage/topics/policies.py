@@ -1,4 +1,4 @@
-"""Documents of policies in PostgreSQL."""
+"""Policy documents in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["StoredPolicies", "change", "in_force", "of_namespace", "of_topic", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPolicies:
-    """A document as it is stored, not checked."""
+    """A stored document, not checked."""
 
     row_id: int  # of the namespace or the topic
     document: Mapping[str, object]
@@ -23,12 +23,12 @@ class StoredPolicies:
 
 
 async def of_namespace(connection: Connection, tenant: str, namespace: str) -> StoredPolicies | None:
-    """The namespace's document, None when there is no such namespace."""
+    """Return the namespace's document, or None if there is no such namespace."""
     return await _read(connection, "of_namespace", {"tenant": tenant, "namespace": namespace})
 
 
 async def of_topic(connection: Connection, name: TopicName) -> StoredPolicies | None:
-    """The topic's own document and its namespace's, None when there is no such topic."""
+    """Return the topic's own document and its namespace's, or None if there is no such topic."""
     return await _read(connection, "of_topic", {"name": name.full})
 
 
@@ -46,7 +46,7 @@ async def change(
     before: Mapping[str, object],
     after: Mapping[str, object],
 ) -> bool:
-    """Replace a document; False, and nothing is changed, when it is not `before` any more."""
+    """Replace a document. False, without a change, if it is not `before` any more."""
     cursor = await connection.execute(
         query("policies", "set_topic" if is_topic else "set_namespace"),
         {"id": row_id, "before": json.dumps(dict(before)), "after": json.dumps(dict(after))},
@@ -55,7 +55,7 @@ async def change(
 
 
 async def overriding(connection: Connection, namespace_id: int, names: Sequence[str]) -> dict[str, int]:
-    """Policy → how many topics of the namespace set it themselves."""
+    """Return policy → how many topics of the namespace set it themselves."""
     cursor = await connection.execute(
         query("policies", "overriding"), {"namespace_id": namespace_id, "names": list(names)}
     )
@@ -65,6 +65,6 @@ async def overriding(connection: Connection, namespace_id: int, names: Sequence[
 async def in_force(
     connection: Connection, names: Sequence[str]
 ) -> list[tuple[str, Mapping[str, object], Mapping[str, object]]]:
-    """(topic, its namespace's document, its own or its parent's) of these topics."""
+    """Return (topic, its namespace's document, its own or its parent's) for these topics."""
     cursor = await connection.execute(query("policies", "in_force"), (list(names),))
     return [(row[0], row[1], row[2]) for row in await cursor.fetchall()]

@@ -1,4 +1,4 @@
-"""Stored schemas. One statement a call, no state."""
+"""Stored schemas. Each call is one statement; there is no state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["add", "of_topic"]
 
 
 async def of_topic(connection: Connection, topic_name: str) -> list[StoredSchema]:
-    """Every version, oldest first."""
+    """Return every version, oldest first."""
     cursor = await connection.execute(query("schemas", "of_topic"), (topic_name,))
     return [
         StoredSchema(
@@ -26,7 +26,7 @@ async def of_topic(connection: Connection, topic_name: str) -> list[StoredSchema
 
 
 async def add(connection: Connection, topic_name: str, version: int, schema: SchemaDefinition) -> bool:
-    """Store a version; False when it is there already, perhaps from a call whose answer was lost."""
+    """Store a version. False if it is stored already, perhaps by a call that lost its answer."""
     cursor = await connection.execute(
         query("schemas", "add"),
         (

@@ -39,11 +39,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """A topic as it is stored."""
+    """One stored topic."""
 
     topic_id: int
-    partitions: int  # > 0: a partitioned parent, which holds no messages itself
-    partition: int  # -1 when it is no partition
+    partitions: int  # > 0: a partitioned parent, which has no messages itself
+    partition: int  # -1 if it is not a partition
     terminated: bool
     namespace_policies: Mapping[str, object]  # the stored documents, not checked
     topic_policies: Mapping[str, object]  # of a partition: its parent's
@@ -53,10 +53,10 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """A ledger as it is stored; the totals of an open one are 0 until it is sealed."""
+    """One stored ledger. The totals of an open one are 0 until it is sealed."""
 
     ledger_id: int
-    segment_id: int | None  # None = sealed and empty: it lies nowhere
+    segment_id: int | None  # None = sealed and empty, in no segment
     sealed: bool
     entries: int
     messages: int
@@ -71,7 +71,7 @@ class LedgerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRoll:
-    """What a topic's next ledger follows."""
+    """The end of a topic's log, which its next ledger follows."""
 
     topic_id: int
     sealing: LedgerInfo | None  # the ledger that is open now
@@ -81,7 +81,7 @@ class LedgerRoll:
 
 
 async def find_topic(connection: Connection, name: TopicName) -> TopicRow | None:
-    """The row of one topic, None when it does not exist."""
+    """Return the row of one topic, or None if it does not exist."""
     cursor = await connection.execute(query("topics", "find_topic"), (name.full,))
     row = await cursor.fetchone()
     if row is None:
@@ -109,7 +109,7 @@ async def create_namespace(
 async def create_topic(
     connection: Connection, name: TopicName, *, partitions: int, policies: Mapping[str, object]
 ) -> None:
-    """Create a topic, its tenant and namespace where they are missing. Safe to repeat; keeps what exists."""
+    """Create a topic, and its tenant and namespace if missing. Safe to repeat; keeps what exists."""
     async with connection.transaction():
         await create_namespace(connection, name.tenant, name.namespace, policies)
         await insert_topics(connection, [(name, partitions)], parent=None)
@@ -121,7 +121,7 @@ async def create_topic(
 async def insert_topics(
     connection: Connection, topics: Sequence[tuple[TopicName, int]], *, parent: str | None
 ) -> None:
-    """Rows of these topics, with how many partitions each has; keeps what exists. The namespace must be there.
+    """Insert these topics with their numbers of partitions. Keeps what exists. The namespace must exist.
 
     Without `parent`, a name that ends in -partition-N becomes the child of the topic before that, if it exists.
     """
@@ -140,7 +140,7 @@ async def insert_topics(
 
 
 async def names_in_namespace(connection: Connection, tenant: str, namespace: str) -> list[str]:
-    """Full names of all topics and partitions that hold messages, sorted."""
+    """Return the full names of all topics and partitions, without partitioned parents, sorted."""
     escaped = (
         f"persistent://{tenant}/{namespace}/".replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
     )
@@ -149,7 +149,7 @@ async def names_in_namespace(connection: Connection, tenant: str, namespace: str
 
 
 async def take_topic(connection: Connection, topic_id: int, *, token: int) -> int:
-    """Take ownership; returns the new epoch. Waits until the last append of an earlier owner has ended."""
+    """Take ownership and return the new epoch. Waits until the last append of an earlier owner has ended."""
     cursor = await connection.execute(query("topics", "take"), (topic_id, token))
     row = await cursor.fetchone()
     if row is None:
@@ -172,7 +172,7 @@ async def advance_epochs(connection: Connection, epochs: Mapping[int, int], *, t
 async def set_producer_epoch(
     connection: Connection, *, topic_id: int, owner_epoch: int, producer_epoch: int
 ) -> bool | None:
-    """Store the epoch of the topic's exclusive producer; None = fenced. Safe to repeat."""
+    """Store the epoch of the topic's exclusive producer. None if the topic is fenced. Safe to repeat."""
     cursor = await connection.execute(
         query("topics", "set_producer_epoch"),
         {"topic_id": topic_id, "owner_epoch": owner_epoch, "producer_epoch": producer_epoch},
@@ -181,7 +181,7 @@ async def set_producer_epoch(
 
 
 async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
-    """Every ledger of a topic that still has entries to read, oldest first."""
+    """Return every ledger of a topic that still has entries to read, oldest first."""
     cursor = await connection.execute(query("topics", "ledgers"), (topic_id,))
     return [
         LedgerRow(
@@ -203,7 +203,7 @@ async def ledgers_of(connection: Connection, topic_id: int) -> list[LedgerRow]:
 
 
 async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
-    """The name of the topic that a ledger is of; None when there is no such ledger, perhaps not any more."""
+    """Return the name of a ledger's topic, or None if there is no such ledger, perhaps because it was trimmed."""
     cursor = await connection.execute(query("topics", "of_ledger"), (ledger_id,))
     row = await cursor.fetchone()
     return None if row is None else str(row[0])
@@ -212,7 +212,7 @@ async def topic_of_ledger(connection: Connection, ledger_id: int) -> str | None:
 async def roll_ledgers(
     connection: Connection, rolls: Sequence[tuple[LedgerRoll, int]], *, segment_id: int, now_ms: int
 ) -> dict[int, int]:
-    """Seal the open ledger of each topic with its totals and open the next one, under the owner epoch beside it.
+    """Seal the open ledger of each topic with its totals, and open the next one, guarded by its owner epoch.
 
     Returns topic → new ledger; a missing topic is fenced.
     """
@@ -239,14 +239,14 @@ async def roll_ledgers(
 
 
 async def newest_segment(connection: Connection) -> tuple[int, int] | None:
-    """(id, opened at ms) of the segment appends go to; None when none is open."""
+    """Return (id, opened at ms) of the segment that takes appends, or None if none is open."""
     cursor = await connection.execute(query("topics", "open_segments"))
     row = await cursor.fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
 
 
 async def open_segment(connection: Connection, now_ms: int) -> int:
-    """Make a segment's table; views follow by `refresh_entry_views`."""
+    """Create a segment's table. `refresh_entry_views` adds it to the views."""
     cursor = await connection.execute(query("topics", "open_segment"), (now_ms,))
     row = await cursor.fetchone()
     if row is None:
@@ -255,17 +255,17 @@ async def open_segment(connection: Connection, now_ms: int) -> int:
 
 
 async def close_segment(connection: Connection, segment_id: int, now_ms: int) -> None:
-    """No new ledger goes into this segment; ledgers still open in it are sealed at their next append."""
+    """Close a segment to new ledgers. Ledgers that are open in it are sealed at their next append."""
     await connection.execute(query("topics", "close_segment"), (now_ms, segment_id))
 
 
 async def close_older_segments(connection: Connection, open_id: int, now_ms: int) -> None:
-    """Close whatever is open below the segment that is appended to."""
+    """Close every open segment below the one that takes appends."""
     await connection.execute(query("topics", "close_older_segments"), (now_ms, open_id))
 
 
 async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, read_role: str) -> bool:
-    """Make the views over all live segments anew; False when a reader held them too long: repeat later."""
+    """Create the views over all live segments again. False if a reader locked them too long; repeat later."""
     try:
         async with connection.transaction():
             await connection.execute(
@@ -279,7 +279,7 @@ async def refresh_entry_views(connection: Connection, *, lock_timeout_ms: int, r
 
 
 async def segment_size_bytes(connection: Connection, segment_id: int) -> int:
-    """Table, TOAST and index together."""
+    """Return the size of a segment's table, TOAST and index together."""
     cursor = await connection.execute(query("topics", "segment_size"), (segment_id,))
     row = await cursor.fetchone()
     return 0 if row is None or row[0] is None else int(row[0])
