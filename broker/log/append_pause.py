@@ -1,4 +1,4 @@
-"""A pause of appends: nothing of a topic is on its way to PostgreSQL while an operator's act fixes or ends its log."""
+"""Pauses a topic's appends, so that none is in flight while an operator's act terminates or deletes the topic."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 
 __all__ = ["appends_paused"]
 
-_LOOK_EVERY_S = 0.002  # an act may wait; the append path carries no event for it
+_LOOK_EVERY_S = 0.002  # an act may wait, so the append path needs no event for it
 
 
 @asynccontextmanager
 async def appends_paused(log: TopicLog, writer: Writer) -> AsyncIterator[None]:
-    """Inside, no append of the topic is in flight and none begins; what is sent meanwhile waits in its queue.
+    """Inside, no append of the topic is in flight and none starts. Sends that arrive wait in the queue.
 
-    Waits for the commit under way, whose receipts go out first: a producer closed before would send them again.
+    Waits first for the commit in flight and its receipts: a producer that is closed before them would send the same
+    messages again.
     """
     log.is_paused = True
     try:

@@ -1,8 +1,9 @@
-"""The newest and the just-read entries of all topics, within one budget of bytes (T9).
+"""The newest and the recently read entries of all topics, within one budget of bytes.
 
-What producers append lands here before any subscription is woken, so that consumers who keep up never read PostgreSQL;
-what a backlogged subscription reads ahead lands here too, so that subscriptions at near positions share the read.
-Evicted in the order of arrival: an entry is wanted soon after it came, or by somebody far behind who will read a range.
+New entries are added before any subscription is woken, so that consumers that keep up never read PostgreSQL. Entries
+that a subscription with a backlog reads ahead are added too, so that subscriptions at near positions share the read.
+The oldest arrivals are evicted first: an entry is wanted soon after it arrived, or by a subscription far behind, which
+reads a whole range anyway.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TopicEntries = dict[int, dict[int, StoredEntry]]  # ledger → entry id → entr
 
 
 class EntryCache:
-    """Entries by topic, ledger and entry id. `budget_bytes` bounds the sum of their data and of what holds it."""
+    """Entries by topic, ledger and entry id. `budget_bytes` limits the size of their data and its overhead."""
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget_bytes = budget_bytes
@@ -30,11 +31,11 @@ class EntryCache:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes held now."""
+        """Bytes in the cache."""
         return self._size_bytes
 
     def add(self, topic: TopicEntries, entry: StoredEntry) -> None:
-        """Keep one entry of a topic; a second arrival of the same entry costs nothing."""
+        """Add one entry of a topic. Adding the same entry again has no effect."""
         ledger = topic.get(entry.ledger_id)
         if ledger is None:
             ledger = topic[entry.ledger_id] = {}

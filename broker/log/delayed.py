@@ -1,9 +1,9 @@
 """Delayed delivery of one topic: entries that are not due are passed over, and replayed when they fall due.
 
-The due time belongs to the entry, so one set of bits serves all subscriptions of the topic; none keeps a tracker of its
-own, and acks, skips, resets and restarts have nothing to bring up to date. Due times lie in `vela_delayed_entry`,
-written by the append's own statement; memory holds the nearest ones. A row is deleted when its entry is due: from then
-on the entry is like any other. The owner's timer and Celery's tick call the same `run_due`.
+The due time belongs to the entry, so one bitmap serves all subscriptions of the topic. No subscription needs its own
+tracker, and acks, skips, resets and restarts have nothing to update. The statement of the append writes due times to
+`vela_delayed_entry`; memory has the nearest ones. A row is deleted when its entry is due: after that the entry is like
+any other. The owner's timer and Celery's tick call the same `run_due`.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ __all__ = ["DELAYING", "DelayedMessages", "ReplayTarget"]
 
 logger = logging.getLogger(__name__)
 
-RELEASE_ENTRIES: Final = 2000  # in one turn of the loop, before other connections get theirs
+RELEASE_ENTRIES: Final = 2000  # in one turn of the event loop, before other connections get theirs
 DELAYING: Final = (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 _FOR_EVER_MS: Final = 1 << 62
 _LOOK_AGAIN_S: Final = 0.005
-_LONGEST_HOLD_MS: Final = 250  # whatever else waits to be replayed
-_READ_AGAIN_MS: Final = 1000  # after a read failed
+_LONGEST_WAIT_MS: Final = 250  # even if earlier replays are not sent yet
+_READ_AGAIN_MS: Final = 1000  # after a failed read
 
 
 class ReplayTarget(Protocol):
-    """The topic's subscriptions, as delayed messages need them."""
+    """The interface that delayed messages need from the topic's subscriptions."""
 
     def replay(self, positions: Sequence[Position]) -> None:
-        """Send these entries now, on every subscription that had passed them over."""
+        """Send these entries now on every subscription that passed them over."""
 
     def has_room_for_replays(self) -> bool:
-        """Whether some subscription has sent all that was released before, or none can send at all."""
+        """Whether some subscription has sent everything released before, or no subscription can send."""
 
 
 class DelayedMessages:
-    """Touched by the event loop only."""
+    """The delayed messages of one topic. Used by the event loop only."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class DelayedMessages:
         deadlines: Deadlines,
         keep: Callable[[asyncio.Task[Any]], None],
     ) -> None:
-        """`tick_ms`: how early an entry may go out unless the policy is strict. `keep` holds a task until it ends."""
+        """`tick_ms`: how early an entry may be sent unless the policy is strict. `keep` keeps a task until it ends."""
         self._log = log
         self._policies = policies
         self._target = target
@@ -80,15 +80,15 @@ class DelayedMessages:
         self._deadlines = deadlines
         self._keep = keep
         self._entries = DelayedEntries()
-        self._last_row_ms = 0  # latest due time among the rows known
+        self._last_row_ms = 0  # latest due time among the known rows
         self._pruned_through_ms = 0
-        self._has_released = False  # since rows were deleted last
+        self._has_released = False  # since rows were last deleted
         self._released_ms = 0
         self._is_looking_again = False
-        self._first_ledger = 0  # rows of ledgers below it are gone
+        self._first_ledger = 0  # rows of ledgers below it are deleted
 
     def load(self, waiting: Sequence[tuple[int, Sequence[int]]]) -> None:
-        """The topic was taken, and its table named these. Call before anything is read or appended."""
+        """Set the entries that the table has when the topic is loaded. Call this before any read or append."""
         for ledger_id, entry_ids in waiting:
             self._entries.load(ledger_id, entry_ids)
         if waiting:
@@ -96,7 +96,7 @@ class DelayedMessages:
             self._refill_if_needed()
 
     def __len__(self) -> int:
-        """Entries that are not due."""
+        """Return the number of entries that are not due."""
         return len(self._entries)
 
     def __repr__(self) -> str:
@@ -104,19 +104,19 @@ class DelayedMessages:
 
     @property
     def near_entries(self) -> int:
-        """Due times in memory; the others are in the table."""
+        """The number of due times in memory. The table has all others."""
         return self._entries.near_entries
 
     def holds_back(self, type_: SubscriptionType) -> bool:
-        """Whether a subscription of this type passes anything over; Exclusive and Failover get it at once."""
+        """Whether a subscription of this type passes over entries now. Exclusive and Failover get them at once."""
         return bool(len(self._entries)) and type_ in DELAYING and self._policies.delayed_delivery
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
-        """The next entry to read at or after `position`; call only where `holds_back`."""
+        """Return the next entry to read at or after `position`. Call this only if `holds_back` is true."""
         return next_ready(cursor, self._entries.waiting, position)
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
-        """Whether an entry that was read is not to be sent yet."""
+        """Whether an entry that was read must not be sent yet."""
         return (
             type_ in DELAYING
             and self._policies.delayed_delivery
@@ -124,33 +124,33 @@ class DelayedMessages:
         )
 
     def refusal(self, request: SendRequest) -> NotAllowed | None:
-        """Why a send with a delivery time is refused, None when it is not."""
+        """Return why a send with a delivery time is refused, or None if it is accepted."""
         most_ms = self._policies.max_delay_ms
         delay_ms = request.deliver_at_ms - self._clock.now_ms()
         if most_ms and delay_ms > most_ms:
             return NotAllowed(
-                f"a delay of {delay_ms} ms; {self._log.name} takes at most {most_ms} ms (policy max_delay_ms)"
+                f"the delay is {delay_ms} ms; {self._log.name} takes at most {most_ms} ms (policy max_delay_ms)"
             )
         return None
 
     # -- in ------------------------------------------------------------------------------------------------------
 
     def appended(self, entries: Sequence[StoredEntry]) -> None:
-        """These are durable, rows and all, and not due."""
+        """Add entries that are stored together with their due times, and not due."""
         for entry in entries:
             self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id))
         self._last_row_ms = max(self._last_row_ms, max(entry.deliver_at_ms for entry in entries))
         self._watch()
 
     def keep_back(self, entry: StoredEntry) -> None:
-        """An entry was read before its time: the clock was set back, or the policy was off when it was appended."""
+        """Add an entry that was read too early: the clock was set back, or the policy was off when it was appended."""
         self._entries.add(DueEntry(entry.deliver_at_ms, entry.ledger_id, entry.entry_id), stored=False)
         self._watch()
 
     # -- out -----------------------------------------------------------------------------------------------------
 
     def run_due(self, now_ms: int) -> int:
-        """Let what is due be sent; how many entries. Running it twice does no harm."""
+        """Release the entries that are due and return how many. Safe to repeat."""
         if not self._log.is_open:
             return 0
         limit_ms = self._limit_ms(now_ms)
@@ -165,12 +165,12 @@ class DelayedMessages:
             self._released_ms = now_ms
             self._target.replay(released)
         if len(released) == RELEASE_ENTRIES:
-            # Not by the timer: the tick alone must be enough for any number (design 7).
+            # Not by the timer: the tick alone must be enough for any number of entries.
             asyncio.get_running_loop().call_soon(self._release_more)
         return len(released)
 
     def next_due_ms(self) -> int | None:
-        """When the nearest entry is due; None = nothing waits, or due times are being read."""
+        """Return when the nearest entry is due; None = no entry waits, or due times are being read."""
         if not self._log.is_open:
             return None
         due_ms = self._entries.next_due_ms()
@@ -179,17 +179,18 @@ class DelayedMessages:
         return due_ms - self._slack_ms() if self._policies.delayed_delivery else 0
 
     def policies_changed(self, policies: Policies) -> None:
-        """Go by new policies: with delayed delivery switched off, everything that waits is due now."""
+        """Apply new policies. If they switch delayed delivery off, all waiting entries are due now."""
         self._policies = policies
         asyncio.get_running_loop().call_soon(self._release_more)
 
     def _has_room(self, now_ms: int) -> bool:
-        """Whether what was let go before has been sent, where it can be.
+        """Whether the entries released before have been sent, as far as they can be.
 
-        A replay set is served by position: let go at once, what falls due under load would overtake what was due before
-        it, and high positions would wait for seconds (measured). In the heap they wait in the order of their time.
+        A replay set is served by position. If all entries were released at once under load, late ones would overtake
+        earlier ones, and high positions would wait for seconds (measured). In the heap they wait in the order of their
+        due times.
         """
-        return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_HOLD_MS
+        return self._target.has_room_for_replays() or now_ms - self._released_ms >= _LONGEST_WAIT_MS
 
     def _look_again(self) -> None:
         """Not by the timer: the tick alone must be enough."""
@@ -209,7 +210,7 @@ class DelayedMessages:
         return 0 if self._policies.delayed_strict else self._tick_ms
 
     def _limit_ms(self, now_ms: int) -> int:
-        """What is due at or before this goes out now."""
+        """Return the due time up to which entries are released now."""
         return now_ms + self._slack_ms() if self._policies.delayed_delivery else _FOR_EVER_MS
 
     def _watch(self) -> None:
@@ -234,7 +235,7 @@ class DelayedMessages:
                 what="reading due times",
             )
         except Exception:
-            logger.exception("%r: their due times cannot be read; they are asked for again", self)
+            logger.exception("%r: reading their due times failed; trying again", self)
             self._entries.give_up_refill()
             self._deadlines.watch(self, self._clock.now_ms() + _READ_AGAIN_MS)
             return
@@ -244,7 +245,7 @@ class DelayedMessages:
 
     @property
     def needs_pruning(self) -> bool:
-        """Whether rows can go."""
+        """Whether there are rows to delete."""
         log = self._log
         return log.is_open and (
             self._has_released
@@ -253,7 +254,7 @@ class DelayedMessages:
         )
 
     async def prune(self) -> None:
-        """Delete the rows of what has been released, and of what has been trimmed. Safe to repeat."""
+        """Delete the rows of entries that were released or trimmed. Safe to repeat."""
         log = self._log
         now_ms, first = self._clock.now_ms(), log.ledgers.first_position().ledger_id
         through_ms = min(now_ms, self._entries.released_through_ms(now_ms))

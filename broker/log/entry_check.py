@@ -1,6 +1,6 @@
-"""Rows can rot: what is read from PostgreSQL is verified once, before anybody is sent it.
+"""Stored rows can be damaged, so entries read from PostgreSQL are verified once, before they are sent.
 
-What comes from the tail cache was verified when its producer sent it.
+Entries from the cache need no check: they were verified when their producer sent them, or when they were read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["verified"]
 
 
 def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
-    """The same entries; those whose checksum or metadata is wrong carry FLAG_CORRUPT."""
+    """Return the same entries, with FLAG_CORRUPT set on those with a wrong checksum or wrong metadata."""
     damaged = [at for at, entry in enumerate(entries) if not _is_sound(entry.data)]
     for at in damaged:
         entries[at] = entries[at]._replace(flags=entries[at].flags | FLAG_CORRUPT)
@@ -27,7 +27,10 @@ def verified(entries: list[StoredEntry]) -> list[StoredEntry]:
 
 
 def _is_sound(data: bytes) -> bool:
-    """Metadata under a right checksum was parsed at append; only rows that the broker did not write fail there."""
+    """Whether checksum and metadata are right.
+
+    Metadata with a right checksum was parsed at append, so only rows that the broker did not write fail there.
+    """
     if not checksum_ok(data):
         return False
     try:

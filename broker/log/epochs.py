@@ -1,7 +1,8 @@
 """Writes guarded by owner epochs: a statement of a former owner stores nothing.
 
 Every write to a topic's log and cursors names the epoch under which this process owns the topic. A broker that takes
-the topic advances the epoch, and so does this process when it must know that an old statement can do no more.
+the topic advances the epoch. This process advances it too when it must be sure that an old statement has no more
+effect.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ class Epochs:
         self.token = secrets.randbits(62)
 
     async def advance(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
-        """Advance the epochs of these logs from the values expected; returns the logs still ours.
+        """Advance the epochs of these logs from the values in `expected`. Return the logs that this process still
+        owns.
 
-        The database waits until older statements of those logs have ended. A log whose epoch this process has
-        advanced since `expected` was read counts as ours: that advance waited just the same.
+        The database waits until older statements of those logs have ended. If this process has advanced a log's epoch
+        since `expected` was read, the log counts as owned: that advance waited in the same way.
         """
         async with self._advancing:
             kept = {log for log, epoch in expected.items() if log.owner_epoch != epoch and log.is_open}
@@ -60,27 +62,30 @@ class Epochs:
             return kept
 
     async def advance_or_fence(self, expected: Mapping[TopicLog, int]) -> set[TopicLog]:
-        """Make sure that no statement sent under these epochs can still do anything; return the logs still ours.
+        """Make sure that no statement sent under these epochs has an effect any more. Return the logs still owned.
 
-        The others are fenced: those that another broker took, and all of them when the epochs cannot be advanced.
+        Fences the others: those that another broker took or, if the epochs cannot be advanced, all of them.
         """
         reason = TAKEN
         try:
             kept = await self.advance(expected)
         except Exception:
-            logger.exception("advancing the epochs of %s logs failed; they are given up", len(expected))
+            logger.exception(
+                "advancing the epochs of %s logs failed; the broker closes them and loads them again when asked",
+                len(expected),
+            )
             kept, reason = (
                 set(),
-                "a fault of the broker, whose log has it, left the outcome of a write unknown",
+                "an internal error left the outcome of a write unknown; see the broker's log",
             )
         for log in expected.keys() - kept:
             log.fence(reason)
         return kept
 
     async def has_advanced(self, log: TopicLog, epoch: int) -> bool:
-        """Whether this process itself advanced the log's epoch from `epoch`; asked after a write was fenced.
+        """Whether this process itself advanced the log's epoch from `epoch`. Call this after a write was fenced.
 
-        The advance may have committed and its answer be under way still: it is waited for.
+        Waits for an advance in flight, which may have committed without its answer having arrived.
         """
         async with self._advancing:
             return log.is_open and log.owner_epoch != epoch
@@ -90,8 +95,8 @@ class Epochs:
     ) -> T | None:
         """Run one write guarded by the log's epoch, `call(connection, epoch)`, until its outcome is known.
 
-        None from the call means fenced; None from here means that another broker has the log, which is given up
-        then. The rest is as in `write_all`.
+        If the call returns None, it was fenced. This method returns None if another broker has the log, which is
+        closed then. Otherwise it is as `write_all`.
         """
 
         async def write_one(connection: Connection, epochs: Mapping[TopicLog, int]) -> Mapping[TopicLog, T]:
@@ -109,10 +114,10 @@ class Epochs:
     ) -> dict[TopicLog, T]:
         """Run one write guarded by the epochs of many logs, until its outcome is known. Returns each log's result.
 
-        A log missing from the call's answer was fenced; one missing from the result here belongs to another broker
-        and is given up. The call must be safe to repeat. After a lost connection the epochs are advanced first, so that
-        a statement which the server gets or ends later cannot undo what was written since. Raises psycopg.Error when
-        the server refuses, and whatever else the call raises. Not safe to cancel.
+        A log missing from the call's answer was fenced. A log missing from the result belongs to another broker and is
+        closed. The call must be safe to repeat. After a lost connection the epochs are advanced first, so that a late
+        statement cannot undo what was written since. Raises psycopg.Error if the server refuses, and any other error
+        of the call. Not safe to cancel.
         """
         done: dict[TopicLog, T] = {}
         waiting = list(logs)
@@ -132,7 +137,7 @@ class Epochs:
             except psycopg.Error:
                 raise  # the server refused it, and nothing of it is stored
             except Exception:
-                if epochs:  # it may be stored all the same, even later
+                if epochs:  # it may still be stored, even later
                     await self.advance_or_fence(epochs)
                 raise
             done.update(results)

@@ -1,4 +1,4 @@
-"""A full ledger gives way to the next one. When a segment closes, those of many topics do so in one statement."""
+"""Seals full ledgers and opens the next ones: for many topics in one statement when a segment closes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ async def roll_ledgers(
 ) -> set[TopicLog]:
     """Seal the open ledger of each log and open its next one in `segment_id`.
 
-    Returns the logs that have a new ledger; another broker has taken the others, which are closed. No append of
-    these logs may be in flight or begin meanwhile. Raises psycopg.Error when the server refuses: then no log has a
-    new ledger. Not safe to cancel.
+    Returns the logs that have a new ledger. Another broker has taken the others, which are closed. No append of these
+    logs may be in flight or start before this returns. Raises psycopg.Error if the server refuses, and then no log has
+    a new ledger. Not safe to cancel.
     """
     rolls = {log: _roll_of(log) for log in logs}
 

@@ -1,7 +1,7 @@
 """Reads of one topic's log from PostgreSQL, by range and by choice, into the cache and the message index.
 
-A short read is never the end (design 6): ids are gap-free, so an entry missing below the last one known is a fault,
-unless its ledger was trimmed or moved to another segment while the read was under way: then the ledger map says so.
+A short read is never the end of the log. Ids have no gaps, so a missing entry below the last known one is a fault,
+unless its ledger was trimmed or moved to another segment during the read. The ledger map tells which.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["READ_ENTRIES", "GapInLog", "TopicReader"]
 
 T = TypeVar("T")
 
-READ_BYTES = 4 * 1024 * 1024  # of one read, beside its first entry
+READ_BYTES = 4 * 1024 * 1024  # of one read, not counting its first entry
 READ_ENTRIES = 1000
 _INDEX_LOAD_ENTRIES = 32_768
 
 
 class GapInLog(PersistenceFailed):
-    """An entry that must be there is not. Delivery of the topic stops; nothing is passed over."""
+    """A stored entry is missing. Delivery of the topic stops there, so that no message is passed over."""
 
 
 class TopicReader:
@@ -46,9 +46,9 @@ class TopicReader:
         self._log = topic_log
 
     async def read_ahead(self, position: Position) -> list[StoredEntry]:
-        """`position` and what follows it in its ledger, into the cache too; empty when it is not stored yet.
+        """Read `position` and the entries after it in its ledger, and cache them. Empty if it is not stored yet.
 
-        Raises GapInLog. Safe to cancel.
+        Raises GapInLog if `position` should be stored but is missing. Safe to cancel.
         """
         ledger = self._log.ledgers.get(position.ledger_id)
         if ledger is None or position.entry_id >= ledger.entries:
@@ -74,10 +74,13 @@ class TopicReader:
         self._log.remember(whole)
         if not whole:
             raise self._gap(position)
-        return whole  # up to a gap, if there is one: the next read begins at it
+        return whole  # up to a gap, if any: the next read begins there
 
     async def read_chosen(self, positions: Sequence[Position]) -> list[StoredEntry]:
-        """The first of these entries, as many as one read takes, cached too. Raises GapInLog. Safe to cancel."""
+        """Read the first of these entries, as many as fit one read, and cache them.
+
+        Raises GapInLog if one of them is missing. Safe to cancel.
+        """
         found: list[StoredEntry] = []
         for ledger_id, group in groupby(sorted(positions), key=lambda p: p.ledger_id):
             ledger = self._log.ledgers.get(ledger_id)
@@ -102,7 +105,7 @@ class TopicReader:
         return found
 
     def _within_one_read(self, ledger: Ledger, positions: Iterable[Position]) -> list[Position]:
-        """The first of these, up to the size of a read by what the index knows, else by the ledger's average."""
+        """Return the first of these that fit one read, by the sizes in the index or by the ledger's average size."""
         average_bytes = ledger.size_bytes // max(1, ledger.entries)
         wanted: list[Position] = []
         size_bytes = 0
@@ -115,7 +118,7 @@ class TopicReader:
         return wanted
 
     async def load_index(self, ranges: Iterable[tuple[int, int, int]]) -> None:
-        """Load the counts that IndexMissing named: (ledger, first, last) each. Safe to cancel and repeat."""
+        """Load the counts of ranges (ledger, first, last), as IndexMissing names them. Safe to cancel and to repeat."""
         for ledger_id, first, last in ranges:
             for start in range(first, last + 1, _INDEX_LOAD_ENTRIES):
                 end = min(last, start + _INDEX_LOAD_ENTRIES - 1)
@@ -126,7 +129,7 @@ class TopicReader:
                     what="reading counts",
                 )
                 if rows is None:
-                    break  # trimmed: its counts are not missing any more
+                    break  # trimmed: its counts are not needed any more
                 if not rows or rows[-1][0] != end:
                     raise self._gap(Position(ledger_id, end))
                 self._log.index.record(
@@ -134,7 +137,7 @@ class TopicReader:
                 )
 
     async def append_ms(self, position: Position) -> int | None:
-        """When an entry was appended; None when it is not stored. Safe to cancel and repeat."""
+        """Return when an entry was appended, in Unix milliseconds; None if not stored. Safe to cancel and to repeat."""
         return await self._ask(
             position.ledger_id,
             partial(_append_ms_at, ledger_id=position.ledger_id, entry_id=position.entry_id),
@@ -143,7 +146,7 @@ class TopicReader:
         )
 
     async def messages_through(self, position: Position) -> int | None:
-        """Messages of the topic up to and with an entry; None when it is not stored. Safe to repeat."""
+        """Return the topic's messages up to and including an entry; None if it is not stored. Safe to repeat."""
         return await self._ask(
             position.ledger_id,
             partial(_messages_through, ledger_id=position.ledger_id, entry_id=position.entry_id),
@@ -152,9 +155,9 @@ class TopicReader:
         )
 
     async def position_at_time(self, time_ms: int) -> Position:
-        """The first entry appended at or after `time_ms`; the end of the log when there is none.
+        """Return the first entry appended at or after `time_ms`, or the end of the log if there is none.
 
-        The ledger map finds the ledger, a binary search by primary key the entry: append times never go back.
+        The ledger map gives the ledger, and a binary search by primary key the entry: append times never go back.
         """
         for ledger in self._log.ledgers.infos():
             if not ledger.entries or ledger.last_append_ms < time_ms:
@@ -165,7 +168,7 @@ class TopicReader:
         return self._log.ledgers.end()
 
     async def _entry_at_time(self, ledger: LedgerInfo, time_ms: int) -> int | None:
-        """The first entry of a ledger appended at or after a time before its end; None when it was trimmed."""
+        """Return the first entry of a ledger appended at or after a time before its end; None if it was trimmed."""
         low, high = 0, ledger.entries - 1
         while low < high:
             middle = Position(ledger.ledger_id, (low + high) // 2)
@@ -188,9 +191,9 @@ class TopicReader:
         is_whole: Callable[[T], bool],
         what: str,
     ) -> T | None:
-        """Ask the segment in which a ledger lies, and the next one when it was moved meanwhile. None: it was trimmed.
+        """Query the segment of a ledger, and again if the ledger was moved during the query. None if it was trimmed.
 
-        An answer that is not whole is given only when the ledger still lies where it was looked for.
+        Returns an incomplete answer only if the ledger is still in the segment that was queried.
         """
         while (segment_id := self._log.segments.get(ledger_id)) is not None:
             try:
@@ -210,7 +213,7 @@ class TopicReader:
     def _gap(self, position: Position) -> GapInLog:
         segment_id = self._log.segments.get(position.ledger_id)
         return GapInLog(
-            f"entry {position} is missing from vela_entry_{segment_id} though the ledger holds it; delivery stops here:"
+            f"entry {position} is missing from vela_entry_{segment_id} although the ledger has it; delivery stops here:"
             " check the database for lost rows, then move the cursor past them or restart the broker"
         )
 

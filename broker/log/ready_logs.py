@@ -1,7 +1,7 @@
 """The logs that wait for a lane of the writer.
 
-Each is looked at a bounded number of times however many others wait: it moves from `_new` to `_sound` or `_full`, from
-`_sound` perhaps to `_full`, and out.
+Each is checked a limited number of times, whatever the number of waiting logs: it moves from `_new` to `_sound` or
+`_full`, from `_sound` perhaps to `_full`, and out.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ class ReadyLogs:
 
     def __init__(self) -> None:
         self._new: deque[TopicLog] = deque()
-        self._sound: deque[TopicLog] = deque()  # seen to have a ledger to append to
-        self._full: deque[TopicLog] = deque()  # seen to need a new ledger first
+        self._sound: deque[TopicLog] = deque()  # have a ledger to append to, when last checked
+        self._full: deque[TopicLog] = deque()  # need a new ledger first, when last checked
         self._is_turn_of_full = False
 
     def __len__(self) -> int:
         return len(self._new) + len(self._sound) + len(self._full)
 
     def add(self, log: TopicLog) -> None:
-        """Let a log wait that does not yet."""
+        """Add a log, unless it waits here already."""
         log.is_queued = True
         self._new.append(log)
 
     def next(self) -> TopicLog:
-        """Take a log out; those that need a ledger and the others take turns. Raises IndexError when none waits."""
+        """Remove and return a log. Logs that need a ledger and others take turns. Raises IndexError if none waits."""
         self._is_turn_of_full = not self._is_turn_of_full
         others = self._sound or self._new
         log = (self._full if self._full and (self._is_turn_of_full or not others) else others).popleft()
@@ -41,7 +41,7 @@ class ReadyLogs:
         return log
 
     def next_for(self, segment_id: int, now_ms: int) -> TopicLog | None:
-        """Take out the next log that can append to this segment at once; None when no other can."""
+        """Remove and return the next log that can append to this segment at once, or None."""
         while others := self._sound or self._new:
             log = others.popleft()
             if _has_sends(log) and log.needs_ledger(now_ms, segment_id):
@@ -53,7 +53,7 @@ class ReadyLogs:
         return None
 
     def take_full(self, segment_id: int, now_ms: int, *, most: int) -> list[TopicLog]:
-        """Take out the logs that need a new ledger first: when a segment has closed, all of them."""
+        """Remove and return at most `most` logs that need a new ledger first: all logs, if the segment has closed."""
         while self._new:
             log = self._new.popleft()
             is_full = _has_sends(log) and log.needs_ledger(now_ms, segment_id)

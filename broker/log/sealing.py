@@ -1,6 +1,6 @@
-"""Sealing the open ledger of a topic that nobody publishes to, so that its segment can be dropped someday.
+"""Seals the open ledger of a topic without new messages, so that its segment can be dropped later.
 
-A busy topic seals its ledger with the append that opens the next one; an idle one would keep a closed segment for ever.
+A busy topic seals its ledger when an append opens the next one. An idle one would keep a closed segment forever.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["seal", "seal_idle"]
 
 
 async def seal_idle(epochs: Epochs, log: TopicLog, *, open_segment_id: int) -> bool:
-    """Seal the open ledger if its segment is closed and nothing is on its way into it; return whether it did.
+    """Seal the open ledger if its segment is closed and no append is in flight. Return whether it was sealed.
 
-    An append that comes meanwhile opens the next ledger and seals this one too: both may happen.
+    An append at the same time opens the next ledger and seals this one too. Both may happen.
     """
     ledger = log.ledgers.open_ledger()
     if ledger is None or log.segments[ledger.ledger_id] == open_segment_id:

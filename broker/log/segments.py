@@ -1,7 +1,7 @@
-"""Which segment new ledgers go to, and when the next one is opened (design 4); what goes to the long-lived one.
+"""Chooses the segment for new ledgers, opens the next segment, and finds the long-lived one for copies.
 
-A new segment's table is made first and appended to at once; the views over all segments follow when no reader holds
-them. Neither ever delays an append.
+A new segment's table is created first and takes appends at once. The views over all segments follow when no reader
+locks them. Neither ever delays an append.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["Segments"]
 logger = logging.getLogger(__name__)
 
 VIEW_LOCK_TIMEOUT_MS = 200
-_EMPTY_BYTES = 16 * 1024  # what a table without rows has on disk: its index, and its TOAST table's
+_EMPTY_BYTES = 16 * 1024  # size of a table without rows: its index, and that of its TOAST table
 
 
 class Segments:
-    """The segment that is open now. `turn` is called by the housekeeping, once a second."""
+    """The segment that is open now. The broker's housekeeping calls `turn` once a second."""
 
     def __init__(
         self, pool: ConnectionPool, settings: BrokerSettings, clock: Clock, *, read_role: str
@@ -38,11 +38,11 @@ class Segments:
         self._opened_ms = 0
         self._changing = (
             asyncio.Lock()
-        )  # a view made while a segment is being made would lack it and count as new
+        )  # views made while a segment is created would lack it and still count as up to date
         self.open_id = 0
 
     async def start(self) -> None:
-        """Find the open segment or make one."""
+        """Find the open segment, or create one."""
         found = await repeat_until_done(self._pool, store.newest_segment, what="finding the open segment")
         if found is None:
             await self._open_next()
@@ -56,7 +56,7 @@ class Segments:
         await self._refresh_views()
 
     async def turn(self) -> None:
-        """Open the next segment when this one is full or old; make the views again while they lag behind."""
+        """Open the next segment if this one is full or old, and create the views again if they are out of date."""
         async with self._changing:
             await self._turn()
 
@@ -74,7 +74,7 @@ class Segments:
             await self._refresh_views()
 
     async def long_lived(self) -> int:
-        """The segment that copies go to, made when there is none or the last is full."""
+        """Return the segment that takes copies. Creates one if there is none, or if the last one is full."""
         async with self._changing, self._pool.use() as connection:
             found = await lifetime_store.open_long_lived(connection)
             if found is not None and found[1] >= self._settings.segment_max_bytes:
@@ -84,18 +84,18 @@ class Segments:
                 return found[0]
             self._views_stale = True
             segment_id = await lifetime_store.open_segment(connection, self._clock.now_ms(), long_lived=True)
-        logger.info("opened segment %s for what lives long", segment_id)
+        logger.info("opened segment %s for copies of long-lived ledgers", segment_id)
         return segment_id
 
-    async def views_hold_all(self) -> bool:
-        """Whether the views show every segment, made anew if need be; False while a reader's transaction holds them."""
+    async def views_show_all(self) -> bool:
+        """Create the views again if they lack a segment. False while a reader's transaction locks them."""
         async with self._changing:
             if self._views_stale:
                 await self._refresh_views()
             return not self._views_stale
 
     async def drop(self, segment_id: int) -> bool:
-        """Drop a closed segment in which no ledger lies; False when it has to be tried again later."""
+        """Drop a closed segment without ledgers. False if it must be tried again later."""
         async with self._changing, self._pool.use() as connection:
             return await lifetime_store.drop_segment(
                 connection, segment_id, lock_timeout_ms=VIEW_LOCK_TIMEOUT_MS, read_role=self._read_role

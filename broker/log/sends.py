@@ -1,6 +1,6 @@
-"""What a producer hands to the log, and what it gets back once the entry is durable.
+"""The requests that producers pass to the log, and the receipts that they get when an entry is durable.
 
-Both are named tuples: one of each is made per entry on the hot path (see broker/core/entry.py).
+Both are named tuples, because the hot path builds one of each per entry (see broker/core/entry.py).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class SendRequest(NamedTuple):
     deliver_at_ms: int  # 0 = at once
     key_hash: int | None  # Murmur3 slot of the sticky key, None when the entry has no key
     data: bytes
-    outbox_id: int = 0  # the row of the outbox it comes from, which goes in the same statement; 0 = none
+    outbox_id: int = 0  # its row in the outbox, which the same statement deletes; 0 = none
 
 
 class Receipt(NamedTuple):
-    """A send that is durable. Receipts of one producer come in the order of its sends."""
+    """The receipt of a durable send. Receipts of one producer come in the order of its sends."""
 
     sequence_id: int
     highest_sequence_id: int  # as the client sent it, 0 if it did not

@@ -1,7 +1,7 @@
-"""Dropping segments in which nothing lives, and copying the last ledgers out of those that are mostly dead (design 4).
+"""Drops segments without ledgers, and copies the last ledgers out of segments that are mostly dead.
 
-A copy is made in small pieces with pauses between them, so that appends do not wait. It may stop at any point: what is
-copied is found again, and until the ledger's row says otherwise nobody reads it.
+Copies are made in small pieces with pauses in between, so that appends do not wait. A copy may stop at any point: the
+next turn continues it, and readers do not see it until the ledger's row names its segment.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["Stragglers"]
 
 logger = logging.getLogger(__name__)
 
-PIECE_BYTES = 512 * 1024  # beside its first entry
+PIECE_BYTES = 512 * 1024  # not counting its first entry
 PIECE_ENTRIES = 1000
-_REST = 3  # a piece is followed by a pause of so many times its own length
+_REST = 3  # the pause after a piece, in multiples of the time it took
 
 
 class Stragglers:
-    """`turn` is called by the lifetime task, one at a time."""
+    """Empties and drops old segments. The lifetime task calls `turn`, one call at a time."""
 
     def __init__(
         self,
@@ -43,15 +43,15 @@ class Stragglers:
         self._segments = segments
         self._epochs = epochs
         self._open_log = open_log
-        self._damaged: set[int] = set()  # segments that lack entries of a ledger: left alone
+        self._damaged: set[int] = set()  # segments that lack entries of a ledger and are kept
         self.segments = 0
         self.dropped = 0
         self.copied_entries = 0
 
     async def turn(self) -> bool:
-        """Drop what is dead; copy what is left of one segment and drop that. Whether anything was done.
+        """Drop empty segments, then empty one more segment and drop it. Return whether anything was done.
 
-        Raises psycopg.Error. Safe to cancel and repeat.
+        Raises psycopg.Error if the database fails or refuses. Safe to cancel and to repeat.
         """
         async with self._pool.use() as connection:
             uses = await store.segment_uses(connection)
@@ -74,11 +74,14 @@ class Stragglers:
             self.dropped += 1
             logger.info("dropped segment %s, %s bytes", use.segment_id, use.size_bytes)
         else:
-            logger.info("segment %s cannot be dropped yet: a reader's transaction holds it", use.segment_id)
+            logger.info(
+                "segment %s cannot be dropped yet: a reader's transaction locks it; trying again later",
+                use.segment_id,
+            )
         return done
 
     async def _empty(self, use: SegmentUse) -> bool:
-        """Move every ledger out of a segment; False when one has to be tried again later."""
+        """Move every ledger out of a segment. False if one must be tried again later."""
         async with self._pool.use() as connection:
             ledgers = await store.ledgers_in(connection, use.segment_id)
         logger.info(
@@ -97,8 +100,8 @@ class Stragglers:
         log = await self._open_log(ledger.topic_name)
         if not await self._copy(log, ledger, source, target):
             return False
-        if not await self._segments.views_hold_all():
-            return False  # whoever reads through the views would miss the ledger until they are made anew
+        if not await self._segments.views_show_all():
+            return False  # readers of the views would miss the ledger until the views are created again
         moved = await self._epochs.write(
             log,
             lambda connection, epoch: store.move_ledger(
@@ -116,7 +119,7 @@ class Stragglers:
         return moved is not None
 
     async def _copy(self, log: TopicLog, ledger: store.LedgerToMove, source: int, target: int) -> bool:
-        """Copy what is missing in `target`; True also when the ledger was trimmed meanwhile. False: try again later."""
+        """Copy the entries that `target` lacks. True also if the ledger was trimmed since. False: try again later."""
         loop = asyncio.get_running_loop()
         async with self._pool.use() as connection:
             first = 1 + await store.copied_through(connection, target=target, ledger_id=ledger.ledger_id)

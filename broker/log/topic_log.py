@@ -1,4 +1,4 @@
-"""One topic's log in its owner's memory: its epoch, what is stored, what waits to be, and which ids come next."""
+"""One topic's log in its owner's memory: its epoch, its stored entries, its waiting sends and the next ids."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ __all__ = ["AppendBatch", "LogListener", "Send", "TopicLog"]
 
 logger = logging.getLogger(__name__)
 
-Send = tuple[Any, "SendRequest"]  # the producer, which the log only hands back, and what it sent
+Send = tuple[Any, "SendRequest"]  # the producer, which the log only passes back, and its request
 
 
 @dataclass(slots=True)
 class AppendBatch:
-    """What one statement stores for one topic; its ids stay the same however often it is tried."""
+    """The entries that one statement stores for one topic. A retry uses the same ids."""
 
     sends: list[Send] = field(default_factory=list)
     entries: list[StoredEntry] = field(default_factory=list)
-    delayed: list[StoredEntry] = field(default_factory=list)  # those of them that are not due
-    outbox_ids: list[int] = field(default_factory=list)  # rows of the outbox that these entries were
+    delayed: list[StoredEntry] = field(default_factory=list)  # the entries among them that are not due
+    outbox_ids: list[int] = field(default_factory=list)  # outbox rows that these entries come from
     size_bytes: int = 0
     since_s: float = 0.0  # monotonic time of the first send, or of the batch before
 
@@ -62,20 +62,20 @@ class AppendBatch:
 
 
 class LogListener(Protocol):
-    """The topic, as its log tells it what became of sends and of the ownership."""
+    """The interface through which a log tells its topic about sends and ownership."""
 
     def stored(self, batch: AppendBatch) -> None:
-        """The batch is durable: give receipts, in the order of the sends, and deliver."""
+        """Called when the batch is durable: give receipts in the order of the sends, and deliver."""
 
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
-        """These sends are known not to be stored, nor to be tried again."""
+        """Called when these sends are not stored and will not be tried again."""
 
     def given_up(self, error: BrokerError | None) -> None:
-        """The log is closed for good: let every client go. `error` is None at a clean stop."""
+        """Called when the log is closed for good: close every client. `error` is None at a clean stop."""
 
 
 class TopicLog:
-    """Ownership, ids, totals and the queue of sends of one topic. Touched by the event loop only.
+    """Ownership, ids, totals and the queue of sends of one topic. Used by the event loop only.
 
     This process owns the topic under `owner_epoch` until `fence` or `close`. `Epochs` alone changes the epoch.
     """
@@ -97,7 +97,7 @@ class TopicLog:
         self.topic_id = topic_id
         self.owner_epoch = owner_epoch
         self.is_open = True
-        self.is_fenced = False  # closed by `fence`: nothing of it may be stored any more
+        self.is_fenced = False  # closed by `fence`: nothing may be stored any more
         self.is_queued = False  # waits for a lane of the writer
         self.is_taken = False  # a lane is opening a ledger for it
         self.ledgers = ledgers
@@ -105,9 +105,9 @@ class TopicLog:
         self.index = MessageIndex(ledgers)
         self.cached: TopicEntries = {}
         self.queue: deque[Send] = deque()
-        self.queued_since_s = 0.0  # monotonic time, of a queue that is not empty
+        self.queued_since_s = 0.0  # monotonic time; valid while the queue is not empty
         self.in_flight: AppendBatch | None = None
-        self.is_paused = False  # what is queued waits: see log/append_pause.py
+        self.is_paused = False  # queued sends wait: see log/append_pause.py
         self.trimmed_through = 0  # ledger up to which rows are still to be removed from PostgreSQL; 0 = none
         self._cache = cache
         self.policy = policy  # when the open ledger is full
@@ -117,17 +117,18 @@ class TopicLog:
         return f"the log of {self.name}"
 
     def fence(self, reason: str) -> None:
-        """Store and send nothing more, and let every client go to connect again. Safe to repeat.
+        """Store and send nothing more, and close every client, so that it connects again. Safe to repeat.
 
-        Another broker owns the topic, or a fault left it unknown what is stored: the next one to ask loads it anew.
+        For a topic that another broker owns, or of which a fault left unknown what is stored. The next request for the
+        topic loads it again.
         """
         if self.is_open:
-            logger.warning("%s is given up: %s", self.name, reason)
+            logger.warning("%s is closed: %s", self.name, reason)
             self.is_fenced = True
             self._give_up(TopicFenced(f"{self.name}: {reason}; connect again"))
 
     def close(self) -> None:
-        """Let go at a clean stop, after the writer and the flusher are done. Safe to repeat."""
+        """Close the log at a clean stop, after the writer and the flusher are done. Safe to repeat."""
         if self.is_open:
             self._give_up(None)
 
@@ -137,30 +138,30 @@ class TopicLog:
         self.listener.given_up(error)
 
     def refuse(self, error: BrokerError) -> None:
-        """Give up what waits and what is in flight: it is known not to be stored."""
+        """Refuse the sends that wait or are in flight, which are known not to be stored."""
         batch, self.in_flight = self.in_flight, None
         sends = [*(batch.sends if batch else ()), *self.queue]
         self.queue.clear()
         self.listener.refused(sends, error)
 
     def enqueue(self, producer: Any, request: SendRequest) -> None:
-        """Let a send wait for the writer."""
+        """Queue a send for the writer."""
         if not self.queue:
             self.queued_since_s = time.monotonic()
         self.queue.append((producer, request))
 
     def has_sends(self) -> bool:
-        """Whether something is to be stored now."""
+        """Whether there are sends to store now."""
         return bool(self.queue) and not self.is_paused
 
     @property
     def open_segment_id(self) -> int | None:
-        """The segment of the open ledger; None when the next append needs a new ledger first."""
+        """The segment of the open ledger, or None if the next append needs a new ledger first."""
         ledger = self.ledgers.open_ledger()
         return None if ledger is None else self.segments[ledger.ledger_id]
 
     def needs_ledger(self, now_ms: int, segment_id: int) -> bool:
-        """Whether the next append must go to a new ledger: none open, full, or its segment has been closed."""
+        """Whether the next append needs a new ledger: none is open, it is full, or its segment is closed."""
         ledger = self.ledgers.open_ledger()
         if ledger is None:
             return True
@@ -174,7 +175,7 @@ class TopicLog:
         append_ms = max(self._last_append_ms, now_ms)
         entry_id = ledger.entries
         messages, size_bytes = self.ledgers.total_messages, self.ledgers.total_bytes
-        # In flight before the first send leaves the queue: a fault in between must not lose one.
+        # Set in flight before the first send leaves the queue, so that a fault in between loses none.
         batch = self.in_flight = AppendBatch(since_s=self.queued_since_s)
         queue = self.queue
         while queue and len(batch.entries) < max_entries and batch.size_bytes < max_bytes:
@@ -204,11 +205,11 @@ class TopicLog:
             if request.outbox_id:
                 batch.outbox_ids.append(request.outbox_id)
             entry_id += 1
-        self.queued_since_s = time.monotonic()  # of what stays
+        self.queued_since_s = time.monotonic()  # for the sends that stay
         return batch
 
     def committed(self, batch: AppendBatch) -> None:
-        """The batch is durable: from here on it is part of the log and may be delivered."""
+        """Add a durable batch to the log, so that it can be delivered."""
         self.in_flight = None
         entries = batch.entries
         first, last = entries[0], entries[-1]
@@ -231,13 +232,13 @@ class TopicLog:
             add(cached, entry)
 
     def give_back(self, batch: AppendBatch) -> None:
-        """The batch is known not to be stored: its sends wait again, in their order."""
+        """Put the sends of a batch that was not stored back into the queue, in order."""
         self.in_flight = None
         self.queue.extendleft(reversed(batch.sends))
         self.queued_since_s = batch.since_s
 
     def remember(self, entries: list[StoredEntry]) -> None:
-        """Entries read from PostgreSQL: into the cache and the index."""
+        """Add entries read from PostgreSQL to the cache and the index."""
         if not entries:
             return
         for entry in entries:
@@ -249,7 +250,7 @@ class TopicLog:
                 start = at
 
     def _record(self, run: list[StoredEntry]) -> None:
-        """Counts of consecutive entries, and of the one before: an entry's own count is the difference."""
+        """Record the counts of consecutive entries and of the one before: an entry's own count is the difference."""
         first = run[0]
         messages = [entry.cumulative_messages for entry in run]
         size_bytes = [entry.cumulative_bytes for entry in run]
@@ -259,12 +260,12 @@ class TopicLog:
         self.index.record(first.ledger_id, max(0, first.entry_id - 1), messages, size_bytes)
 
     def cached_entry(self, position: Position) -> StoredEntry | None:
-        """One entry if it is in memory."""
+        """Return one entry if it is in memory, else None."""
         ledger = self.cached.get(position.ledger_id)
         return None if ledger is None else ledger.get(position.entry_id)
 
     def forget(self, count: int) -> list[LedgerInfo]:
-        """The oldest `count` ledgers are trimmed: nothing of them is read or counted as stored from here on."""
+        """Forget the oldest `count` ledgers, which are trimmed: they are not read or counted as stored any more."""
         dropped = self.ledgers.drop_first(count)
         for info in dropped:
             self.segments.pop(info.ledger_id, None)
@@ -274,11 +275,11 @@ class TopicLog:
         return dropped
 
     def oldest_cached(self) -> Position | None:
-        """About the oldest entry in memory: the first one cached of the oldest ledger that has some."""
+        """Return roughly the oldest entry in memory: the first one cached of the oldest ledger in the cache."""
         ledger_id = min((each for each, entries in self.cached.items() if entries), default=None)
         return None if ledger_id is None else Position(ledger_id, next(iter(self.cached[ledger_id])))
 
     def add_ledger(self, info: LedgerInfo, segment_id: int) -> None:
-        """A new open ledger; the one before must be sealed."""
+        """Add a new open ledger. The one before must be sealed."""
         self.segments[info.ledger_id] = segment_id
         self.ledgers.add(info)

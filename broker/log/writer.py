@@ -1,10 +1,10 @@
-"""Group commit: one statement for what many topics have ready, receipts after COMMIT, in send order.
+"""Group commit: one statement stores the ready sends of many topics. Receipts follow after COMMIT, in send order.
 
-While a commit is in flight, what arrives is gathered; there is no timer when idle. At most one commit is in flight per
-topic, so receipts cannot overtake each other; two lanes let the server's fsync of one statement overlap the next.
+While a commit is in flight, new sends are gathered; there is no timer when idle. At most one commit is in flight per
+topic, so receipts cannot overtake each other. Two lanes let the server's fsync of one statement overlap the next.
 
-Whatever fails, no topic is left with a batch in flight: after an outcome that is not known the epochs are advanced and
-the log is looked at; what is not stored and cannot be is refused, and its producers are closed, so that they resend.
+No failure leaves a topic with a batch in flight. After an unknown outcome the writer advances the epochs and reads the
+log. Sends that are not stored and cannot be are refused, and their producers are closed, so that they send again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 LANES = 2
 MAX_ROLLS = 1000  # topics whose next ledgers one statement opens
 MAX_ENTRIES = 1000  # a statement of 1,000 rows of 1 KB takes about 15 ms; more only adds latency
-# Half of what one connection may have unanswered, so that one half is gathered while the other commits.
+# Half of the unanswered bytes that one connection may have, so that one half is gathered while the other commits.
 MAX_BYTES = 2 * 1024 * 1024
 _RETRY_S = 0.05
 _RETRY_MOST_S = 1.0
@@ -60,7 +60,7 @@ class _Lane:
 
 
 class Writer:
-    """Takes topics with waiting sends and stores them. `submit` costs nothing while a lane is busy."""
+    """Stores the sends of topics that have some waiting. `submit` costs nothing while a lane is busy."""
 
     def __init__(
         self, conninfo: str, *, clock: Clock, segments: Segments, epochs: Epochs, pool: ConnectionPool
@@ -91,13 +91,13 @@ class Writer:
         await self._drained.wait()
 
     async def stop(self) -> None:
-        """End the lanes; call `drain` before when nothing may stay unanswered."""
+        """End the lanes. Call `drain` first if every send must be answered."""
         for lane in self._lanes:
             lane.cancel()
         await asyncio.gather(*self._lanes, return_exceptions=True)
 
     def submit(self, log: TopicLog) -> None:
-        """A log has sends waiting. Idempotent while it waits or is in flight."""
+        """Queue a log that has sends waiting. No effect while it is queued or in flight."""
         if log.is_queued or log.is_taken or log.in_flight is not None or log.is_paused:
             return
         self._ready.add(log)
@@ -124,7 +124,7 @@ class Writer:
             await lane.close()
 
     async def _round(self, lane: _Lane) -> None:
-        """Gather one statement's worth, store it, answer. Every log taken is settled, whatever fails."""
+        """Gather the batches of one statement, store them, and answer. Every log taken is settled, whatever fails."""
         log = self._ready.next()
         if not log.is_open or not log.has_sends():
             return
@@ -135,26 +135,28 @@ class Writer:
             if log.needs_ledger(now_ms, self._segments.open_id):
                 full = self._ready.take_full(self._segments.open_id, now_ms, most=MAX_ROLLS - 1)
                 await self._roll([log, *full], now_ms)
-        except Exception as error:  # nothing of it has been sent
+        except Exception as error:  # no statement has been sent
             self._refuse(log, error)
             return
         finally:
             log.is_taken = False
         if not log.is_open or not log.has_sends():
-            return  # given up, held, or emptied, while the ledger was being opened
+            return  # closed, paused, or emptied while the ledger was being opened
         if log.needs_ledger(now_ms, self._segments.open_id):
-            self.submit(log)  # refused and used again meanwhile, or the segment has closed since
+            self.submit(log)  # its sends were refused and new ones came, or the segment was closed
             return
         batches = self._gather(log, now_ms)
         try:
             await self._store(lane, batches)
         except Exception:
-            logger.exception("%s: a fault while a failed append was being settled", lane.name)
+            logger.exception(
+                "%s: settling a failed append failed; the broker closes the logs it concerns", lane.name
+            )
             for each in _in_flight(batches):
-                each.fence("a fault of the broker, whose log has it, left the outcome of an append unknown")
+                each.fence("an internal error left the outcome of an append unknown; see the broker's log")
 
     async def _roll(self, logs: list[TopicLog], now_ms: int) -> None:
-        """Give these topics new ledgers. Where that fails, only the guilty topic may suffer for it."""
+        """Open new ledgers for these topics. A failure affects only the topic that causes it."""
         segment_id = self._segments.open_id
         for log in logs:
             log.is_taken = True
@@ -186,7 +188,7 @@ class Writer:
         return lane.connection
 
     def _gather(self, first: TopicLog, now_ms: int) -> dict[TopicLog, AppendBatch]:
-        """Take batches of `first` and of the topics that are ready for the same segment, up to a statement's size."""
+        """Take batches from `first` and other topics ready for the same segment, up to one statement's size."""
         segment_id = first.open_segment_id or self._segments.open_id
         batches: dict[TopicLog, AppendBatch] = {}
         entries = size_bytes = 0
@@ -209,7 +211,7 @@ class Writer:
             return None
 
     async def _store(self, lane: _Lane, batches: dict[TopicLog, AppendBatch]) -> None:
-        """Store these batches and settle each: committed, refused, waiting again, or its log is fenced."""
+        """Store these batches and settle each one: committed, refused, queued again, or its log fenced."""
         if not batches:
             return
         try:
@@ -225,7 +227,7 @@ class Writer:
                 log.give_back(batch)
                 self._resubmit(log)
         except Exception as error:
-            logger.exception("append: a fault while %s topics were being stored", len(batches))
+            logger.exception("storing the appends of %s topics failed inside the broker", len(batches))
             await self._store_one_by_one(lane, await self._not_stored(lane, batches), error)
 
     async def _append(self, connection: Connection, batches: dict[TopicLog, AppendBatch]) -> None:
@@ -246,7 +248,7 @@ class Writer:
             if log.topic_id in stored:
                 self._committed(log, batch)
             elif await self._epochs.has_advanced(log, epochs[log.topic_id]):
-                # This process itself advanced the epoch while the statement was on its way (ownership resumed).
+                # This process itself advanced the epoch while the statement was in flight (ownership resumed).
                 log.give_back(batch)
                 self._resubmit(log)
             else:
@@ -258,9 +260,9 @@ class Writer:
             log.listener.stored(batch)
         except (
             Exception
-        ):  # memory may be half changed, and some receipts not given: begin anew from the database
+        ):  # memory may be half changed, with some receipts missing: load it again from the database
             logger.exception("%s: answering a commit failed", log.name)
-            log.fence("answering a commit failed inside the broker; its log says why")
+            log.fence("answering a commit failed inside the broker; see the broker's log")
         self._resubmit(log)
 
     def _resubmit(self, log: TopicLog) -> None:
@@ -270,7 +272,7 @@ class Writer:
     async def _store_one_by_one(
         self, lane: _Lane, batches: dict[TopicLog, AppendBatch], error: Exception
     ) -> None:
-        """Nothing of these batches is stored: only the guilty topic may suffer for it."""
+        """Settle batches that are not stored: a failure affects only the topic that causes it."""
         if len(batches) == 1:
             self._refuse(next(iter(batches)), error)
             return
@@ -306,7 +308,9 @@ class Writer:
                 is_stored = await self._is_stored(log, batch)
             except Exception:
                 logger.exception("%s: looking for the last entry failed", log.name)
-                log.fence("the broker could not find out what of an append is stored; its log says why")
+                log.fence(
+                    "the broker could not find out which part of an append is stored; see the broker's log"
+                )
                 continue
             if is_stored:
                 self._committed(log, batch)
@@ -315,7 +319,9 @@ class Writer:
         return missing
 
     async def _is_stored(self, log: TopicLog, batch: AppendBatch) -> bool:
-        """Whether a batch of unknown outcome is in the log. Call after advancing the epoch: then it cannot change."""
+        """Whether a batch of unknown outcome is in the log. Call this after advancing the epoch: then it cannot
+        change.
+        """
         last = batch.entries[-1]
         stored = await repeat_until_done(
             self._pool,
@@ -326,5 +332,5 @@ class Writer:
 
 
 def _in_flight(batches: dict[TopicLog, AppendBatch]) -> dict[TopicLog, AppendBatch]:
-    """Those of the batches that are not settled yet; a log may have another batch on its way by now."""
+    """Return the batches that are not settled yet. A log may have another batch in flight now."""
     return {log: batch for log, batch in batches.items() if log.is_open and log.in_flight is batch}
