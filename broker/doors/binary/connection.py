@@ -1,8 +1,8 @@
 """One client of Pulsar's binary protocol, over TCP or inside WebSocket messages.
 
-The owner of the `ByteLink` hands bytes to `receive`. Commands become calls on the broker, and the sinks of producers
-and consumers write what the broker has for the client. Commands that take time run as tasks, one at a time for each
-producer or consumer; SEND, FLOW and ACK never do.
+The owner of the `ByteLink` passes bytes to `receive`. The connection turns commands into calls on the broker. The sinks
+of its producers and consumers write the broker's answers and deliveries. A command that takes time runs as a task, and
+each producer or consumer runs one task at a time. SEND, FLOW and ACK never run as tasks.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = ["SERVER_VERSION", "BinaryConnection"]
 logger = logging.getLogger(__name__)
 
 SERVER_VERSION: Final = "Vela 0.1.0"
-MAX_GREETING_BYTES: Final = 64 * 1024  # more than a CONNECT with credentials; a larger frame fails by itself
-TLS_HANDSHAKE: Final = b"\x16\x03"  # how every version of TLS begins; no frame is that long
-PIECE_BYTES: Final = 256 * 1024  # the most that is decoded at a time
+MAX_GREETING_BYTES: Final = 64 * 1024  # more than CONNECT needs; the engine refuses a larger frame
+TLS_HANDSHAKE: Final = b"\x16\x03"  # every version of TLS begins like this; no frame is that long
+PIECE_BYTES: Final = 256 * 1024  # decode at most this much at a time
 
 
 class BinaryConnection:
-    """Created when the peer connects; its owner calls `receive`, `writable_again` and `lost`."""
+    """One client's connection. The owner creates it on connect and calls `receive`, `writable_again` and `lost`."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class BinaryConnection:
         self._requests = RequestRunner(self.peer, broker.refused_requests)
         self._producers = ProducerTable(broker, self.peer, self._requests)
         self._consumers = ConsumerTable(broker, self.peer, self._requests)
-        self._unread: deque[bytes] = deque()  # pieces that came while the gate was closed
-        self._events: deque[events.Event] = deque()  # decoded, not handled yet
-        self._greeting: bytearray | None = bytearray()  # of the first frame so far; None when it is past
+        self._unread: deque[bytes] = deque()  # pieces received while the gate was closed
+        self._events: deque[events.Event] = deque()  # decoded but not handled yet
+        self._greeting: bytearray | None = bytearray()  # the first frame so far; None once complete
         lookups = LookupAnswers(broker, self._engine, self._requests)
         schemas = SchemaAnswers(broker, self._engine, self._requests)
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
@@ -106,7 +106,7 @@ class BinaryConnection:
     # -- bytes in ------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """Handle bytes of the peer, however they are cut. Raises nothing: wrong bytes close the connection."""
+        """Handle bytes from the peer, cut anywhere. Raises nothing: invalid bytes close the connection."""
         if self.peer.is_closing:
             return
         self.peer.heard()
@@ -135,17 +135,17 @@ class BinaryConnection:
         self.peer.written()
 
     def _greeting_in(self, piece: bytes) -> bytes:
-        """Return the first frame alone, or b"" until it is whole. Raises RemoteProtocolError for TLS.
+        """Return only the first frame, or b"" until it is complete. Raises RemoteProtocolError if the client uses TLS.
 
-        Commands that follow CONNECT in one piece are only legal once it has been answered. So they are decoded after
-        the answer, and a client that does not wait for CONNECTED is served all the same.
+        Commands in the same piece as CONNECT are legal only after the broker has answered CONNECT. The broker decodes
+        them after its answer, so a client that does not wait for CONNECTED is served too.
         """
         greeting = self._greeting or bytearray()
         greeting += piece
         if greeting.startswith(TLS_HANDSHAKE):
             raise RemoteProtocolError(
-                "the client began with TLS, which this port does not speak: connect with pulsar://, or to the"
-                " proxy that ends TLS"
+                "the client began with TLS, which this port does not speak: connect with pulsar://, or connect to the"
+                " proxy that terminates TLS"
             )
         end = 4 + int.from_bytes(greeting[:4], "big")
         if len(greeting) < 4 or (len(greeting) < end and end <= MAX_GREETING_BYTES):
@@ -176,12 +176,12 @@ class BinaryConnection:
             except BrokerError as error:
                 self.peer.fail(server_error(error), str(error))
             except Exception:
-                # A fault of the broker: only the connection that met it is closed.
+                # This is a bug in the broker: close only the connection that ran into it.
                 logger.exception("%s: handling %s failed", self.peer.address, type(event).__name__)
-                self.peer.fail(ServerError.UNKNOWN_ERROR, "internal error; the broker's log says which")
+                self.peer.fail(ServerError.UNKNOWN_ERROR, "internal error; see the broker's log")
 
     def _resume_reading(self) -> None:
-        # Go on later: the gate opens inside a commit's callback.
+        # Continue in a later loop step: the gate opens inside a commit's callback.
         self._loop.call_soon(self._continue)
 
     def _continue(self) -> None:
@@ -192,18 +192,18 @@ class BinaryConnection:
             self._link.resume_reading()
 
     def writable_again(self) -> None:
-        """Deliver again: the peer has taken most of what was written."""
+        """Resume deliveries: the peer has taken most of the written bytes."""
         self.gate.output_stuck(stuck=False)
         self._consumers.writable_again()
 
     # -- the end -------------------------------------------------------------------------------------------------
 
     def close(self, reason: str) -> None:
-        """Send what is ready and close. Logged in one line."""
+        """Send the bytes that are ready, then close. Logs one line with `reason`."""
         self.peer.close(reason)
 
     def lost(self) -> None:
-        """Let go of everything: the connection is gone, and others get what its consumers held. Safe to repeat."""
+        """Release everything: the connection is gone. Other consumers get its pending messages. Idempotent."""
         if self.peer.is_lost:
             return
         self.peer.lost()

@@ -1,4 +1,4 @@
-"""One consumer of a binary connection: entries out as they are stored, acks and permits in."""
+"""One consumer of a binary connection: it sends entries as they are stored and takes acks and permits."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ __all__ = ["ConsumerSlot"]
 
 
 class ConsumerSlot:
-    """What stands behind a client-chosen consumer id; a `ConsumerSink`."""
+    """The consumer behind an id that the client chose. Implements `ConsumerSink`."""
 
     def __init__(
         self, peer: Peer, consumer_id: int, *, on_closed: Callable[[ConsumerSlot, str], None]
     ) -> None:
-        """`on_closed` is called when the broker has detached the consumer, with the reason."""
+        """`on_closed` gets this slot and the reason when the broker has detached the consumer."""
         self.consumer_id = consumer_id
         self.partition = -1  # -1 = not a partition
         self.consumer: ConsumerPort | None = None  # None while it is being opened
-        self.turn = asyncio.Lock()  # requests of one consumer run in the order they came
+        self.turn = asyncio.Lock()  # a consumer's requests run in the order of arrival
         self.is_closed = False
         self._peer = peer
         self._on_closed = on_closed
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Frame these entries, untouched, into one write."""
+        """Send these entries in one write, with their bytes unchanged."""
         send, consumer_id, partition = self._peer.engine.send_message, self.consumer_id, self.partition
         epoch = None if self.consumer is None else self.consumer.epoch
         for entry, redelivery_count, remaining in deliveries:
@@ -52,37 +52,37 @@ class ConsumerSlot:
         self._peer.written()
 
     def is_writable(self) -> bool:
-        """Whether the peer takes what is written."""
+        """Return whether the peer is reading fast enough to take more."""
         return self._peer.is_writable()
 
     def on_end_of_topic(self) -> None:
-        """REACHED_END_OF_TOPIC, to clients that survive it."""
+        """Send REACHED_END_OF_TOPIC, but only to clients that do not close the connection on it."""
         self._peer.engine.send_reached_end_of_topic(self.consumer_id)
         self._peer.written()
 
     def on_consumer_closed(self, reason: str) -> None:
-        """The broker detached the consumer; the client subscribes again by itself."""
+        """The broker has detached the consumer. Tell the client, which then subscribes again."""
         if not self.is_closed:
             self.is_closed = True
             self._on_closed(self, reason)
 
     def close_connection(self, reason: str) -> None:
-        """The client is too old for what it would be sent."""
+        """Close the connection: the client is too old for the messages it would get."""
         self.is_closed = True
         self._peer.close(reason)
 
     def on_active_change(self, is_active: bool) -> None:
-        """ACTIVE_CONSUMER_CHANGE, which only a client of Failover gets."""
+        """Send ACTIVE_CONSUMER_CHANGE. The broker calls this for Failover subscriptions only."""
         if not self.is_closed:
             self._peer.engine.send_active_consumer_change(self.consumer_id, is_active=is_active)
             self._peer.written()
 
     async def is_alive(self) -> bool:
-        """Ask the peer: somebody else wants this consumer's place."""
+        """Ping the peer, because another client wants this consumer's place."""
         return await self._peer.is_alive()
 
     def ack(self, event: Ack) -> None:
-        """ACK; answered when durable if the client asked for it."""
+        """Apply an ACK. If the client asked for an answer, send it once the ack is durable."""
         if self.consumer is None:
             return
         request_id = event.request_id
@@ -112,7 +112,7 @@ class ConsumerSlot:
         self._peer.written()
 
     def redeliver(self, event: Redeliver) -> None:
-        """REDELIVER_UNACKNOWLEDGED_MESSAGES of the ids given, or of everything."""
+        """Redeliver the messages with these ids, or all pending messages if there are none."""
         if self.consumer is not None:
             positions = [Position(ledger, entry) for ledger, entry in event.positions]
             self.consumer.redeliver(positions or None, epoch=event.epoch)

@@ -1,4 +1,4 @@
-"""The consumers of one binary connection, by the ids the client chose."""
+"""The consumers of one binary connection, by the ids that the client chose."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerTable:
-    """Commands that concern consumers."""
+    """Handles commands that concern consumers."""
 
     def __init__(self, broker: SubscribePort, peer: Peer, requests: RequestRunner) -> None:
         self._broker = broker
@@ -35,13 +35,13 @@ class ConsumerTable:
         self._slots: dict[int, ConsumerSlot] = {}
 
     def writable_again(self) -> None:
-        """The peer takes bytes again."""
+        """Resume deliveries: the peer takes bytes again."""
         for slot in list(self._slots.values()):
             if slot.consumer is not None:
                 slot.consumer.writable_again()
 
     def lost(self) -> None:
-        """The connection is gone: what they held is delivered to others."""
+        """Detach every consumer: the connection is gone. Other consumers get their pending messages."""
         slots = list(self._slots.values())
         self._slots.clear()
         for slot in slots:
@@ -50,25 +50,25 @@ class ConsumerTable:
                 slot.consumer.detach()
 
     def on_flow(self, event: events.Flow) -> None:
-        """Permits; those of an unknown consumer are ignored."""
+        """Add permits. Ignore FLOW for an unknown consumer."""
         slot = self._slots.get(event.consumer_id)
         if slot is not None and slot.consumer is not None:
             slot.consumer.flow(event.permits)
 
     def on_ack(self, event: events.Ack) -> None:
-        """Acks; those of an unknown consumer are ignored."""
+        """Apply acks. Ignore ACK for an unknown consumer."""
         slot = self._slots.get(event.consumer_id)
         if slot is not None:
             slot.ack(event)
 
     def on_redeliver(self, event: events.Redeliver) -> None:
-        """Redelivery; of an unknown consumer it is ignored."""
+        """Redeliver messages. Ignore the request for an unknown consumer."""
         slot = self._slots.get(event.consumer_id)
         if slot is not None:
             slot.redeliver(event)
 
     def on_subscribe(self, event: events.Subscribe) -> None:
-        """Opens a consumer, or says how far the one of this id is."""
+        """Open a consumer, or report the state of the one that already has this id."""
         known = self._slots.get(event.consumer_id)
         if known is None:
             slot = self._slots[event.consumer_id] = ConsumerSlot(
@@ -101,7 +101,7 @@ class ConsumerTable:
             self._requests.refusal(event.request_id)(error)
 
     def _closed_by_broker(self, slot: ConsumerSlot, reason: str) -> None:
-        """CLOSE_CONSUMER without a request: the client subscribes again."""
+        """Send CLOSE_CONSUMER that answers no request. The client subscribes again."""
         if self._slots.get(slot.consumer_id) is not slot:
             return
         self._forget_consumer(slot)
@@ -117,7 +117,7 @@ class ConsumerTable:
             del self._slots[slot.consumer_id]
 
     def on_close_consumer(self, event: events.CloseConsumer) -> None:
-        """SUCCESS also for a consumer that is not known."""
+        """Close a consumer. Answer SUCCESS for an unknown consumer too."""
         slot = self._slots.pop(event.consumer_id, None)
         if slot is not None:
             slot.is_closed = True
@@ -126,7 +126,7 @@ class ConsumerTable:
         self._peer.engine.send_success(event.request_id)
 
     def on_unsubscribe(self, event: events.Unsubscribe) -> None:
-        """Removes the subscription."""
+        """Delete the subscription."""
         self._with_consumer(event, self._unsubscribe)
 
     async def _unsubscribe(self, slot: ConsumerSlot, event: events.Unsubscribe) -> None:
@@ -137,7 +137,7 @@ class ConsumerTable:
         self._peer.engine.send_success(event.request_id)
 
     def on_seek(self, event: events.Seek) -> None:
-        """Moves the cursor; the consumers are closed before the answer."""
+        """Move the cursor. The broker closes the subscription's consumers before it answers."""
         self._with_consumer(event, self._seek)
 
     async def _seek(self, slot: ConsumerSlot, event: events.Seek) -> None:
@@ -153,7 +153,7 @@ class ConsumerTable:
         self._peer.engine.send_success(event.request_id)
 
     def on_get_last_message_id(self, event: events.GetLastMessageId) -> None:
-        """The last entry and the mark-delete position."""
+        """Answer with the last entry's id and the mark-delete position."""
         self._with_consumer(event, self._get_last_message_id)
 
     async def _get_last_message_id(self, slot: ConsumerSlot, event: events.GetLastMessageId) -> None:
@@ -194,7 +194,7 @@ class ConsumerTable:
             await work(slot, event)
 
     def on_consumer_stats(self, event: events.ConsumerStats) -> None:
-        """Refused: the console and the metrics have them."""
+        """Refuse: the console and the metrics show these figures."""
         if event.consumer_id in self._slots:
             code, message = ServerError.NOT_ALLOWED_ERROR, "read a consumer's statistics in the console"
         else:

@@ -19,10 +19,10 @@ class Timer(Protocol):
 
 
 class KeepAlive:
-    """Pings an established peer every 30 s and gives it up when nothing came until the next.
+    """Pings an established peer every 30 s and gives up if no bytes arrive before the next ping.
 
-    A peer that has not finished the handshake by the first tick is given up too; one that is not being read from
-    (`is_heard` is false) is not judged.
+    Also gives up on a peer that has not finished the handshake by the first tick. While the broker does not read from
+    a peer (`is_heard` is false), its silence means nothing and is ignored.
     """
 
     def __init__(
@@ -44,20 +44,20 @@ class KeepAlive:
         self._timer = call_later(PERIOD_S, self._tick)
 
     def heard(self) -> None:
-        """Bytes came: the peer is alive."""
+        """Note that bytes arrived: the peer is alive."""
         self._ping_is_out = False
         if self._probes:
             self._settle_probes(alive=True)
 
     def stop(self) -> None:
-        """The connection is lost."""
+        """Stop all timers: the connection is lost."""
         self._timer.cancel()
         self._settle_probes(alive=False)
 
     async def probe(self, timeout_ms: int = PROBE_TIMEOUT_MS) -> bool:
-        """Ping now and wait for anything to come. A silent peer is given up. Safe to cancel and to repeat."""
+        """Ping and return whether any bytes arrive in time. Give up on a silent peer. Safe to cancel and to repeat."""
         if not self._is_heard():
-            return True  # it sends more than the broker takes: that is life enough
+            return True  # the broker paused reading because the peer sent a lot, so the peer is alive
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._probes.add(answer)
         timer = self._call_later(timeout_ms / 1000, lambda: _settle(answer, alive=False))
@@ -77,7 +77,7 @@ class KeepAlive:
             return
         if self._is_heard():
             if self._ping_is_out:
-                self._give_up(f"nothing came within {PERIOD_S:g} s of a ping")
+                self._give_up(f"nothing was received within {PERIOD_S:g} s of a ping")
                 return
             self._ping_is_out = True
             self._ping()

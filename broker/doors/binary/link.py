@@ -1,4 +1,4 @@
-"""What carries the bytes of a binary connection: a TCP transport, or the binary messages of a WebSocket."""
+"""The interface to the transport of a binary connection: TCP, or the binary messages of a WebSocket."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ __all__ = ["ByteLink"]
 
 
 class ByteLink(Protocol):
-    """One peer's byte stream. Nothing here blocks, and nothing raises after the connection is lost."""
+    """One peer's byte stream. No method blocks, and none raises after the connection is lost."""
 
     def write(self, buffers: Sequence[bytes]) -> None:
-        """Send these, joined, with one write."""
+        """Send these buffers in order with one write."""
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes written that the peer has not taken (an upper bound)."""
+        """Return an upper bound of the written bytes that the peer has not taken."""
 
     def is_writable(self) -> bool:
-        """False from the write that passed the high-water mark until the peer has taken most of it."""
+        """Return False from the write that passed the high-water mark until the peer has taken most of the bytes."""
 
     def pause_reading(self) -> None:
-        """Take nothing more from the peer until `resume_reading`."""
+        """Stop reading from the peer until `resume_reading`."""
 
     def resume_reading(self) -> None:
-        """Take bytes again."""
+        """Read from the peer again."""
 
     def close(self) -> None:
-        """Send what was written, then close; abort when the peer does not take it within a few seconds."""
+        """Send the written bytes, then close. Abort if the peer does not take them within a few seconds."""
 
     def abort(self) -> None:
-        """Close at once; what was written may be lost."""
+        """Close at once. Written bytes may be lost."""

@@ -1,4 +1,4 @@
-"""Finding topics on a binary connection: one broker serves everything, so LOOKUP always says Connect."""
+"""Topic lookup on a binary connection. One broker serves all topics, so LOOKUP always answers Connect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LookupAnswers:
         self._requests = requests
 
     def on_partition_metadata(self, event: PartitionMetadata) -> None:
-        """0 for a topic that is not partitioned; may create it."""
+        """Answer with the number of partitions, 0 for a topic without any. May create the topic."""
         self._requests.run(
             event,
             self._partition_metadata(event),
@@ -42,7 +42,7 @@ class LookupAnswers:
         self._engine.send_partition_metadata(event.request_id, partitions)
 
     def on_lookup(self, event: Lookup) -> None:
-        """Existence is judged when a producer or consumer is opened."""
+        """Answer with this broker's URL. Opening a producer or consumer checks whether the topic exists."""
         engine, broker = self._engine, self._broker
         try:
             TopicName.parse(event.topic)
@@ -63,7 +63,7 @@ class LookupAnswers:
             )
 
     def on_topics_of_namespace(self, event: GetTopicsOfNamespace) -> None:
-        """An unknown namespace has no topics; that is no error."""
+        """Answer with a namespace's topics: an empty list, not an error, for an unknown namespace."""
         self._requests.run(
             event,
             self._topics_of_namespace(event),

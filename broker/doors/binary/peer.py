@@ -1,4 +1,4 @@
-"""The client at the other end of a binary connection: what the broker writes to it, and whether it is still there."""
+"""The client at the other end of a binary connection: writing to it, and checking that it is still there."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["MAX_UNREAD_ANSWER_BYTES", "Peer"]
 logger = logging.getLogger(__name__)
 
 MAX_UNREAD_ANSWER_BYTES: Final = 4 * 1024 * 1024
-JOIN_BYTES: Final = 256 * 1024  # written at once even while more commands of the same piece are being handled
+JOIN_BYTES: Final = 256 * 1024  # write this much even while more commands of the piece are handled
 
 
 class Peer:
-    """Commands go into `engine`; `written` sends them. Consumers, producers and answers of a connection share it."""
+    """Shared by a connection's producers, consumers and answers. They add commands to `engine`; `written` sends them."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class Peer:
         self.address = address
         self.face = face
         self.identity = ClientIdentity(address=address, client_version="", face=face)
-        self.is_closing = False  # nothing of the peer is handled any more
+        self.is_closing = False  # ignore all further bytes from the peer
         self.is_lost = False
-        self.is_joining = False  # commands are being handled: their answers go out in one write
+        self.is_joining = False  # commands are being handled: collect their answers for one write
         self._link = link
         self._keep_alive = KeepAlive(
             call_later=call_later,
@@ -57,11 +57,11 @@ class Peer:
         return f"{self.address} ({self.face}, client {self.identity.client_version[:80]!r})"
 
     def heard(self) -> None:
-        """Note that bytes came."""
+        """Note that bytes arrived."""
         self._keep_alive.heard()
 
     def written(self) -> None:
-        """Send what was given to the engine: now, or with the rest of what is being handled."""
+        """Send the engine's output: now, or together with the other answers while commands are being handled."""
         engine = self.engine
         if self.is_joining and engine.pending_bytes < JOIN_BYTES:
             return
@@ -81,17 +81,17 @@ class Peer:
         self.written()
 
     async def is_alive(self) -> bool:
-        """Ask the peer and wait 5 s at most. A silent peer loses its connection."""
+        """Ping the peer and wait at most 5 s. Close the connection of a silent peer."""
         return not self.is_closing and await self._keep_alive.probe()
 
     def fail(self, code: ServerError, message: str) -> None:
-        """Close the connection of a peer that broke the protocol, after telling it why."""
+        """Tell a peer that broke the protocol why, then close its connection."""
         if not self.is_closing:
             self.engine.refuse_connection(code, message)
             self.close(message)
 
     def close(self, reason: str) -> None:
-        """Send what is ready and close. Logged in one line."""
+        """Send the bytes that are ready, then close. Logs one line with `reason`."""
         if self.is_closing:
             return
         logger.info("%s (%s): closing the connection: %s", self.address, self.face, reason)

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 __all__ = ["ProducerSlot"]
 
 
-class _Held(NamedTuple):
-    after: int  # answers that go out first
+class _WaitingRefusal(NamedTuple):
+    after: int  # number of answers that must go out first
     sequence_id: int
     error: BrokerError
 
 
 class ProducerSlot:
-    """What stands behind a client-chosen producer id; a `ProducerSink`.
+    """The producer behind an id that the client chose. Implements `ProducerSink`.
 
-    A refusal waits until everything sent before it is answered: clients match answers against the head of their
-    queue and close the connection on one that is ahead of it.
+    A refusal waits until every earlier send has its answer. Clients match each answer with the head of their queue and
+    close the connection if an answer comes too early.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class ProducerSlot:
         *,
         on_closed: Callable[[ProducerSlot, BrokerError | None], None],
     ) -> None:
-        """`on_closed` is called when the broker has let the producer go."""
+        """`on_closed` gets this slot and the error, if any, when the broker has closed the producer."""
         self.producer_id = event.producer_id
-        self.request_id = event.request_id  # a producer that had to wait is answered a second time
+        self.request_id = event.request_id  # needed again: a producer that waited gets a second answer
         self.epoch = event.epoch
         self.producer: ProducerPort | None = None  # None while it is being opened
-        self.turn = asyncio.Lock()  # requests of one producer run in the order they came
+        self.turn = asyncio.Lock()  # a producer's requests run in the order of arrival
         self.is_closed = False
         self.is_waiting = False  # for exclusive access
         self._peer = peer
@@ -62,10 +62,10 @@ class ProducerSlot:
         self._queued = 0
         self._answered = 0
         self._unanswered_bytes = 0
-        self._held: deque[_Held] = deque()
+        self._refusals: deque[_WaitingRefusal] = deque()
 
     def send(self, event: Send) -> None:
-        """Check one entry and hand it to the broker."""
+        """Check one entry and pass it to the broker, or refuse it."""
         producer = self.producer
         if producer is None:
             raise LookupError(self.producer_id)
@@ -100,7 +100,7 @@ class ProducerSlot:
         if header.num_chunks > 1:
             check_chunk(header)
         elif header.uncompressed_size > self._max_uncompressed_bytes:
-            raise MessageTooLarge(  # consumers would throw it away without a word to its producer
+            raise MessageTooLarge(  # consumers would discard it, and the producer would never know
                 f"a payload of {header.uncompressed_size} bytes before compression, the limit is"
                 f" {self._max_uncompressed_bytes} (VELA_MAX_UNCOMPRESSED_BYTES)"
             )
@@ -125,19 +125,19 @@ class ProducerSlot:
         if self._answered == self._queued:
             self._write_refusal(sequence_id, error)
         else:
-            self._held.append(_Held(self._queued, sequence_id, error))
+            self._refusals.append(_WaitingRefusal(self._queued, sequence_id, error))
 
     def _write_refusal(self, sequence_id: int, error: BrokerError) -> None:
         self._peer.engine.send_send_error(self.producer_id, sequence_id, server_error(error), str(error))
         self._peer.written()
 
-    def _release_held(self) -> None:
-        while self._held and self._held[0].after <= self._answered:
-            held = self._held.popleft()
-            self._write_refusal(held.sequence_id, held.error)
+    def _send_due_refusals(self) -> None:
+        while self._refusals and self._refusals[0].after <= self._answered:
+            refusal = self._refusals.popleft()
+            self._write_refusal(refusal.sequence_id, refusal.error)
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """The sends are durable."""
+        """Send receipts: these sends are durable."""
         send_receipt, producer_id = self._peer.engine.send_receipt, self.producer_id
         size_bytes = 0
         for sequence_id, highest, ledger_id, entry_id, entry_bytes in receipts:
@@ -150,17 +150,17 @@ class ProducerSlot:
             )
             size_bytes += entry_bytes
             self._answered += 1
-            if self._held:
-                self._release_held()
+            if self._refusals:
+                self._send_due_refusals()
         self._unanswered_bytes -= size_bytes
         self._peer.written()
         self._peer.gate.sends_answered(len(receipts), size_bytes)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """This send is known not to be stored.
+        """Refuse a send that is known not to be stored.
 
-        A terminated topic closes the producer instead: the client opens it again, is refused, and fails all that it
-        has in flight. Go's client forgets a producer at SEND_ERROR and would never fail the rest.
+        If the topic was terminated, close the producer instead. The client opens it again, is refused, and fails all
+        its sends in flight. Go's client forgets a producer at SEND_ERROR and would never fail the other sends.
         """
         if self.is_closed:
             return
@@ -171,11 +171,11 @@ class ProducerSlot:
         self._answered += 1
         self._unanswered_bytes -= size_bytes
         self._write_refusal(request.sequence_id, error)
-        self._release_held()
+        self._send_due_refusals()
         self._peer.gate.sends_answered(1, size_bytes)
 
     def answer_open(self, producer: ProducerPort) -> None:
-        """Answer with PRODUCER_SUCCESS: opened, or queued for exclusive access."""
+        """Send PRODUCER_SUCCESS: the producer is open, or waits for exclusive access."""
         self.is_waiting = not producer.is_ready
         self._peer.engine.send_producer_success(
             self.request_id,
@@ -187,16 +187,16 @@ class ProducerSlot:
         )
 
     def on_ready(self) -> None:
-        """A producer that had to wait has the topic for itself now."""
+        """Tell a producer that waited that it now has exclusive access to the topic."""
         if self.producer is not None and not self.is_closed:
             self.answer_open(self.producer)
             self._peer.written()
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The broker let the producer go: the client opens it again and resends what got no receipt.
+        """The broker closed the producer. The client opens it again and resends every send without a receipt.
 
-        One that still waits for exclusive access is refused instead: its request is not answered yet. One that is still
-        being opened learns it from there.
+        A producer that still waits for exclusive access is refused instead, because its request has no answer yet. For
+        a producer that is still being opened, do nothing: opening it fails with the reason.
         """
         if self.producer is None:
             return
@@ -205,12 +205,12 @@ class ProducerSlot:
         self.forget_pending()
 
     def forget_pending(self) -> None:
-        """Nothing more will be answered here: take what is pending off the connection's account."""
+        """Remove the unanswered sends from the connection's account: they get no answer from this slot."""
         pending = self._queued - self._answered
         if pending:
             self._peer.gate.sends_answered(pending, self._unanswered_bytes)
         self._answered, self._unanswered_bytes = self._queued, 0
 
     async def is_alive(self) -> bool:
-        """Ask the peer: somebody else wants this producer's name."""
+        """Ping the peer, because another client wants this producer's name."""
         return await self._peer.is_alive()

@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerTable"]
 
-CLOSED_PRODUCER_MEMORY_S: Final = (
-    30.0  # how long SENDs on their way to a producer that the broker closed are dropped
-)
+CLOSED_PRODUCER_MEMORY_S: Final = 30.0  # for this long, ignore SENDs to a producer that the broker closed
 CLOSED_PRODUCERS_REMEMBERED: Final = 10_000
 
 
 class ProducerTable:
-    """Commands that concern producers."""
+    """Handles commands that concern producers."""
 
     def __init__(self, broker: PublishPort, peer: Peer, requests: RequestRunner) -> None:
         self._broker = broker
@@ -37,7 +35,7 @@ class ProducerTable:
         self._closed: dict[int, float] = {}  # producer id -> loop time when forgotten
 
     def lost(self) -> None:
-        """Detach every producer: the connection is gone. What they handed to the broker is stored all the same."""
+        """Detach every producer: the connection is gone. The broker still stores the sends it has accepted."""
         slots = list(self._slots.values())
         self._slots.clear()
         for slot in slots:
@@ -46,7 +44,7 @@ class ProducerTable:
                 slot.producer.detach()
 
     def on_send(self, event: events.Send) -> None:
-        """Publish an entry. A SEND for a producer that was never open here ends the connection."""
+        """Publish an entry. Close the connection on a SEND for a producer that was never open here."""
         slot = self._slots.get(event.producer_id)
         if slot is not None and slot.producer is not None:
             slot.send(event)
@@ -60,10 +58,10 @@ class ProducerTable:
         return until is not None and self._loop.time() < until
 
     def on_open_producer(self, event: events.OpenProducer) -> None:
-        """Open a producer, or answer for the one that already has this id."""
+        """Open a producer, or answer for the producer that already has this id."""
         known = self._slots.get(event.producer_id)
         if known is not None and known.producer is not None and known.epoch < event.epoch:
-            # The client gave up on the old one and sends again what that had in flight.
+            # The client gave up on the old producer and will resend its sends in flight.
             known.producer.detach()
             known.forget_pending()
             self._forget(known)
@@ -104,7 +102,7 @@ class ProducerTable:
             self._requests.refusal(event.request_id)(error)
 
     def on_close_producer(self, event: events.CloseProducer) -> None:
-        """Close a producer after its sends have been answered. SUCCESS also for an id that is not known."""
+        """Close a producer once its sends have their answers. Answer SUCCESS for an unknown id too."""
         slot = self._slots.get(event.producer_id)
         if slot is None or slot.producer is None:
             if slot is not None:
@@ -122,7 +120,7 @@ class ProducerTable:
             self._peer.engine.send_success(event.request_id)
 
     def _closed_by_broker(self, slot: ProducerSlot, error: BrokerError | None) -> None:
-        """Tell the client. It looks the topic up and opens the producer again, unless it was waiting still."""
+        """Tell the client, which looks the topic up and opens the producer again, or refuse one that still waited."""
         if self._slots.get(slot.producer_id) is slot:
             self._forget(slot)
             try:

@@ -1,4 +1,4 @@
-"""Makes a client visible that repeats a request which the broker keeps refusing."""
+"""Logs clients that keep repeating a request that the broker refuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["RepeatedRefusals"]
 
 logger = logging.getLogger(__name__)
 
-_MOST_SHOWN: Final = 300  # characters of a client's text in one log line
+_MOST_SHOWN: Final = 300  # longest piece of a client's text in a log line, in characters
 REPEATED: Final = 10  # refusals of one kind of request after which the log names the client
 
 
@@ -22,7 +22,7 @@ class _Refused:
 
 
 class RepeatedRefusals:
-    """Counts one connection's refused requests by kind. Logs a kind once when it repeats, and its total at the end.
+    """Counts one connection's refused requests by kind. Logs each repeated kind once, and its total at the end.
 
     Its memory is bounded by the number of kinds that the protocol has.
     """
@@ -34,14 +34,14 @@ class RepeatedRefusals:
         self._refused: dict[str, _Refused] = {}
 
     def add(self, request: str, topic: str, why: str) -> None:
-        """Count a refusal. `request` is a kind of command, `topic` is empty where the request names none."""
+        """Count a refusal. `request` is the kind of command. `topic` is empty if the request names no topic."""
         refused = self._refused.get(request)
         if refused is None:
             refused = self._refused[request] = _Refused(self._now_s())
         refused.count += 1
         if refused.count == REPEATED:
             logger.warning(
-                "%s repeats a refused request: %s%s, %d times in %.1f s, last because: %s. This connection's"
+                "%s repeats a refused request: %s%s, %d times in %.1f s, most recently because: %s. This connection's"
                 " further refusals are only counted, in vela_refused_requests_total and when it ends",
                 self._peer(),
                 request,
@@ -52,7 +52,7 @@ class RepeatedRefusals:
             )
 
     def ended(self) -> None:
-        """The connection is gone: log the totals of the requests that it repeated."""
+        """Log the totals of the requests that the client repeated: the connection is gone."""
         for request, refused in self._refused.items():
             if refused.count > REPEATED:
                 logger.warning(
@@ -66,5 +66,5 @@ class RepeatedRefusals:
 
 
 def _shown(text: str) -> str:
-    """A client's text for the log: short, on one line."""
+    """Shorten a client's text to one line for the log."""
     return repr(text[:_MOST_SHOWN])[1:-1]

@@ -1,4 +1,4 @@
-"""Requests of a binary connection that take time: each runs as a task, and refusals are counted."""
+"""Runs the requests of a binary connection that take time as tasks, and counts refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class RequestRunner:
-    """Runs the requests of one peer."""
+    """Runs the requests of one peer. Use it on the event loop that created it."""
 
     def __init__(self, peer: Peer, refused_requests: Counter[str]) -> None:
         """`refused_requests` counts the refusals of the whole broker, by kind of request."""
@@ -36,7 +36,7 @@ class RequestRunner:
     def run(
         self, event: events.Event, work: Coroutine[Any, Any, None], refuse: Callable[[BrokerError], None]
     ) -> None:
-        """Answer the request `event` from a task. `refuse` is told why it cannot be served."""
+        """Run `work`, which answers the request `event`, as a task. Call `refuse` with the error if it fails."""
         self._peer.gate.request_begun()
         task = self._loop.create_task(self._run(event, work, refuse))
         self._tasks.add(task)
@@ -52,7 +52,7 @@ class RequestRunner:
             refuse(error)
         except Exception:
             logger.exception("%s: a request failed", self._peer.address)
-            refuse(BrokerError("internal error; the broker's log says which"))
+            refuse(BrokerError("internal error; see the broker's log"))
         finally:
             self._peer.written()
             self._peer.gate.request_done()
@@ -62,11 +62,11 @@ class RequestRunner:
         return lambda error: self._peer.engine.send_error(request_id, server_error(error), str(error))
 
     def count_refusal(self, event: events.Event, why: str) -> None:
-        """Count a refused request. The log names a client that repeats one."""
+        """Count a refused request, and log the client if it keeps repeating it."""
         request = event.name if isinstance(event, events.Unsupported) else type(event).__name__
         self._refused_requests[request] += 1
         self._refusals.add(request, getattr(event, "topic", ""), why)
 
     def ended(self) -> None:
-        """Log the totals of repeated refusals: the connection is gone. Requests under way run to their end."""
+        """Log the totals of repeated refusals: the connection is gone. Running requests still finish."""
         self._refusals.ended()

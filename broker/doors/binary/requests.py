@@ -1,4 +1,4 @@
-"""PRODUCER and SUBSCRIBE as requests to the broker: names parsed, what is not available refused."""
+"""Converts PRODUCER and SUBSCRIBE into requests to the broker. Parses names and refuses unavailable features."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _ACCESS_MODES: Final = {
 
 
 def definition_of(schema: Schema) -> SchemaDefinition:
-    """A client's schema in the broker's terms. Raises IncompatibleSchema for a type that the protocol does not have."""
+    """Convert a client's schema to the broker's form. Raises IncompatibleSchema for an unknown type."""
     try:
         type_ = SchemaType(schema.type)
     except ValueError:
-        raise IncompatibleSchema(f"{schema.type} is no type of schema") from None
+        raise IncompatibleSchema(f"{schema.type} is not a schema type of the protocol") from None
     return SchemaDefinition(type=type_, data=schema.data, name=schema.name, properties=schema.properties)
 
 
 def producer_request(
     event: OpenProducer, *, on_ready: Callable[[], None], on_throttled: Callable[[bool], None]
 ) -> ProducerRequest:
-    """Raises InvalidTopicName; NotAllowed for transactions; IncompatibleSchema for an unknown type of schema."""
+    """Convert PRODUCER. Raises InvalidTopicName, NotAllowed for transactions, IncompatibleSchema for unknown types."""
     if event.in_transaction:
         raise NotAllowed("transactions are not available; open the producer without one")
     return ProducerRequest(
@@ -70,7 +70,7 @@ def producer_request(
 
 
 def subscribe_request(event: Subscribe) -> SubscribeRequest:
-    """Raises InvalidTopicName."""
+    """Convert SUBSCRIBE. Raises InvalidTopicName, IncompatibleSchema for an unknown type."""
     start = event.start
     return SubscribeRequest(
         topic=TopicName.parse(event.topic),

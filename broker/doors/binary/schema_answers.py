@@ -1,4 +1,4 @@
-"""Schemas on a binary connection: GET_SCHEMA and GET_OR_CREATE_SCHEMA."""
+"""Answers GET_SCHEMA and GET_OR_CREATE_SCHEMA on a binary connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["SchemaAnswers"]
 
 
 class SchemaAnswers:
-    """Answers for one connection."""
+    """Answers the schema requests of one connection."""
 
     def __init__(self, broker: SchemasPort, engine: ServerEngine, requests: RequestRunner) -> None:
         self._broker = broker
@@ -28,7 +28,7 @@ class SchemaAnswers:
         self._requests = requests
 
     def on_get_schema(self, event: events.GetSchema) -> None:
-        """A version, or the latest one."""
+        """Answer with one version of the schema, or the latest."""
         self._requests.run(
             event,
             self._get_schema(event),
@@ -44,7 +44,7 @@ class SchemaAnswers:
         self._engine.send_schema(event.request_id, answer, version)
 
     def on_get_or_create_schema(self, event: events.GetOrCreateSchema) -> None:
-        """Answer with the version of a schema, which is empty for "no schema"."""
+        """Answer with the schema's version: empty if the request carries no schema."""
         self._requests.run(
             event,
             self._get_or_create_schema(event),

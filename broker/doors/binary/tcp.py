@@ -16,9 +16,9 @@ __all__ = ["TcpListener"]
 
 logger = logging.getLogger(__name__)
 
-HIGH_WATER_BYTES: Final = 1024 * 1024  # unsent bytes above which a consumer gets nothing more
+HIGH_WATER_BYTES: Final = 1024 * 1024  # send nothing more to consumers above this many unsent bytes
 LOW_WATER_BYTES: Final = 256 * 1024
-LINGER_S: Final = 5.0  # how long a closing connection may take to read what was written to it
+LINGER_S: Final = 5.0  # time for the peer to read the written bytes before the connection is aborted
 
 
 class _TcpLink:
@@ -27,7 +27,7 @@ class _TcpLink:
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self.is_paused = False
-        self.is_stopping = False  # the broker stops: nothing is read any more, whoever asks
+        self.is_stopping = False  # the broker is stopping: never resume reading
 
     def write(self, buffers: Sequence[bytes]) -> None:
         if not self._transport.is_closing():
@@ -48,7 +48,7 @@ class _TcpLink:
             self._transport.resume_reading()
 
     def close(self) -> None:
-        # A peer that never reads must not keep its connection by not reading.
+        # Without this, a peer that never reads would keep its connection open.
         asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
         self._transport.close()
 
@@ -57,7 +57,7 @@ class _TcpLink:
 
 
 class _TcpProtocol(asyncio.Protocol):
-    """One accepted connection: hands its bytes to a BinaryConnection."""
+    """One accepted connection. Passes its bytes to a BinaryConnection."""
 
     def __init__(self, listener: TcpListener) -> None:
         self._listener = listener
@@ -87,12 +87,12 @@ class _TcpProtocol(asyncio.Protocol):
         self._listener.disconnected(self)
 
     def pause_reading(self) -> None:
-        """Take nothing more: the broker stops."""
+        """Stop reading for good: the broker is stopping."""
         self._link.is_stopping = True
         self._link.pause_reading()
 
     def abort(self) -> None:
-        """Drop what the peer did not read."""
+        """Close at once and drop all bytes that the peer has not read."""
         self._link.abort()
 
 
@@ -108,32 +108,32 @@ class TcpListener:
 
     @property
     def port(self) -> int:
-        """The port listened on; only between `start` and `stop_accepting`."""
+        """The port that the listener is bound to. Raises RuntimeError before `start`."""
         if self._server is None:
             raise RuntimeError("the listener has not been started")
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     async def start(self, host: str, port: int) -> None:
-        """Listen. Raises OSError when the address is taken or not ours."""
+        """Start to listen. Raises OSError if the address is in use or not local."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _TcpProtocol(self), host, port)
 
     def stop_accepting(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections."""
         if self._server is not None:
             self._server.close()
 
     def pause_reading(self) -> None:
-        """Take nothing more from anybody, for good."""
+        """Stop reading from every connection for good."""
         for protocol in self._protocols:
             protocol.pause_reading()
 
     async def stop(self, timeout_s: float = 1.0) -> None:
-        """Close every connection after what was written to it has gone; those that do not read are dropped."""
+        """Close every connection once its written bytes are sent. Abort what is still open after `timeout_s`."""
         self.stop_accepting()
         for protocol in list(self._protocols):
-            protocol.connection.close("the broker stops")
+            protocol.connection.close("the broker is stopping")
         try:
             await asyncio.wait_for(self._all_gone.wait(), timeout_s)
         except TimeoutError:
@@ -141,12 +141,12 @@ class TcpListener:
                 protocol.abort()
 
     def connected(self, protocol: _TcpProtocol) -> None:
-        """A connection was accepted."""
+        """Register an accepted connection."""
         self._protocols.add(protocol)
         self._all_gone.clear()
 
     def disconnected(self, protocol: _TcpProtocol) -> None:
-        """It is lost."""
+        """Forget a lost connection."""
         self._protocols.discard(protocol)
         if not self._protocols:
             self._all_gone.set()

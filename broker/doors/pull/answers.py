@@ -1,6 +1,6 @@
-"""`GET /pull/v1/…`, answered to whoever reads requests and writes answers. It changes nothing.
+"""Answers `GET /pull/v1/…` for `PullConnection` and `PullPages`. A pull changes nothing in the broker.
 
-A pull that needs no query costs no task: it is answered inside `begin`, or by the callback of its future.
+A pull that needs no database query needs no task: `begin` answers it, or the callback of its future does.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ logger = logging.getLogger(__name__)
 
 PULL_PREFIX: Final = "/pull/v1/"
 
-_REMEMBERED: Final = 1024  # requests, parsed
-_REMEMBERED_CHARACTERS: Final = 512  # of one; a longer one is parsed each time
+_REMEMBERED: Final = 1024  # this many parsed requests
+_REMEMBERED_CHARACTERS: Final = 512  # a longer request is not remembered but parsed each time
 _CODES: Final = {
     PullStatus.FOUND: PullCode.SUCCESS,
     PullStatus.NOT_FOUND: PullCode.PULL_NOT_FOUND,
@@ -46,20 +46,19 @@ Respond: TypeAlias = Callable[[int, bytes], None]  # HTTP status, JSON body
 
 
 class PullAnswers:
-    """The pulls of one process. Touched by the event loop only."""
+    """Answers all pulls of one process. Use it on the event loop only."""
 
     def __init__(self, broker: PullsPort) -> None:
         self.broker = broker
-        self.gate = WebGate(
-            broker.settings
-        )  # for all of the port: the connection asks it before it takes a pull
+        self.gate = WebGate(broker.settings)  # the whole port's gate: `PullConnection` checks hosts with it
         self.reading: set[asyncio.Task[None]] = set()  # pulls that wait for the database
         self._encoded: tuple[PullAnswer | None, bytes] = (None, b"")
 
     def begin(self, path: str, query: str, respond: Respond) -> PullInProgress | None:
-        """Answer a pull now (None), or return it. Raises nothing.
+        """Answer a pull now and return None, or return the pull in progress. Raises nothing.
 
-        `path` and `query` are as sent, percent-encoded. `respond` is called exactly once, unless `leave` comes first.
+        `path` and `query` are percent-encoded, as the client sent them. The pull calls `respond` exactly once, unless
+        `leave` is called first.
         """
         try:
             ready, why_not = self.broker.is_ready()
@@ -83,7 +82,7 @@ class PullAnswers:
         return pull
 
     async def stop(self, timeout_s: float) -> None:
-        """Wait for the pulls that wait for the database; cancel those that take too long."""
+        """Wait for the pulls that are reading from the database. Cancel those that take too long."""
         if self.reading:
             _, late = await asyncio.wait(self.reading, timeout=timeout_s)
             for task in late:
@@ -92,7 +91,7 @@ class PullAnswers:
                 await asyncio.wait(late, timeout=timeout_s)
 
     def body(self, answer: PullAnswer) -> bytes:
-        """The JSON of an answer. The latest is kept: those who are woken by one message get one answer."""
+        """Return an answer as JSON. Remember the latest, because pulls woken by one message share an answer."""
         encoded, body = self._encoded
         if encoded is not answer:
             body = _encode(answer)
@@ -101,7 +100,7 @@ class PullAnswers:
 
 
 class PullInProgress:
-    """A pull without an answer yet: parked, or waiting for the database."""
+    """A pull without an answer yet: it is parked, or reads from the database."""
 
     __slots__ = ("_answers", "_parked", "_respond", "_task")
 
@@ -112,18 +111,18 @@ class PullInProgress:
         self._task: asyncio.Task[None] | None = None
 
     def park(self, parked: ParkedPull) -> None:
-        """Answer when the parked pull is."""
+        """Respond when the broker answers the parked pull."""
         self._parked = parked
         parked.answer.add_done_callback(self._woken)
 
     def read(self, ask: PullAsk) -> None:
-        """Answer from the database."""
+        """Read from the database in a task and respond."""
         task = self._task = asyncio.get_running_loop().create_task(self._read(ask))
         self._answers.reading.add(task)
         task.add_done_callback(self._answers.reading.discard)
 
     def leave(self) -> None:
-        """The peer is gone. Safe to repeat."""
+        """Give up the pull: the peer is gone. Idempotent."""
         self._respond = None
         if self._parked is not None:
             self._answers.broker.forget_pull(self._parked)
@@ -152,13 +151,13 @@ class PullInProgress:
 
 
 def refusal(error: Exception) -> tuple[int, bytes]:
-    """The status and body that a failed request is answered with. What nobody foresaw is logged."""
+    """Return the status and body for a failed request. Log an unexpected error with its traceback."""
     if isinstance(error, InvalidPull):
         return 400, json_reason(str(error))
     if isinstance(error, BrokerError):
         return http_status(error), json_reason(str(error))
-    logger.error("a pull failed", exc_info=error)
-    return 500, json_reason("internal error; the broker's log says which")
+    logger.error("a pull failed with an unexpected error; it is answered with status 500", exc_info=error)
+    return 500, json_reason("internal error; see the broker's log")
 
 
 def _read(path: str, query: str) -> PullAsk:
@@ -174,7 +173,7 @@ def _read(path: str, query: str) -> PullAsk:
     )
 
 
-# Waiters of one queue ask the same question; with the same filter object they also share their answer.
+# Pulls parked at one queue ask the same question. If they share a filter object, they also share an answer.
 _remembered = functools.lru_cache(_REMEMBERED)(_read)
 
 

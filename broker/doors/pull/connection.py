@@ -1,9 +1,9 @@
 """The HTTP connection that answers `GET /pull/v1/…` itself, below Daphne and ASGI.
 
-Thousands of parked pulls come and go at once: Twisted's request, Daphne's and an ASGI task cost four times as much
-(docs/decisions/0015-pulls-below-asgi.md). It takes only what needs no interpretation: a whole head in one piece,
-HTTP/1.1, one host that the broker answers to, no word of a web page, no body, a connection that stays. Everything else,
-and every other path, is left to Twisted and Daphne byte for byte, and so to the gate in front of the application.
+Thousands of parked pulls come and go at once. With Twisted's request, Daphne's request and an ASGI task, each would
+cost four times as much (docs/decisions/0015-pulls-below-asgi.md). This connection answers only simple requests: a whole
+head in one piece, HTTP/1.1, one host that the broker answers to, no headers of a web page, no body, keep-alive. It
+passes every other request unchanged to Twisted and Daphne, and so to the gate in front of the application.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ __all__ = ["PullConnection"]
 
 _BEGINNING: Final = b"GET /pull/v1/"
 _MAX_HEAD_BYTES: Final = 8 * 1024
-_MAX_WAITING_BYTES: Final = 16 * 1024  # of later requests, while one is held; as Twisted's own
+_MAX_WAITING_BYTES: Final = (
+    16 * 1024
+)  # of later requests while a pull has no answer; Twisted has the same limit
 
-# RFC 9112: the request line, then fields without folded lines. A field that says something about a body, an upgrade,
-# the end of the connection or the web page that asks does not match.
+# RFC 9112: the request line, then fields without folded lines. The pattern does not match a field that announces a
+# body, an upgrade or the end of the connection, or that names the web page that sent the request.
 _HEAD: Final = re.compile(
     rb"GET (/pull/v1/[!-~]*) HTTP/1\.1\r\n"
     rb"(?:(?!(?i:content-length|transfer-encoding|expect|upgrade|origin|sec-fetch-site"
@@ -45,24 +47,26 @@ _OK: Final = _response_head(200)
 
 
 class PullConnection(LimitedConnection):
-    """One HTTP connection. `factory.server.pulls` makes the answers."""
+    """One HTTP connection. `factory.server.pulls` answers its pulls."""
 
     def __init__(self) -> None:
         super().__init__()
         self._pull: PullInProgress | None = None
-        self._waiting = b""  # what came behind a pull without an answer, or before the answer was taken
+        self._waiting = (
+            b""  # bytes received after a pull that has no answer yet, or whose answer the peer has not taken
+        )
         self._is_output_full = False
         self._local_address = ""
-        self._was_active = False  # since the idle timer was set
+        self._was_active = False  # whether a pull was answered since the idle timer was set
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
-        """The connection is there."""
+        """Remember the local address of a new connection."""
         super().connectionMade()
         self._local_address = self.transport.getHost().host
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Bytes of requests, however cut."""
-        if self.requests or self._is_refused:  # Twisted reads one, or waits for its answer
+        """Handle bytes of requests, cut anywhere."""
+        if self.requests or self._is_refused:  # Twisted is reading a request, or its answer is not finished
             super().dataReceived(data)
         elif self._pull is not None or self._is_output_full:
             self._waiting += data
@@ -72,7 +76,7 @@ class PullConnection(LimitedConnection):
             self._read(self.clearLineBuffer() + data)
 
     def _read(self, data: bytes) -> None:
-        """At the beginning of a request."""
+        """Handle data that starts at the beginning of a request."""
         at = 0
         while data.startswith(_BEGINNING, at) and not self.transport.disconnecting:
             head = _HEAD.match(data, at, at + _MAX_HEAD_BYTES)
@@ -98,7 +102,7 @@ class PullConnection(LimitedConnection):
         head = _OK if status == 200 else _response_head(status)
         self._was_active = True
         self.transport.write(head % len(body) + body)
-        if self._pull is not None:  # else `_read` goes on by itself
+        if self._pull is not None:  # otherwise `_read` continues by itself
             self._pull = None
             if not self._is_output_full:
                 self._go_on()
@@ -111,21 +115,22 @@ class PullConnection(LimitedConnection):
             self._read(waiting)
 
     def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """The peer does not take what it asked for: nothing more is read from it, nothing more is answered."""
+        """Stop reading requests: the peer does not take its answers."""
         self._is_output_full = True
         super().pauseProducing()
 
     def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
-        """The peer has taken everything."""
+        """Continue with the next request: the peer has taken everything."""
         self._is_output_full = False
         super().resumeProducing()
         if self._pull is None:
             self._go_on()
 
     def timeoutConnection(self) -> None:  # noqa: N802 - Twisted's name
-        """Nothing went through Twisted's parser for a minute; pulls do not, so that none of them moves a timer.
+        """Close the connection after one to two minutes without a parked pull and without an answer.
 
-        A connection is closed when there was neither a parked pull nor an answer within one to two minutes.
+        Twisted calls this when its parser saw no data for a minute. Pulls bypass that parser, so that a pull does not
+        have to move a timer.
         """
         if self._pull is None and not self._was_active:
             super().timeoutConnection()
@@ -134,7 +139,7 @@ class PullConnection(LimitedConnection):
             self.setTimeout(self.timeOut)
 
     def connectionLost(self, reason: Any = connectionDone) -> None:  # noqa: N802 - Twisted's name
-        """Who waited is gone."""
+        """Give up the pull in progress: the peer is gone."""
         pull, self._pull = self._pull, None
         self._waiting = b""
         if pull is not None:

@@ -1,4 +1,4 @@
-"""`/pull/…` over ASGI: offsets of groups, numbers of queues, and the pulls that `PullConnection` does not answer."""
+"""`/pull/…` over ASGI: group offsets, numbers of queues, and the pulls that `PullConnection` does not answer."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ QUEUES_PREFIX: Final = "/pull/v1-queues/"
 
 
 class _Gone(Exception):
-    """The peer left while its request was held."""
+    """The peer left while its pull was parked."""
 
 
 class PullPages:
-    """An ASGI application for the paths of pull."""
+    """The ASGI application for paths below `/pull/`."""
 
     def __init__(self, broker: PullsPort, answers: PullAnswers) -> None:
         self._broker = broker
@@ -55,7 +55,7 @@ class PullPages:
             request = parse_offset_request(topic, query, is_commit=method == "PUT")
             return 200, await self._offset(request, scope["client"])
         if method != "GET":
-            return 405, json_reason("pulls and numbers of queues are asked for with GET")
+            return 405, json_reason("pulls and numbers of queues take GET")
         if raw_path.startswith(QUEUES_PREFIX):
             name = TopicName.parse(parse_pull_topic(raw_path, QUEUES_PREFIX))
             queues = max(1, await self._broker.partition_count(name, create=False))

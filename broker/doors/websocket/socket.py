@@ -100,7 +100,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
                 self.release()
                 return await _until_gone(receive)
             except Exception:
-                self.transport.close(CloseCode.INTERNAL_ERROR, "internal error; the broker's log says which")
+                self.transport.close(CloseCode.INTERNAL_ERROR, "internal error; see the broker's log")
                 raise
 
     async def connect(self) -> None:
@@ -126,7 +126,7 @@ class BrokerSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels ha
             raise
         except Exception:
             logger.exception("%s: opening failed", self.address)
-            raise self.refusal(500, "internal error; the broker's log says which") from None
+            raise self.refusal(500, "internal error; see the broker's log") from None
 
     def refusal(self, status: int, reason: str) -> HandshakeRefused:
         """Return the answer to a handshake whose `opening` failed."""

@@ -1,7 +1,7 @@
-"""The broker's end of a connection of Pulsar's binary protocol, without the connection.
+"""The broker's end of Pulsar's binary protocol, without I/O.
 
-Bytes go in and events come out; answers go in and bytes come out. It serves TCP and binary WebSocket messages
-alike: only the order of the bytes counts, not how they are cut.
+The engine turns received bytes into events, and answers into bytes to send. It serves both TCP and binary WebSocket
+messages, because only the order of the bytes matters and not where they are cut.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 
 __all__ = ["ServerEngine"]
 
-_ACTIVE_CHANGE_VERSION: Final = 12  # clients below it close on ACTIVE_CONSUMER_CHANGE
-_CLOSE_VERSION: Final = 5  # clients below it close on CLOSE_PRODUCER and CLOSE_CONSUMER
-_END_OF_TOPIC_CLIENTS: Final = ("Pulsar-Java", "Vela-")  # all others close on REACHED_END_OF_TOPIC
-_END_OF_TOPIC_VERSION: Final = 9  # older ones do not know it
+_ACTIVE_CHANGE_VERSION: Final = 12  # older clients close the connection on ACTIVE_CONSUMER_CHANGE
+_CLOSE_VERSION: Final = 5  # older clients close the connection on CLOSE_PRODUCER and CLOSE_CONSUMER
+_END_OF_TOPIC_CLIENTS: Final = (
+    "Pulsar-Java",
+    "Vela-",
+)  # all others close the connection on REACHED_END_OF_TOPIC
+_END_OF_TOPIC_VERSION: Final = 9  # older clients do not know REACHED_END_OF_TOPIC
 
 
 _EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
@@ -38,15 +41,16 @@ _ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
     ConnectionState.CONNECTED: _EVERY_TYPE - {BaseCommand.CONNECT},
     ConnectionState.FAILED: frozenset(),
 }
-"""Which command types each state takes."""
+"""The command types that each state accepts."""
 
 
 class ServerEngine:
-    """One connection.
+    """The protocol state of one connection.
 
-    Driver's loop: `receive` what came, handle the events in order, call the `send_*` methods as answers are
-    known, write what `data_to_send` gives. After a RemoteProtocolError handle its `events`, write, close.
-    Clients wait for CONNECTED before they send anything else; commands that come earlier are refused.
+    The owner passes received bytes to `receive` and handles the events in order. It calls a `send_*` method for each
+    answer and writes the bytes that `data_to_send` returns. After a RemoteProtocolError it handles the error's
+    `events`, writes, and closes. Clients must wait for CONNECTED before they send anything else: earlier commands are
+    refused.
     """
 
     def __init__(self, *, server_version: str, max_message_bytes: int) -> None:
@@ -58,24 +62,23 @@ class ServerEngine:
         self._out: list[bytes] = []
         self._out_bytes = 0
         self.client_version = ""
-        """Free text of the client, "" before CONNECT."""
+        """The client's free text from CONNECT; "" before it."""
         self.protocol_version = 0
-        """The lower of the two peers' versions, 0 before CONNECT."""
+        """The lower of the two peers' versions; 0 before CONNECT."""
 
     @property
     def state(self) -> ConnectionState:
-        """Where the handshake stands."""
+        """The state of the handshake."""
         return self._state
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[Event]:
-        """Takes bytes of the peer; gives the commands they complete, in order.
+        """Take bytes from the peer and return the events of the commands that they complete, in order.
 
-        Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with
-        the events before the violation in its `events`; the state is then FAILED. Raises LocalProtocolError
-        when called in that state.
+        Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) and enters state
+        FAILED. The error's `events` are those before the violation. Raises LocalProtocolError if called in that state.
         """
         if self._state is ConnectionState.FAILED:
-            raise LocalProtocolError("the connection has failed: close it, do not feed it")
+            raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")
         frames: list[Frame] = []
         events: list[Event] = []
         failure: RemoteProtocolError | None = None
@@ -106,7 +109,7 @@ class ServerEngine:
         return event
 
     def _refuse(self, command: BaseCommand) -> None:
-        # A missing or unknown type reads as the enum's first value.
+        # Protobuf reads a missing or unknown type as the enum's first value.
         if not command.HasField("type"):
             raise MalformedCommand("the command's type is missing or unknown")
         name = BaseCommand.Type.Name(command.type)
@@ -117,14 +120,14 @@ class ServerEngine:
         self._accepts = _ACCEPTS[state]
 
     def data_to_send(self) -> list[bytes]:
-        """What is to be written now, in order; forgets it. Entries are in it uncopied, as they were given."""
+        """Return the buffers to write now, in order, and forget them. Entries are not copied."""
         out, self._out = self._out, []
         self._out_bytes = 0
         return out
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes that `data_to_send` would give."""
+        """Return how many bytes `data_to_send` would return."""
         return self._out_bytes
 
     def _write(self, data: bytes) -> None:
@@ -132,9 +135,9 @@ class ServerEngine:
         self._out_bytes += len(data)
 
     def send_connected(self) -> None:
-        """CONNECTED: admits the client. Raises LocalProtocolError unless a CONNECT awaits it."""
+        """Send CONNECTED, which admits the client. Raises LocalProtocolError unless a CONNECT waits for it."""
         if self._state is not ConnectionState.CONNECTING:
-            raise LocalProtocolError(f"no CONNECT awaits an answer: the connection is {self._state.value}")
+            raise LocalProtocolError(f"no CONNECT waits for an answer: the connection is {self._state.value}")
         self._enter(ConnectionState.CONNECTED)
         self._write(
             answers.connected(
@@ -145,12 +148,12 @@ class ServerEngine:
         )
 
     def refuse_connection(self, code: ServerError, message: str) -> None:
-        """ERROR that answers no request; the state becomes FAILED: write and close."""
+        """Send ERROR that answers no request, and enter state FAILED. The owner then writes and closes."""
         self._enter(ConnectionState.FAILED)
         self._write(answers.error(NO_REQUEST, code, message))
 
     def send_auth_challenge(self, method: str, challenge: bytes) -> None:
-        """AUTH_CHALLENGE: the client answers with an `AuthResponse`."""
+        """Send AUTH_CHALLENGE. The client answers with an `AuthResponse`."""
         self._write(
             answers.auth_challenge(
                 server_version=self._server_version,
@@ -161,11 +164,11 @@ class ServerEngine:
         )
 
     def send_ping(self) -> None:
-        """PING: is the peer alive?"""
+        """Send PING, which asks whether the peer is alive."""
         self._write(commands.ping())
 
     def send_pong(self) -> None:
-        """PONG: answers a PING."""
+        """Send PONG, the answer to PING."""
         self._write(commands.pong())
 
     def send_success(self, request_id: int) -> None:
@@ -177,7 +180,7 @@ class ServerEngine:
         self._write(answers.error(request_id, code, message))
 
     def send_unsupported(self, event: Unsupported, message: str) -> None:
-        """NotAllowedError; nothing if no answer is awaited."""
+        """Refuse with NotAllowedError. Send nothing if the client waits for no answer."""
         if event.request_id is None:
             return
         self._write(answers.error(event.request_id, ServerError.NOT_ALLOWED_ERROR, message))
@@ -193,15 +196,15 @@ class ServerEngine:
     def send_schema_refused(
         self, request_id: int, code: ServerError, message: str, *, creating: bool
     ) -> None:
-        """The answer to GET_OR_CREATE_SCHEMA (`creating`) or GET_SCHEMA that says why not."""
+        """Refuse GET_OR_CREATE_SCHEMA (if `creating`) or GET_SCHEMA."""
         self._write(answers.schema_refused(request_id, code, message, creating=creating))
 
     def send_partition_metadata(self, request_id: int, partitions: int) -> None:
-        """PARTITIONED_METADATA_RESPONSE; 0 = not partitioned."""
+        """Send PARTITIONED_METADATA_RESPONSE. `partitions` is 0 if the topic is not partitioned."""
         self._write(answers.partition_metadata_response(request_id, partitions))
 
     def send_partition_metadata_failed(self, request_id: int, code: ServerError, message: str) -> None:
-        """PARTITIONED_METADATA_RESPONSE that says why not."""
+        """Send PARTITIONED_METADATA_RESPONSE with an error."""
         self._write(answers.partition_metadata_failed(request_id, code, message))
 
     def send_lookup(
@@ -212,7 +215,7 @@ class ServerEngine:
         url_tls: str | None = None,
         proxy_through_service_url: bool = True,
     ) -> None:
-        """LOOKUP_RESPONSE: connect to `url` (pulsar://host:port), with TLS to `url_tls` (pulsar+ssl://host:port)."""
+        """Send LOOKUP_RESPONSE: connect to `url` (pulsar://host:port), or with TLS to `url_tls` (pulsar+ssl://…)."""
         self._write(
             answers.lookup_response(
                 request_id, url=url, url_tls=url_tls, proxy_through_service_url=proxy_through_service_url
@@ -220,13 +223,13 @@ class ServerEngine:
         )
 
     def send_lookup_failed(self, request_id: int, code: ServerError, message: str) -> None:
-        """LOOKUP_RESPONSE that says why not."""
+        """Send LOOKUP_RESPONSE with an error."""
         self._write(answers.lookup_failed(request_id, code, message))
 
     def send_topics_of_namespace(
         self, request_id: int, topics: Sequence[str], *, known_hash: str | None = None
     ) -> None:
-        """GET_TOPICS_OF_NAMESPACE_RESPONSE; `known_hash` is what the client said it has."""
+        """Send GET_TOPICS_OF_NAMESPACE_RESPONSE. `known_hash` is the hash of the list that the client has."""
         self._write(answers.topics_of_namespace(request_id, topics, known_hash=known_hash))
 
     def send_producer_success(
@@ -239,7 +242,7 @@ class ServerEngine:
         topic_epoch: int | None = None,
         ready: bool = True,
     ) -> None:
-        """PRODUCER_SUCCESS; a queued producer (`ready` False) gets a second one when its turn has come."""
+        """Send PRODUCER_SUCCESS. A queued producer (`ready` False) gets a second one when its turn comes."""
         self._write(
             answers.producer_success(
                 request_id,
@@ -260,7 +263,7 @@ class ServerEngine:
         entry_id: int,
         highest_sequence_id: int | None = None,
     ) -> None:
-        """SEND_RECEIPT; in the order of the producer's sends, or clients close the connection."""
+        """Send SEND_RECEIPT. Clients close the connection if receipts are not in the order of the sends."""
         self._write(
             answers.send_receipt(
                 producer_id,
@@ -272,16 +275,16 @@ class ServerEngine:
         )
 
     def send_send_error(self, producer_id: int, sequence_id: int, code: ServerError, message: str) -> None:
-        """SEND_ERROR. All but CHECKSUM_ERROR make C++ close the connection: prefer `send_close_producer`."""
+        """Send SEND_ERROR. Prefer `send_close_producer`: C++ closes the connection on all but CHECKSUM_ERROR."""
         self._write(answers.send_error(producer_id, sequence_id, code, message))
 
     def send_close_producer(self, producer_id: int) -> None:
-        """CLOSE_PRODUCER by the broker. LocalProtocolError for clients too old: close the connection."""
+        """Send CLOSE_PRODUCER. Raises LocalProtocolError if the client is too old: close its connection."""
         self._require_close_version()
         self._write(commands.close_producer(producer_id, request_id=NO_REQUEST))
 
     def send_close_consumer(self, consumer_id: int) -> None:
-        """CLOSE_CONSUMER by the broker. LocalProtocolError for clients too old: close the connection."""
+        """Send CLOSE_CONSUMER. Raises LocalProtocolError if the client is too old: close its connection."""
         self._require_close_version()
         self._write(commands.close_consumer(consumer_id, request_id=NO_REQUEST))
 
@@ -303,7 +306,7 @@ class ServerEngine:
         ack_set: int | None = None,
         epoch: int | None = None,
     ) -> None:
-        """MESSAGE. `ack_set` None = all messages of the entry are unacked; `entry` carries its checksum."""
+        """Send MESSAGE. `ack_set` is None if all messages are unacked. `entry` includes its checksum."""
         head = answers.message_head(
             consumer_id, ledger_id, entry_id, partition, redelivery_count, ack_set, len(entry), epoch
         )
@@ -318,20 +321,20 @@ class ServerEngine:
         code: ServerError | None = None,
         message: str | None = None,
     ) -> None:
-        """ACK_RESPONSE; `code` None = the ack is applied."""
+        """Send ACK_RESPONSE. `code` is None if the ack was applied."""
         self._write(answers.ack_response(consumer_id, request_id=request_id, code=code, message=message))
 
     def send_last_message_id(self, request_id: int, *, last: MessageId, mark_delete: MessageId) -> None:
-        """GET_LAST_MESSAGE_ID_RESPONSE; EARLIEST as `last` = the topic holds nothing."""
+        """Send GET_LAST_MESSAGE_ID_RESPONSE. `last` is EARLIEST if the topic is empty."""
         self._write(answers.last_message_id(request_id, last=last, mark_delete=mark_delete))
 
     def send_active_consumer_change(self, consumer_id: int, *, is_active: bool) -> None:
-        """ACTIVE_CONSUMER_CHANGE; left out for clients that do not know it."""
+        """Send ACTIVE_CONSUMER_CHANGE, but not to clients that do not know it."""
         if self.protocol_version >= _ACTIVE_CHANGE_VERSION:
             self._write(answers.active_consumer_change(consumer_id, is_active=is_active))
 
     def send_reached_end_of_topic(self, consumer_id: int) -> None:
-        """REACHED_END_OF_TOPIC; left out for all but Java's and Vela's clients, which alone survive it."""
+        """Send REACHED_END_OF_TOPIC, but only to Java's and Vela's clients: others close the connection on it."""
         if (
             self.client_version.startswith(_END_OF_TOPIC_CLIENTS)
             and self.protocol_version >= _END_OF_TOPIC_VERSION
@@ -354,7 +357,7 @@ class ServerEngine:
         bytes_rate_out: float,
         redeliver_rate: float,
     ) -> None:
-        """CONSUMER_STATS_RESPONSE; rates are per second."""
+        """Send CONSUMER_STATS_RESPONSE. Rates are per second."""
         self._write(
             answers.consumer_stats_response(
                 request_id,
@@ -373,5 +376,5 @@ class ServerEngine:
         )
 
     def send_consumer_stats_failed(self, request_id: int, code: ServerError, message: str) -> None:
-        """CONSUMER_STATS_RESPONSE that says why not."""
+        """Send CONSUMER_STATS_RESPONSE with an error."""
         self._write(answers.consumer_stats_failed(request_id, code, message))

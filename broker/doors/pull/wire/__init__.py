@@ -1,1 +1,1 @@
-"""What a long-poll request says and how it is answered: RocketMQ's suspend model, with queues and dense offsets."""
+"""Requests and answers of long-poll pulls: RocketMQ's suspend model, with queues and dense offsets."""

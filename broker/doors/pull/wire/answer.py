@@ -1,4 +1,4 @@
-"""What a pull is answered with."""
+"""Encodes the answers to pulls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AnsweredMessage(NamedTuple):
     message_id: str  # ledger:entry[:partition[:batch_index]]
     key: str | None
     properties: dict[str, str]
-    publish_time_ms: int  # the producer's clock
+    publish_time_ms: int  # by the producer's clock
     event_time_ms: int  # 0 = none
     payload: bytes
 
@@ -38,7 +38,7 @@ def encode_answer(
     messages: Sequence[AnsweredMessage] = (),
     unreadable_messages: int = 0,
 ) -> bytes:
-    """The JSON body. `unreadable_messages` were passed over: corrupt, encrypted, or parts of a large message."""
+    """Return the JSON body. It counts `unreadable_messages`: corrupt, encrypted, or parts of a large message."""
     return _encode(
         {
             "code": code.name,

@@ -1,4 +1,4 @@
-"""The queries of `/pull/v1/…` and `/pull/v1-offset/…`."""
+"""Parses the queries of `/pull/v1/…` and `/pull/v1-offset/…`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["OffsetRequest", "PullRequest", "parse_offset_request", "parse_pull_r
 
 DEFAULT_MESSAGES: Final = 32
 MAX_MESSAGES: Final = 1024
-DEFAULT_SUSPEND_MS: Final = 15_000  # a push consumer's hold (S3.19)
+DEFAULT_SUSPEND_MS: Final = 15_000  # as long as RocketMQ's push consumer suspends a pull
 MAX_SUSPEND_MS: Final = 600_000
 MAX_OFFSET: Final = 2**63 - 1
 
@@ -25,27 +25,27 @@ class PullRequest:
     """One pull."""
 
     topic: str  # persistent://tenant/namespace/topic
-    queue: int  # the partition; 0 where there is none
+    queue: int  # the partition; 0 if the topic has none
     offset: int  # of the first message wanted, counted in messages since the topic began
-    max_messages: int  # at most so many in the answer
+    max_messages: int  # at most this many in the answer
     tags: Tags  # None = all
     property_filter: PropertyFilter | None  # None = all
-    may_suspend: bool  # the request may be held while there is nothing
-    suspend_timeout_ms: int  # how long
+    may_suspend: bool  # the broker may park the pull until a message arrives
+    suspend_timeout_ms: int  # for at most this long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRequest:
-    """Reading or committing a consumer group's offset."""
+    """A request to read or commit a consumer group's offset."""
 
     topic: str
     queue: int
     subscription: str
-    offset: int | None  # None = only read it
+    offset: int | None  # the offset to commit; None = only read it
 
 
 def parse_pull_topic(raw_path: str, prefix: str) -> str:
-    """The topic of `{prefix}{tenant}/{namespace}/{topic}`, percent-decoded. Raises InvalidPull."""
+    """Return the topic of a path `{prefix}{tenant}/{namespace}/{topic}`, percent-decoded. Raises InvalidPull."""
     pieces = raw_path.removeprefix(prefix).split("/")
     if len(pieces) != 3 or not all(pieces):
         raise InvalidPull(
@@ -59,10 +59,10 @@ def parse_pull_topic(raw_path: str, prefix: str) -> str:
 
 
 def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
-    """Read and check every parameter. Raises InvalidPull naming the first that cannot work."""
+    """Read and check every parameter. Raises InvalidPull, which names the first invalid one."""
     query = _query(query_string)
     if "commit_offset" in query:
-        raise InvalidPull("a pull commits nothing: commit with PUT /pull/v1-offset/…")
+        raise InvalidPull("a pull does not commit: commit with PUT /pull/v1-offset/…")
     _known(query, _PULL_PARAMETERS)
     filter_text = query.get("filter", "")
     return PullRequest(
@@ -80,12 +80,12 @@ def parse_pull_request(topic: str, query_string: str | bytes) -> PullRequest:
 
 
 def parse_offset_request(topic: str, query_string: str | bytes, *, is_commit: bool) -> OffsetRequest:
-    """Read and check every parameter. Raises InvalidPull naming the first that cannot work."""
+    """Read and check every parameter. Raises InvalidPull, which names the first invalid one."""
     query = _query(query_string)
     _known(query, _COMMIT_PARAMETERS if is_commit else _OFFSET_PARAMETERS)
     subscription = query.get("subscription")
     if not subscription:
-        raise InvalidPull("subscription is missing: whose offset it is")
+        raise InvalidPull("subscription is missing: name the consumer group")
     return OffsetRequest(
         topic=topic,
         queue=_number(query, "queue", 0, least=0, most=2**31 - 1),
@@ -118,7 +118,7 @@ def _number(query: Query, name: str, default: int | None, *, least: int, most: i
     raw = query.get(name)
     if raw is None:
         if default is None:
-            raise InvalidPull(f"{name} is missing: a whole number of at least {least}")
+            raise InvalidPull(f"{name} is missing: it takes a whole number of at least {least}")
         return default
     if not (raw.isascii() and raw.isdigit() and len(raw) < 20) or not least <= int(raw) <= most:
         raise InvalidPull(f"{name} is {raw!r}: it takes a whole number from {least} to {most}")

@@ -1,6 +1,6 @@
-"""Builders: one function a command that only the broker sends, giving the bytes of its frame.
+"""Builders for the commands that only the broker sends. Each function returns the bytes of one frame.
 
-Ids of entries and sequence ids may be negative (-1 travels as 2^64-1).
+Entry ids and sequence ids may be negative: -1 is sent as 2^64-1.
 """
 
 from __future__ import annotations

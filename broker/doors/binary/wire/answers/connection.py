@@ -1,4 +1,4 @@
-"""CONNECTED, a challenge, and the two generic answers."""
+"""Builders for CONNECTED, AUTH_CHALLENGE and the generic answers SUCCESS and ERROR."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["auth_challenge", "connected", "error", "success"]
 
 
 def connected(*, server_version: str, protocol_version: int, max_message_bytes: int) -> bytes:
-    """CONNECTED: the broker's answer; clients close when the version text is missing."""
+    """Build CONNECTED, the answer to CONNECT. Clients close the connection if the version text is missing."""
     body = pb.CommandConnected(
         server_version=server_version,
         protocol_version=protocol_version,
@@ -26,7 +26,7 @@ def connected(*, server_version: str, protocol_version: int, max_message_bytes: 
 def auth_challenge(
     *, server_version: str, protocol_version: int, auth_method: str, challenge: bytes
 ) -> bytes:
-    """AUTH_CHALLENGE: asks for (fresh) credentials."""
+    """Build AUTH_CHALLENGE, which asks for new credentials."""
     body = pb.CommandAuthChallenge(
         server_version=server_version,
         protocol_version=protocol_version,
@@ -42,6 +42,6 @@ def success(request_id: int) -> bytes:
 
 
 def error(request_id: int, code: ServerError, message: str) -> bytes:
-    """ERROR; request_id -1 when it answers no request."""
+    """Build ERROR. Its request id is -1 if it answers no request."""
     body = pb.CommandError(request_id=request_id & UINT64_MASK, error=error_value(code), message=message)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.ERROR, error=body))

@@ -1,4 +1,4 @@
-"""Answers to consumers, and what the broker tells them by itself. Deliveries are in `delivery`."""
+"""Builders for answers and notices to consumers. Deliveries are in `delivery`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPE_NAMES: Final = {
 def ack_response(
     consumer_id: int, *, request_id: int, code: ServerError | None = None, message: str | None = None
 ) -> bytes:
-    """ACK_RESPONSE; `code` None = the ack is applied."""
+    """Build ACK_RESPONSE. `code` is None if the ack was applied."""
     body = pb.CommandAckResponse(
         consumer_id=consumer_id,
         request_id=request_id,
@@ -41,7 +41,7 @@ def ack_response(
 
 
 def last_message_id(request_id: int, *, last: MessageId, mark_delete: MessageId) -> bytes:
-    """GET_LAST_MESSAGE_ID_RESPONSE; clients decide by both ids whether a message is available."""
+    """Build GET_LAST_MESSAGE_ID_RESPONSE. Clients compare both ids to see whether a message is available."""
     body = pb.CommandGetLastMessageIdResponse(
         request_id=request_id,
         last_message_id=id_data(last),
@@ -52,13 +52,13 @@ def last_message_id(request_id: int, *, last: MessageId, mark_delete: MessageId)
 
 
 def active_consumer_change(consumer_id: int, *, is_active: bool) -> bytes:
-    """ACTIVE_CONSUMER_CHANGE: this Failover consumer is, or is not, the one receiving."""
+    """Build ACTIVE_CONSUMER_CHANGE: this Failover consumer is, or is not, the active one."""
     body = pb.CommandActiveConsumerChange(consumer_id=consumer_id, is_active=is_active)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=body))
 
 
 def reached_end_of_topic(consumer_id: int) -> bytes:
-    """REACHED_END_OF_TOPIC: for Java's and Vela's clients; others close their connection."""
+    """Build REACHED_END_OF_TOPIC. Only Java's and Vela's clients take it; others close their connection."""
     body = pb.CommandReachedEndOfTopic(consumer_id=consumer_id)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.REACHED_END_OF_TOPIC, reachedEndOfTopic=body))
 
@@ -78,7 +78,7 @@ def consumer_stats_response(
     bytes_rate_out: float,
     redeliver_rate: float,
 ) -> bytes:
-    """CONSUMER_STATS_RESPONSE; rates are per second, `connected_since` is ISO 8601."""
+    """Build CONSUMER_STATS_RESPONSE. Rates are per second; `connected_since` is ISO 8601."""
     body = pb.CommandConsumerStatsResponse(
         request_id=request_id,
         consumerName=consumer_name,
@@ -97,7 +97,7 @@ def consumer_stats_response(
 
 
 def consumer_stats_failed(request_id: int, code: ServerError, message: str) -> bytes:
-    """CONSUMER_STATS_RESPONSE that says why not."""
+    """Build CONSUMER_STATS_RESPONSE with an error."""
     body = pb.CommandConsumerStatsResponse(
         request_id=request_id, error_code=error_value(code), error_message=message
     )

@@ -1,4 +1,4 @@
-"""MESSAGE, the hottest frame: its head is encoded by hand, the entry behind it is not touched."""
+"""Builder for MESSAGE, the most frequent frame. Its head is encoded by hand; the entry's bytes stay unchanged."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def message_head(
     entry_bytes: int,
     epoch: int | None = None,
 ) -> bytes:
-    """What goes in front of an entry of `entry_bytes`: sizes and command.
+    """Build the bytes in front of an entry of `entry_bytes`: the frame's sizes and the command.
 
-    `partition` -1 = the topic has none; `ack_set` None = all messages of the entry are to be processed; `epoch` is
-    left out when the client never sent one.
+    `partition` is -1 if the topic has no partitions. `ack_set` is None if all messages of the entry are unacked.
+    `epoch` is None, and is not sent, if the client never sent one.
     """
     encode = varint.encode
     where = b"\x08%b\x10%b" % (encode(ledger_id), encode(entry_id))

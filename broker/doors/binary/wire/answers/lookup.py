@@ -1,6 +1,6 @@
-"""Where a topic is: partition metadata, lookup, topics of a namespace.
+"""Builders for answers about topics: partition metadata, lookup, topics of a namespace.
 
-`response` is always written: clients read its absence as a failure.
+The field `response` is always written, because clients take its absence for a failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def partition_metadata_response(request_id: int, partitions: int) -> bytes:
-    """PARTITIONED_METADATA_RESPONSE; 0 partitions = the topic is not partitioned."""
+    """Build PARTITIONED_METADATA_RESPONSE. `partitions` is 0 if the topic is not partitioned."""
     body = pb.CommandPartitionedTopicMetadataResponse(
         request_id=request_id,
         partitions=partitions,
@@ -33,7 +33,7 @@ def partition_metadata_response(request_id: int, partitions: int) -> bytes:
 
 
 def partition_metadata_failed(request_id: int, code: ServerError, message: str) -> bytes:
-    """PARTITIONED_METADATA_RESPONSE that says why not."""
+    """Build PARTITIONED_METADATA_RESPONSE with an error."""
     body = pb.CommandPartitionedTopicMetadataResponse(
         request_id=request_id,
         response=pb.CommandPartitionedTopicMetadataResponse.Failed,
@@ -56,7 +56,7 @@ def lookup_response(
     proxy_through_service_url: bool,
     redirect: bool = False,
 ) -> bytes:
-    """LOOKUP_RESPONSE: connect to `url` (pulsar://host:port), or ask there when `redirect`; `url_tls` is for TLS."""
+    """Build LOOKUP_RESPONSE. With `redirect`, the client asks at `url` again. `url_tls` is for connections with TLS."""
     answer = pb.CommandLookupTopicResponse
     body = answer(
         request_id=request_id,
@@ -70,7 +70,7 @@ def lookup_response(
 
 
 def lookup_failed(request_id: int, code: ServerError, message: str) -> bytes:
-    """LOOKUP_RESPONSE that says why not."""
+    """Build LOOKUP_RESPONSE with an error."""
     body = pb.CommandLookupTopicResponse(
         request_id=request_id,
         response=pb.CommandLookupTopicResponse.Failed,
@@ -81,7 +81,7 @@ def lookup_failed(request_id: int, code: ServerError, message: str) -> bytes:
 
 
 def topics_of_namespace(request_id: int, topics: Sequence[str], *, known_hash: str | None = None) -> bytes:
-    """GET_TOPICS_OF_NAMESPACE_RESPONSE, without the list when `known_hash` is already that of `topics`."""
+    """Build GET_TOPICS_OF_NAMESPACE_RESPONSE, without the list if `known_hash` is the hash of `topics`."""
     current = topics_hash(topics)
     changed = current != known_hash
     body = pb.CommandGetTopicsOfNamespaceResponse(
@@ -96,5 +96,5 @@ def topics_of_namespace(request_id: int, topics: Sequence[str], *, known_hash: s
 
 
 def topics_hash(topics: Iterable[str]) -> str:
-    """CRC32C of the sorted names joined by commas, as hex in little-endian byte order."""
+    """Return the CRC32C of the sorted names joined by commas, as hex in little-endian byte order."""
     return crc32c(",".join(sorted(topics)).encode()).to_bytes(4, "little").hex()

@@ -1,4 +1,4 @@
-"""Answers to producers: opened, stored, refused."""
+"""Builders for answers to producers: PRODUCER_SUCCESS, SEND_RECEIPT and SEND_ERROR."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def producer_success(
     topic_epoch: int | None = None,
     ready: bool = True,
 ) -> bytes:
-    """PRODUCER_SUCCESS. `last_sequence_id` -1 = nothing stored under the name; `ready` False = queued."""
+    """Build PRODUCER_SUCCESS. `last_sequence_id` is -1 if the name has stored nothing; `ready` is False if queued."""
     body = pb.CommandProducerSuccess(
         request_id=request_id,
         producer_name=name,
@@ -46,9 +46,9 @@ def send_receipt(
     entry_id: int,
     highest_sequence_id: int | None = None,
 ) -> bytes:
-    """SEND_RECEIPT, encoded by hand; both sequence ids exactly as the SEND had them.
+    """Build SEND_RECEIPT by hand. Both sequence ids must be exactly those of the SEND.
 
-    Ledger and entry -1 for a duplicate that was dropped.
+    Ledger and entry are -1 if the message was a duplicate and was not stored again.
     """
     encode = varint.encode
     where = b"\x08%b\x10%b" % (encode(ledger_id), encode(entry_id))
@@ -60,7 +60,7 @@ def send_receipt(
 
 
 def send_error(producer_id: int, sequence_id: int, code: ServerError, message: str) -> bytes:
-    """SEND_ERROR; `sequence_id` is the higher of the SEND's two."""
+    """Build SEND_ERROR. `sequence_id` is the higher of the SEND's two ids."""
     body = pb.CommandSendError(
         producer_id=producer_id,
         sequence_id=sequence_id & UINT64_MASK,

@@ -1,4 +1,4 @@
-"""Schemas that were asked for or stored."""
+"""Builders for answers about schemas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def schema_version(request_id: int, version: bytes) -> bytes:
 
 
 def schema_refused(request_id: int, code: ServerError, message: str, *, creating: bool) -> bytes:
-    """GET_SCHEMA_RESPONSE, or GET_OR_CREATE_SCHEMA_RESPONSE when `creating`, with an error."""
+    """Build GET_SCHEMA_RESPONSE, or GET_OR_CREATE_SCHEMA_RESPONSE if `creating`, with an error."""
     if creating:
         kind = pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE
         created = pb.CommandGetOrCreateSchemaResponse(
