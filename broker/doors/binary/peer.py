@@ -24,7 +24,7 @@ JOIN_BYTES: Final = 256 * 1024  # write this much even while more commands of th
 
 
 class Peer:
-    """Shared by a connection's producers, consumers and answers. They add commands to `engine`; `written` sends them."""
+    """Producers, consumers and answers of a connection add their commands to `engine`; `written` sends them."""
 
     def __init__(
         self,

@@ -21,9 +21,7 @@ __all__ = ["PullConnection"]
 
 _BEGINNING: Final = b"GET /pull/v1/"
 _MAX_HEAD_BYTES: Final = 8 * 1024
-_MAX_WAITING_BYTES: Final = (
-    16 * 1024
-)  # of later requests while a pull has no answer; Twisted has the same limit
+_MAX_WAITING_BYTES: Final = 16 * 1024  # of later requests while a pull has no answer, as in Twisted
 
 # RFC 9112: the request line, then fields without folded lines. The pattern does not match a field that announces a
 # body, an upgrade or the end of the connection, or that names the web page that sent the request.
@@ -53,7 +51,7 @@ class PullConnection(LimitedConnection):
         super().__init__()
         self._pull: PullInProgress | None = None
         self._waiting = (
-            b""  # bytes received after a pull that has no answer yet, or whose answer the peer has not taken
+            b""  # bytes of later requests, while a pull has no answer or the peer has not taken it
         )
         self._is_output_full = False
         self._local_address = ""
