@@ -1,4 +1,4 @@
-"""Vela's broker as a Django app. `from broker import publish` is what a project's own code needs of it."""
+"""Vela's broker as a Django app. A project's own code needs `from broker import publish` only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["apublish", "publish"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when asked for: every process imports this package, few of them publish."""
+    """Import `publish` on first use, because every process imports this package and few of them publish."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from broker import outbox

@@ -1,4 +1,4 @@
-"""Django's handle on the broker. Nothing starts here: `manage.py runbroker` does that."""
+"""The broker's app config for Django. It starts nothing: `manage.py runbroker` does."""
 
 from importlib import import_module
 
@@ -6,11 +6,11 @@ from django.apps import AppConfig
 
 
 class BrokerConfig(AppConfig):
-    """The broker: topics, subscriptions, what time drives."""
+    """The broker: topics, subscriptions and periodic work."""
 
     name = "broker"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Registers the app's system checks."""
+        """Register the app's system checks."""
         import_module("broker.checks")

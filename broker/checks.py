@@ -1,4 +1,4 @@
-"""Whether another version of Vela migrated the database: Django's `migrate` asks, and whoever starts on it."""
+"""Check whether another version of Vela migrated the database, for `migrate` and for processes that start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["foreign_database"]
 
 
 def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
-    """One sentence that says what to do, if the database has migrations of the broker that this version has not.
+    """Return what to do, in one sentence, if the database has broker migrations that this version lacks; else None.
 
     Django would take such a database for an up-to-date one, and the first query would fail.
     """
@@ -35,7 +35,7 @@ def foreign_database(alias: str = DEFAULT_DB_ALIAS) -> str | None:
 def check_database(
     *, databases: Sequence[str] | None = None, **_kwargs: Any
 ) -> Iterable[checks.CheckMessage]:
-    """`manage.py migrate` runs this before it changes anything."""
+    """Report a foreign database to `manage.py migrate`, which runs this before it changes anything."""
     if DEFAULT_DB_ALIAS not in (databases or ()):
         return []
     refusal = foreign_database()

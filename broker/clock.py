@@ -1,4 +1,4 @@
-"""Where the broker's time comes from, so that tests can bring their own."""
+"""The source of the broker's time, which tests can replace."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Clock(Protocol):
     """Wall time in milliseconds since the epoch."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch; may step back when the machine's clock is set."""
+        """Return milliseconds since the epoch. May step back when the machine's clock is set."""
 
 
 class SystemClock:
     """The machine's clock."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return time.time_ns() // 1_000_000

@@ -49,7 +49,7 @@ def _http_url(text: str) -> str:
 
 
 def _hosts(text: str) -> frozenset[str]:
-    """Host names without a port; `.example.org` is a domain with all that is below it, `*` is any host."""
+    """Parse host names without a port. `.example.org` is a domain with all its subdomains, `*` is any host."""
     hosts = listed(text.lower())
     for host in hosts:
         if host != "*" and parse_host(host) != (host, None):
@@ -60,7 +60,7 @@ def _hosts(text: str) -> frozenset[str]:
 
 
 def _origins(text: str) -> frozenset[Origin]:
-    """Origins of web pages."""
+    """Parse origins of web pages."""
     origins = set()
     for each in listed(text):
         origin = parse_origin(each.rstrip("/"))
@@ -349,20 +349,20 @@ class BrokerSettings:
     ] = 20
 
     def __post_init__(self) -> None:
-        """Fill what follows from other settings."""
+        """Fill in the settings that follow from others."""
         host = _local_host(self.bind)
-        set_ = object.__setattr__  # the class is frozen for everybody else
+        set_ = object.__setattr__  # the class is frozen for all other code
         advertised_url = self.advertised_url or f"pulsar://{host}:{self.pulsar_port}"
         tls_url = self.advertised_tls_url or f"pulsar+ssl://{advertised_url.partition('://')[2]}"
         set_(self, "advertised_url", advertised_url)
         set_(self, "advertised_tls_url", tls_url)
         set_(self, "url", self.url or f"http://{host}:{self.http_port}")
-        # The broker delivers what it takes without compression.
+        # A message that the broker accepts uncompressed must also be deliverable.
         set_(self, "max_uncompressed_bytes", max(self.max_message_bytes, self.max_uncompressed_bytes))
 
     @property
     def local_host(self) -> str:
-        """Where this machine itself finds the doors."""
+        """The address at which this machine itself reaches the broker's ports."""
         return _local_host(self.bind)
 
     @property
@@ -374,11 +374,11 @@ class BrokerSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read and check every setting. Raises SettingInvalid naming each one that cannot work."""
+        """Read and check every setting. Raises SettingInvalid with a line for each bad one."""
         return read_settings(cls, environment)
 
 
 @cache
 def broker_settings() -> BrokerSettings:
-    """The settings of this process, from its environment. Raises SettingInvalid."""
+    """Return the settings of this process, from its environment. Raises SettingInvalid if one is bad."""
     return BrokerSettings.from_environment(os.environ)

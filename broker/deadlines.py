@@ -1,8 +1,8 @@
-"""What waits for a time, in one heap: deliveries to take back, delayed messages, parked pulls; and one timer for all.
+"""One heap and one timer for everything with a due time: deliveries to take back, delayed messages, parked pulls.
 
-The timer is finer than Celery's tick. Both call `run_due`, which runs what is due and may run twice harmlessly; either
-alone is enough. The tick also names what it found in PostgreSQL, and that is run whatever the heap knows of it.
-VELA_WHEEL=0 switches the timer off.
+The timer is finer than Celery's tick. Both call `run_due`, which is safe to repeat; either alone is enough. The tick
+also names what it found in PostgreSQL. `run_due` runs that too, even if the heap does not have it. VELA_WHEEL=0
+switches the timer off.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _AGAIN_AFTER_ERROR_MS: Final = 1000
 
 
 class Timed(Protocol):
-    """One that waits for a time: a subscription, a topic's delayed messages, the parked pulls."""
+    """A part with a due time: a subscription, a topic's delayed messages, the parked pulls."""
 
     def run_due(self, now_ms: int) -> int:
-        """Do what is due and return the number of entries concerned. Running it twice does no harm."""
+        """Do what is due and return the number of entries concerned. Safe to repeat."""
 
     def next_due_ms(self) -> int | None:
-        """Return when to run it next; None while it waits for nothing."""
+        """Return when to run it next, or None if it has no due time."""
 
 
 class Deadlines:
-    """Runs each watched one when its time has come. A turn costs what is due, whatever the number watched."""
+    """Runs each watched part when it is due. A turn costs time for the due parts only, not for all watched ones."""
 
     def __init__(self, clock: Clock, *, wheel_enabled: bool) -> None:
         self._clock = clock
@@ -45,12 +45,12 @@ class Deadlines:
         self._timer_at_ms = 0
 
     def watch(self, timed: Timed, due_ms: int) -> None:
-        """Run this one at `due_ms`, or earlier if it was to run earlier already."""
+        """Run this part at `due_ms`, or earlier if it is due earlier already."""
         self._due.bring_forward(timed, due_ms)
         self._arm(due_ms)
 
     def forget(self, timed: Timed) -> None:
-        """Do not run this one any more. Safe to repeat."""
+        """Stop watching a part. Safe to repeat."""
         self._due.discard(timed)
 
     def run_due(self, named: Iterable[Timed] = ()) -> int:
@@ -61,15 +61,15 @@ class Deadlines:
             try:
                 done += timed.run_due(now_ms)
                 next_ms = timed.next_due_ms()
-            except Exception:  # one fault must not keep the others waiting
-                logger.exception("running what is due failed and is tried again in a second: %s", timed)
+            except Exception:  # a fault of one part must not delay the others
+                logger.exception("running what is due failed; next try in a second: %s", timed)
                 next_ms = now_ms + _AGAIN_AFTER_ERROR_MS
             if next_ms is not None:
                 self.watch(timed, next_ms)
         return done
 
     def stop(self) -> None:
-        """Let no timer fire from here on."""
+        """Stop the timer for good."""
         self._wheel_enabled = False
         if self._timer is not None:
             self._timer.cancel()
@@ -77,7 +77,7 @@ class Deadlines:
     def _arm(self, at_ms: int) -> None:
         if not self._wheel_enabled:
             return
-        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # what is due in the same bucket needs one timer
+        at_ms = -(-at_ms // BUCKET_MS) * BUCKET_MS  # one timer for everything in the same bucket
         if self._timer is not None and self._timer_at_ms <= at_ms:
             return
         if self._timer is not None:

@@ -23,7 +23,7 @@ _MOST = 2**62  # fits PostgreSQL's bigint, with room for sums
 
 
 class SettingInvalid(ValueError):
-    """Settings have values that cannot work. The text has a line for each, which says what the variable takes."""
+    """Settings have bad values. The message has a line for each one that says what the variable takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +31,20 @@ class Variable:
     """The environment variable that sets a field."""
 
     name: str
-    unit: str  # as docs/reference/settings.md has it; "" where a value has none
+    unit: str  # as in docs/reference/settings.md; "" if the value has none
     help: str  # what it sets, in a few words
-    is_secret: bool = False  # complaints do not show the value
+    is_secret: bool = False  # error messages do not show the value
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Annotates an int with its bounds, both allowed. The complaint names both, whichever was broken."""
+    """Annotates an int with its bounds, both allowed. The error message always names both."""
 
     least: int
     most: int | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Replace pydantic's complaints about the number by one."""
+        """Replace pydantic's error messages about the number by one."""
         bounds = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
         return core_schema.custom_error_schema(
             core_schema.int_schema(ge=self.least, le=_MOST if self.most is None else self.most),
@@ -59,15 +59,15 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 Names = Annotated[tuple[str, ...], PlainValidator(listed)]
-"""A list written with commas."""
+"""A list separated by commas."""
 
 
 def read_settings(shape: type[T], environment: Mapping[str, str]) -> T:
-    """Fill a dataclass, every field of which has a Variable and a default. An empty variable counts as unset.
+    """Fill a dataclass in which every field has a Variable and a default. An empty variable counts as unset.
 
-    Raises SettingInvalid, with a line for each variable whose value cannot work.
+    Raises SettingInvalid, with a line for each variable that has a bad value.
     """
-    plain: type = shape  # mypy holds type[T] to be unhashable
+    plain: type = shape  # mypy takes type[T] for unhashable
     values: dict[str, Any] = {}
     complaints = []
     for field, (hint, variable) in _declared(plain).items():
@@ -90,7 +90,7 @@ def variables_of(shape: type) -> dict[str, Variable]:
 
 @cache
 def _declared(shape: type) -> dict[str, tuple[Any, Variable]]:
-    """The type of each field, with its checks, and its variable."""
+    """Return the type of each field, with its checks, and its variable."""
     hints = get_type_hints(shape, include_extras=True)
     found = {}
     for field in fields(shape):
@@ -102,7 +102,7 @@ def _declared(shape: type) -> dict[str, tuple[Any, Variable]]:
     return found
 
 
-@cache  # of the fields that a process sets, because an adapter of the whole dataclass takes 50 ms more
+@cache  # one per field that a process sets: an adapter of the whole dataclass takes 50 ms more
 def _adapter(hint: Any) -> TypeAdapter[Any]:
     return TypeAdapter(hint)
 

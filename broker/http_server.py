@@ -1,6 +1,6 @@
 """Daphne with limits on what a peer may send and how long it may take: the broker's HTTP port and the console's.
 
-Stock Daphne spools a request body of any length to disk, and a request that drips stays open for ever.
+Stock Daphne writes a request body of any length to disk, and keeps a very slow request open forever.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ __all__ = ["MAX_BODY_BYTES", "LimitedConnection", "LimitedServer"]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_UNFINISHED_REQUESTS: Final = 500  # on one port; one more closes the oldest
-LINGER_S: Final = (
-    1.0  # after a refusal bytes are still read and dropped: closing at once could lose the answer
-)
+LINGER_S: Final = 1.0  # time to read and ignore bytes after a refusal: closing at once could lose the answer
 
 
 class LimitedConnection(HTTPChannel):
@@ -37,7 +35,7 @@ class LimitedConnection(HTTPChannel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._deadline: Any = None  # by which the request under way must have arrived
+        self._deadline: Any = None  # by which the current request must have arrived
         self._abort: Any = None
         self._is_refused = False
 
@@ -48,7 +46,7 @@ class LimitedConnection(HTTPChannel):
             self._watch()
 
     def requestDone(self, request: Any) -> None:  # noqa: N802 - Twisted's name
-        """The answer is out; the beginning of the next request may have come meanwhile."""
+        """Finish a request whose answer is sent. The beginning of the next request may have arrived already."""
         super().requestDone(request)
         self._watch()
 
@@ -60,12 +58,12 @@ class LimitedConnection(HTTPChannel):
             super().allHeadersReceived()
 
     def rawDataReceived(self, data: bytes) -> None:  # noqa: N802 - Twisted's name
-        """Part of a body."""
+        """Read a part of a body."""
         if not self._is_refused:
             super().rawDataReceived(data)
 
     def allContentReceived(self) -> None:  # noqa: N802 - Twisted's name
-        """The request is complete."""
+        """Read the end of a request."""
         if not self._is_refused:
             self.request_arrived()
             super().allContentReceived()
@@ -79,11 +77,11 @@ class LimitedConnection(HTTPChannel):
             del self.factory.unfinished[self]
 
     def refuse_body(self) -> None:
-        """The body is larger than any that is taken."""
+        """Refuse a body that is larger than the limit."""
         self.refuse(413, f"a request body may have {MAX_BODY_BYTES} bytes at most: send less")
 
     def refuse(self, status: int, reason: str) -> None:
-        """Answer instead of Django or the broker, and close. Nothing that still comes is looked at."""
+        """Answer instead of Django or the broker, and close. Ignores all bytes that still arrive."""
         self._is_refused = True
         self.request_arrived()
         self.setTimeout(None)
@@ -124,7 +122,7 @@ class LimitedConnection(HTTPChannel):
 
 
 class _LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
-    """A request whose body cannot fill the disk, though a chunked one does not announce its length."""
+    """A request with a limited body, so that a chunked one, which announces no length, cannot fill the disk."""
 
     _body_bytes = 0
 
@@ -150,7 +148,7 @@ class _LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
 
 
 class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
-    """Daphne, told in code where to listen. `run` is the console's way; the broker runs the reactor itself."""
+    """Daphne with its addresses set in code. The console calls `run`; the broker runs the reactor itself."""
 
     connection_class: type[LimitedConnection] = LimitedConnection
 
@@ -163,7 +161,7 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
         self._port: Any = None
 
     def listen(self, host: str, port: int) -> None:
-        """Begin to accept. Raises OSError when the address is taken or not ours."""
+        """Start to listen. Raises OSError if the address is in use or not one of this machine."""
         self.http_factory = _LimitedFactory(self)
         self.ws_factory = self.websocket_factory()
         _silence_twisted()
@@ -176,23 +174,23 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
 
     @property
     def port(self) -> int:
-        """The port listened on; after `listen`."""
+        """The port in use. Valid after `listen`."""
         return cast(int, self._port.getHost().port)
 
     def websocket_factory(self) -> Any:
-        """What serves a connection that asks for a WebSocket."""
+        """The factory for connections that ask for a WebSocket."""
         factory = WebSocketFactory(self, server=self.server_name)
         factory.setProtocolOptions(openHandshakeTimeout=self.websocket_handshake_timeout)
         return factory
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT; after `listen`."""
+        """Serve until SIGTERM or SIGINT. Call `listen` first."""
         asyncio.set_event_loop(twisted_loop)
         _reactor().addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
         _reactor().run()
 
     def kill_all_applications(self) -> Any:
-        """Cancel what still runs. Daphne's own fails at a connection whose request has not arrived."""
+        """Cancel the applications that still run. Daphne's own method fails if a connection has no request yet."""
         self.connections = {
             protocol: details
             for protocol, details in self.connections.items()
@@ -202,11 +200,11 @@ class LimitedServer(Server):  # type: ignore[misc]  # Daphne has no types
 
 
 def _reactor() -> Any:
-    return reactor  # Twisted puts the installed one in the module's place; it has no useful type
+    return reactor  # Twisted replaces the module by the installed reactor; it has no useful type
 
 
 @functools.cache
 def _silence_twisted() -> None:
-    """Twisted's own log goes nowhere, as Daphne does; what matters here is logged by this package."""
+    """Discard Twisted's own log, as Daphne does. This package logs what matters here."""
     nowhere = cast(ILogObserver, lambda _: None)
     globalLogBeginner.beginLoggingTo([nowhere], redirectStandardIO=False, discardBuffer=True)

@@ -1,7 +1,7 @@
-"""What is measured as it happens: how long publishes, deliveries and acks take.
+"""Histograms of how long publishes, deliveries and acks take.
 
-Each is observed once for a group that travels together, a statement's publishes or a write to one subscription's
-consumers, never once a message.
+Each is observed once for a group, such as the publishes of one statement or a write to one subscription's consumers,
+and never once per message.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Histogram
 
 __all__ = ["Instruments"]
 
-prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for each histogram
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # they would add a series to each histogram
 
 _COMMIT_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _AGE_BUCKETS_S = (*_COMMIT_BUCKETS_S, 60.0, 600.0, 3600.0, 86_400.0)

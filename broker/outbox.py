@@ -1,7 +1,7 @@
-"""`broker.publish`: messages that are part of a Django transaction (design 5).
+"""`broker.publish`: messages that are part of a Django transaction.
 
-The message is a row of `vela_outbox` until its transaction has committed; then the broker moves it into the topic.
-Rolled back, it was never there. Nothing is locked, so a long transaction keeps nobody else's messages back.
+The message is a row of `vela_outbox`. After the transaction has committed, the broker moves it into the topic. A
+rollback removes it. Publishing takes no lock, so a long transaction does not delay other messages.
 """
 
 from __future__ import annotations
@@ -43,20 +43,22 @@ def publish(
 ) -> None:
     """Publish one message with the transaction that `using` is in, or at once when it is in none.
 
-    `topic` is a full or a short name; the topic is made when it is absent and may be. Text is encoded as UTF-8. Keyed
-    messages of a partitioned topic keep to one partition. Order: as called within a transaction, and between two
-    transactions when one begins to publish after the other has committed.
+    `topic` is a full or a short name; the topic is created if it does not exist and a policy allows it. Text is
+    encoded as UTF-8. On a partitioned topic, all messages of a key go to one partition. Messages keep the order of the
+    calls within a transaction, and between two transactions if one begins to publish after the other has committed.
 
     Raises InvalidTopicName, MessageTooLarge (VELA_MAX_MESSAGE_BYTES), MetadataInvalid (both `deliver_at` and
-    `deliver_after`, a time without a time zone or before 1970, a value of the wrong type); the transaction goes on as
-    if it had not been called. A topic that refuses the message later keeps it in the outbox with its reason, and it is
-    tried again each minute.
+    `deliver_after`, a time without a time zone or before 1970, a value of the wrong type); the transaction continues
+    as if you had not called it. If the topic refuses the message later, the message stays in the outbox with the
+    reason, and the broker tries again every minute.
     """
     name = _persistent(topic)
     data = _bytes(payload)
     limit = broker_settings().max_message_bytes
     if len(data) > limit:
-        raise MessageTooLarge(f"payload of {len(data)} bytes, the limit is {limit} (VELA_MAX_MESSAGE_BYTES)")
+        raise MessageTooLarge(
+            f"the payload has {len(data)} bytes; the limit is {limit} (VELA_MAX_MESSAGE_BYTES)"
+        )
     now_ms = time.time_ns() // 1_000_000
     deliver_at_ms = _due_ms(deliver_at, deliver_after, now_ms)
     sticky = ordering_key if ordering_key is not None else None if key is None else key.encode()
@@ -98,7 +100,7 @@ async def apublish(
     deliver_after: timedelta | None = None,
     using: str = DEFAULT_DB_ALIAS,
 ) -> None:
-    """`publish` from asynchronous code; like all of Django's database work it runs in the thread of the connection."""
+    """Call `publish` from asynchronous code. Like all of Django's database work, it runs in the connection's thread."""
     await sync_to_async(publish)(
         topic,
         payload,
@@ -113,7 +115,7 @@ async def apublish(
 
 
 def _announce(using: str) -> None:
-    """Tell the broker once a transaction, after it: inside, notifications make commits wait for each other (T8)."""
+    """Notify the broker once per transaction, after it: notifications inside would make commits wait for each other."""
     connection = connections[using]
     if _unannounced.pop(connection, False):
         with connection.cursor() as cursor:
@@ -123,7 +125,7 @@ def _announce(using: str) -> None:
 def _persistent(topic: str) -> str:
     name = TopicName.parse(topic)
     if name.domain != "persistent":
-        raise InvalidTopicName(f"{name}: only persistent topics take part in a transaction")
+        raise InvalidTopicName(f"{name}: only persistent topics can take part in a transaction")
     return name.full
 
 

@@ -1,7 +1,7 @@
-"""What a project may put between the log and its consumers: entry filters and dispatch interceptors (S1.7, S1.19).
+"""A project's own code between the log and its consumers: entry filters and dispatch interceptors (S1.7, S1.19).
 
-Both are named in settings as `package.module.Name` and made once, without arguments, when the broker starts. They run
-inside the broker's event loop, for every entry of every subscription: no I/O, and microseconds, not milliseconds.
+Settings name both as `package.module.Name`. The broker creates each once, without arguments, when it starts. They run
+inside the broker's event loop, for every entry of every subscription: they must do no I/O and take microseconds.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = [
 
 
 class Verdict(Enum):
-    """What a filter says of one entry for one subscription."""
+    """A filter's decision about one entry for one subscription."""
 
-    ACCEPT = "accept"  # ask the next filter; after the last one it is sent
-    REJECT = "reject"  # acked for this subscription, never sent
-    RESCHEDULE = "reschedule"  # asked about again after VELA_FILTER_RESCHEDULE_MS
+    ACCEPT = "accept"  # ask the next filter; after the last one, send the entry
+    REJECT = "reject"  # ack the entry for this subscription and never send it
+    RESCHEDULE = "reschedule"  # ask again after VELA_FILTER_RESCHEDULE_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,42 +41,48 @@ class FilteredEntry:
     subscription_type: str  # Exclusive, Shared, Failover or Key_Shared
     ledger_id: int
     entry_id: int
-    messages: int  # in the entry; a batch is filtered whole
+    messages: int  # in the entry; a batch is filtered as a whole
     append_ms: int  # broker clock, milliseconds since 1970
     redelivery_count: int
     data: bytes  # Pulsar's wire format; vela.wire.entry.parse_header and decode_messages read it
 
 
 class EntryFilter(Protocol):
-    """Decides whether a subscription gets an entry (semantics S1.7)."""
+    """Decides whether a subscription gets an entry (S1.7 in docs/reference/behaviour.md)."""
 
     def verdict(self, entry: FilteredEntry) -> Verdict:
-        """Called before each delivery, repeated ones too. What raises counts as RESCHEDULE: nothing is lost."""
+        """Decide about an entry before each delivery, repeated ones too.
+
+        An exception counts as RESCHEDULE, so that no entry is lost.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentEntry:
-    """One entry on its way to one consumer. Permits are spent and the pending ack is recorded already."""
+    """One entry that is being sent to one consumer. Its permits are spent and its pending ack is recorded."""
 
     topic: str  # full name
     subscription: str
     consumer: str
     ledger_id: int
     entry_id: int
-    messages: int  # not acked yet: what the consumer gets of the entry
+    messages: int  # unacked messages, which the consumer gets
     redelivery_count: int
     data: bytes  # Pulsar's wire format
 
 
 class DispatchInterceptor(Protocol):
-    """Sees what is sent, changes nothing (semantics S1.19)."""
+    """Sees what is sent and changes nothing (S1.19 in docs/reference/behaviour.md)."""
 
     def sending(self, entry: SentEntry) -> None:
-        """Called before the entry is written to the consumer. What it raises is logged once and disturbs nothing."""
+        """Called before the entry is written to the consumer. An exception is logged once and has no other effect."""
 
 
 def load_plugins(setting: str, paths: Sequence[str], method: str) -> tuple[Any, ...]:
-    """The objects that `paths` name, each of which must have `method`. Raises SettingInvalid naming `setting`."""
+    """Create the objects that `paths` name.
+
+    Raises SettingInvalid, with `setting` in its message, if one cannot be created or lacks `method`.
+    """
     return tuple(_load(setting, path, method) for path in paths)
 
 
@@ -86,8 +92,8 @@ def _load(setting: str, path: str, method: str) -> Any:
         raise SettingInvalid(f"{setting} names {path!r}: it takes package.module.Name, by commas")
     try:
         made: object = getattr(import_module(module_name), name)()
-    except Exception as error:  # whatever the project's code raises, the operator must know which name it was
-        raise SettingInvalid(f"{setting}: {path} cannot be made: {error!r}") from error
+    except Exception as error:  # the project's code may raise anything; name the path to the operator
+        raise SettingInvalid(f"{setting}: {path} cannot be created: {error!r}") from error
     if not callable(getattr(made, method, None)):
         raise SettingInvalid(f"{setting}: {path} has no method {method}(entry)")
     return made

@@ -1,4 +1,4 @@
-"""The tasks that run beside those who started them: kept until they are done, and ended when the broker stops."""
+"""Background tasks: kept until they are done, and cancelled when the broker stops."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ T = TypeVar("T")
 
 
 class BackgroundTasks:
-    """The event loop alone keeps only a weak reference to a task."""
+    """Keeps references to tasks, because the event loop has only weak ones."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """Return the number of running tasks."""
         return len(self._tasks)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Keep a task that nobody awaits until it is done, and say at ERROR when it died."""
+        """Keep a task that no caller awaits until it is done. Logs at ERROR level if it fails."""
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await work that goes on to its end even when whoever asked for it, a client's connection, is gone."""
+        """Await work that continues to its end even if its caller, such as a client's connection, is cancelled."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not task.done():  # its caller is gone, so only the log can say what comes of it
+            if not task.done():  # its caller is gone, so only the log can tell the outcome
                 task.add_done_callback(self._done)
             raise
 
     async def stop(self) -> None:
-        """End what is still under way."""
+        """Cancel the tasks that still run, and wait for them."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -56,4 +56,4 @@ class BackgroundTasks:
         if isinstance(error, BrokerError):
             logger.info("task %s was refused: %s", task.get_name(), error)
         else:
-            logger.error("task %s died", task.get_name(), exc_info=error)
+            logger.error("task %s failed", task.get_name(), exc_info=error)

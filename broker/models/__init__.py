@@ -1,7 +1,7 @@
-"""What PostgreSQL keeps, one class a table.
+"""The tables in PostgreSQL, one class for each.
 
-The broker reads and writes these tables through broker/storage/sql. The ORM serves Django's admin, tests, migrations
-and tools, and never the path of a message. A column that the broker computes with holds milliseconds since 1970
+The broker reads and writes these tables through broker/storage/sql. Django's admin, tests, migrations and tools use
+the ORM, and the path of a message never does. Times that the broker computes with are milliseconds since 1970
 (`…_ms`); the others are `timestamptz`.
 """
 

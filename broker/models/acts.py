@@ -1,4 +1,4 @@
-"""What operators do, and the positions they named."""
+"""Operators' acts and bookmarks."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["Act", "Bookmark"]
 
 
 class Act(models.Model):
-    """A change that an operator makes, from its plan to its undo. These rows are the audit log too."""
+    """A change by an operator, the API or the CLI, from plan to undo. The table is the audit log too."""
 
     class State(models.TextChoices):
         PLAN_REQUESTED = "plan_requested"
         PLANNED = "planned"
         APPLY_REQUESTED = "apply_requested"
-        APPLYING = "applying"  # long work under way; a broker that starts goes on with it
+        APPLYING = "applying"  # long work in progress; a broker that starts continues it
         APPLIED = "applied"
         REFUSED = "refused"
         FAILED = "failed"
         EXPIRED = "expired"
-        CLIENT = "client"  # a client's own command, under way
+        CLIENT = "client"  # a client's own command, in progress
 
     kind = models.CharField(max_length=32)
     state = models.CharField(max_length=16, choices=State)
     topic = models.ForeignKey(Topic, models.SET_NULL, null=True)
     subscription = models.ForeignKey(Subscription, models.SET_NULL, null=True)
-    topic_name = models.TextField()  # kept after the topic is gone
+    topic_name = models.TextField()  # kept after the topic is deleted
     subscription_name = models.TextField()
     parameters = models.JSONField(default=dict)
     plan = models.JSONField(null=True)
@@ -39,9 +39,9 @@ class Act(models.Model):
     who = models.TextField()
     origin = models.TextField()  # "console 127.0.0.1", "command line", "client 127.0.0.1:5123"
     reason = models.TextField(default="")
-    cursor_version = models.BigIntegerField(null=True)  # the plan holds for this version only
+    cursor_version = models.BigIntegerField(null=True)  # the plan is valid for this version only
     cursor_before = models.BinaryField(null=True)  # snapshot for undo
-    acked_since = models.BinaryField(null=True)  # acks of what it passed, while it can be undone
+    acked_since = models.BinaryField(null=True)  # acks of entries that it passed, while it can be undone
     undo_of = models.ForeignKey("self", models.SET_NULL, null=True)
     undo_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -64,15 +64,13 @@ class Act(models.Model):
 
 
 class Bookmark(models.Model):
-    """A named position of a topic. Cursors can be reset to it, and it pins what follows until then."""
+    """A named position in a topic to which cursors can be reset. It pins the entries from there on."""
 
     topic = models.ForeignKey(Topic, models.CASCADE)
     name = models.TextField()
     ledger_id = models.BigIntegerField()
     entry_id = models.BigIntegerField()
-    until = models.DateTimeField(
-        null=True, blank=True
-    )  # pins data no longer than this; NULL = until it is deleted
+    until = models.DateTimeField(null=True, blank=True)  # pins entries until then; NULL = until deleted
     who = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -1,4 +1,4 @@
-"""How far each producer name is, where a topic drops messages that were sent twice."""
+"""The progress of each producer name on topics with deduplication."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DeduplicatedProducer", "Deduplication"]
 
 
 class Deduplication(models.Model):
-    """Up to where the deduplication rows of a topic take its log into account. A new owner reads the rest again."""
+    """How much of a topic's log its deduplication rows cover. A new owner reads the rest again."""
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     ledger_id = models.BigIntegerField()
@@ -24,15 +24,15 @@ class Deduplication(models.Model):
 
 
 class DeduplicatedProducer(models.Model):
-    """How far a producer name is on a topic whose messages are deduplicated."""
+    """The progress of one producer name on a topic with deduplication."""
 
     pk = models.CompositePrimaryKey("topic_id", "producer_name")
     topic = models.ForeignKey(Topic, models.CASCADE, db_index=False)
     producer_name = models.TextField()
     sequence_id = models.BigIntegerField()  # of its last whole message, -1 = none
-    chunk_sequence_id = models.BigIntegerField()  # of the large message under way, -1 = none
-    chunk_id = models.IntegerField()  # of its last part
-    seen_ms = models.BigIntegerField()  # when something of it was stored last
+    chunk_sequence_id = models.BigIntegerField()  # of the large message being sent, -1 = none
+    chunk_id = models.IntegerField()  # of its last chunk
+    seen_ms = models.BigIntegerField()  # when a message of it was last stored
 
     class Meta:
         db_table = "vela_deduplicated_producer"

@@ -10,7 +10,7 @@ __all__ = ["DelayedEntry", "Entry", "Ledger", "Segment"]
 
 
 class Segment(models.Model):
-    """One plain table `vela_entry_<id>` that many ledgers share. Retention drops it as a whole."""
+    """One plain table `vela_entry_<id>` that many ledgers share. The broker drops it as a whole."""
 
     class State(models.TextChoices):
         OPEN = "open"
@@ -20,7 +20,7 @@ class Segment(models.Model):
     state = models.CharField(max_length=16, choices=State, default=State.OPEN)
     opened_ms = models.BigIntegerField()
     closed_ms = models.BigIntegerField(null=True, blank=True)
-    long_lived = models.BooleanField(db_default=False)  # holds copies of the last ledgers of dropped segments
+    long_lived = models.BooleanField(db_default=False)  # has copies of the last ledgers of dropped segments
 
     class Meta:
         db_table = "vela_segment"
@@ -30,9 +30,9 @@ class Segment(models.Model):
 
 
 class Ledger(models.Model):
-    """A run of entries of one topic, to which only appends are made. Its totals are filled in when it is sealed.
+    """An append-only run of entries of one topic. Its totals are stored when it is sealed.
 
-    The row of a trimmed ledger is deleted, except the last one of the topic: it stays, empty, and the next ledger
+    The row of a trimmed ledger is deleted, except for the topic's last ledger: that stays, empty, and the next one
     continues its counts.
     """
 
@@ -86,7 +86,7 @@ class Entry(models.Model):
 
 
 class DelayedEntry(models.Model):
-    """When an entry that was appended before its time is due. The row is deleted when it is."""
+    """The due time of an entry that was not due when it was appended. The row is deleted when the entry is due."""
 
     pk = models.CompositePrimaryKey("topic_id", "deliver_at_ms", "ledger_id", "entry_id")
     topic_id = models.BigIntegerField()  # no foreign key: written by every append of a delayed message

@@ -8,7 +8,7 @@ __all__ = ["Outbox"]
 
 
 class Outbox(models.Model):
-    """A message that Django code published inside its transaction. The broker moves it into the log after the commit.
+    """A message published inside a Django transaction: committed with it or not at all, then moved into the log.
 
     It has no foreign key, so that publishing locks no row of Vela.
     """

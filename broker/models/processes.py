@@ -1,4 +1,4 @@
-"""Which processes run."""
+"""The running processes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["BrokerProcess", "Heartbeat"]
 
 
 class BrokerProcess(models.Model):
-    """Who holds the broker lock, so that a second broker and the console can name it."""
+    """The process with the broker lock, so that a second broker and the console can name it."""
 
-    id = models.SmallIntegerField(primary_key=True)  # 1: one broker a database in this release
+    id = models.SmallIntegerField(primary_key=True)  # 1: one broker per database in this release
     host = models.TextField()
     pid = models.IntegerField()
     started_at = models.DateTimeField()

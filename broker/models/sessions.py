@@ -1,4 +1,4 @@
-"""Who is connected."""
+"""Connected producers and consumers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ProducerSession(models.Model):
     last_sequence_id = models.BigIntegerField()
     last_send_ms = models.BigIntegerField()  # 0 = never
     updated_ms = models.BigIntegerField()
-    properties = models.JSONField(default=dict)  # as the client gave them, long ones cut
+    properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
 
     class Meta:
         db_table = "vela_producer_session"
@@ -59,7 +59,7 @@ class ConsumerSession(models.Model):
     last_delivery_ms = models.BigIntegerField()
     last_ack_ms = models.BigIntegerField()
     updated_ms = models.BigIntegerField()
-    properties = models.JSONField(default=dict)  # as the client gave them, long ones cut
+    properties = models.JSONField(default=dict)  # as the client sent them; long ones are cut
 
     class Meta:
         db_table = "vela_consumer_session"

@@ -1,4 +1,4 @@
-"""Subscriptions, how far each one is, and what is delivered but not acked."""
+"""Subscriptions, their cursors, and entries that are delivered but not acked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Subscription(models.Model):
     name = models.TextField()
     type = models.CharField(max_length=16)  # of its consumers, last seen
     properties = models.JSONField(default=dict)
-    paused = models.BooleanField(db_default=False)  # by an operator: nothing is dispatched, acks go on
+    paused = models.BooleanField(db_default=False)  # by an operator: no dispatch, but acks continue
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -28,7 +28,7 @@ class Subscription(models.Model):
 
 
 class Cursor(models.Model):
-    """How far a subscription is. Small and without an index on what changes, so that updates stay HOT."""
+    """A subscription's cursor. Small, and without an index on changing columns, so that updates stay HOT."""
 
     subscription = models.OneToOneField(Subscription, models.CASCADE, primary_key=True)
     mark_delete_ledger = models.BigIntegerField()

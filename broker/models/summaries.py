@@ -1,4 +1,4 @@
-"""The numbers that lists show, each with its age."""
+"""The numbers that lists show, with their age."""
 
 from __future__ import annotations
 

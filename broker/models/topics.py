@@ -21,7 +21,7 @@ class Tenant(models.Model):
 
 
 class Namespace(models.Model):
-    """The second part of a topic's name; policies hang here."""
+    """The second part of a topic's name. It has policies."""
 
     tenant = models.ForeignKey(Tenant, models.PROTECT)
     name = models.CharField(max_length=255)
@@ -37,14 +37,15 @@ class Namespace(models.Model):
 
 
 class Topic(models.Model):
-    """A topic, a partition of one, or the parent that only says how many partitions there are.
+    """A topic, a partition of one, or a partitioned parent, which only says how many partitions there are.
 
-    An append updates no row here: a row that changes all the time gets slow while somebody keeps an old snapshot open.
+    An append updates no row here: a row that changes all the time gets slow while a transaction keeps an old snapshot
+    open.
     """
 
     namespace = models.ForeignKey(Namespace, models.PROTECT)
     name = models.TextField(unique=True)  # full: persistent://tenant/namespace/local[-partition-n]
-    partitions = models.IntegerField(default=0)  # of a partitioned parent; 0 = holds messages itself
+    partitions = models.IntegerField(default=0)  # of a partitioned parent; 0 = has messages itself
     parent = models.ForeignKey("self", models.CASCADE, null=True, blank=True)
     partition = models.IntegerField(default=-1)  # index inside the parent
     properties = models.JSONField(default=dict)
@@ -65,7 +66,7 @@ class TopicOwner(models.Model):
 
     topic = models.OneToOneField(Topic, models.CASCADE, primary_key=True)
     owner_epoch = models.BigIntegerField(default=0)
-    owner_token = models.BigIntegerField(default=0)  # random, one a broker process
+    owner_token = models.BigIntegerField(default=0)  # random, one per broker process
 
     class Meta:
         db_table = "vela_topic_owner"
@@ -75,7 +76,7 @@ class TopicOwner(models.Model):
 
 
 class Schema(models.Model):
-    """One version of a topic's schema; partitions have their parent's."""
+    """One version of a topic's schema. Partitions use their parent's."""
 
     pk = models.CompositePrimaryKey("topic_name", "version")
     topic_name = models.TextField()  # full, of the base topic

@@ -1,4 +1,4 @@
-"""Fixtures on top of pytest-django; pytest itself is the project's, not Vela's, dependency."""
+"""Fixtures on top of pytest-django. pytest is a dependency of your project, not of Vela."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class LiveBroker:
 
 @pytest.fixture
 def published(db: None) -> Callable[[str | None], list[Message]]:
-    """What the test's code has published so far, in order: `published()` or `published("orders")`.
+    """Return what the test's code has published so far, in order: `published()` or `published("orders")`.
 
-    Works inside the transaction that pytest-django rolls back; nothing leaves the database.
+    Works inside the transaction that pytest-django rolls back. Nothing leaves the database.
     """
 
     def look(topic: str | None = None) -> list[Message]:
@@ -57,9 +57,10 @@ def published(db: None) -> Callable[[str | None], list[Message]]:
 
 @pytest.fixture
 def handle_published(db: None) -> Callable[[], int]:
-    """Call the handlers with what was published, as a worker would, until nothing is left; how many calls.
+    """Call the handlers with all published messages, as a worker would. Return the number of calls.
 
-    An exception of a handler reaches the test. `on_commit` callbacks of an `atomic` handler run as in a test they do.
+    Includes messages that handlers publish. An exception of a handler reaches the test. `on_commit` callbacks of an
+    `atomic` handler run as they do in any test of pytest-django.
     """
 
     def handle() -> int:
@@ -86,7 +87,7 @@ def handle_published(db: None) -> Callable[[], int]:
 
 @pytest.fixture(scope="session")
 def vela_broker(django_db_setup: None, django_db_blocker: Any) -> Iterator[LiveBroker]:
-    """`manage.py runbroker` on the test database, for tests with `django_db(transaction=True)` and real clients."""
+    """Run `manage.py runbroker` on the test database, for tests with `django_db(transaction=True)` and real clients."""
     http_port, pulsar_port = _free_ports(2)
     environment = os.environ | {
         "VELA_HTTP_PORT": str(http_port),
@@ -128,7 +129,7 @@ def _until_ready(process: subprocess.Popen[bytes], port: int) -> None:
     until_s = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < until_s:
         if process.poll() is not None:
-            raise RuntimeError(f"runbroker ended with {process.returncode}; its output says why")
+            raise RuntimeError(f"runbroker exited with {process.returncode}; see its output")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1):
                 return
