@@ -1,4 +1,4 @@
-"""What order a subscription's clients may hold the broker to (semantics 3.2, 3.4; I9, I11, I12).
+"""What order a subscription's clients may hold the broker to.
 
 Each is asked about a delivery before the client takes note of it, and answers with what is wrong, "" for nothing.
 """
@@ -74,7 +74,7 @@ class LogOrder:
 class KeyOrder:
     """Key_Shared: a key is at one consumer, its first deliveries ascend, and nothing overtakes what comes again.
 
-    What has a delivery time is left out: it is passed by its key (S1.4).
+    What has a delivery time is left out: it is passed by its key.
     """
 
     def __init__(self, model: SubscriptionModel) -> None:

@@ -1,4 +1,4 @@
-"""Clients that check the broker's promises to them with every call they get (design 10)."""
+"""Clients that check the broker's promises to them with every call they get."""
 
 from __future__ import annotations
 

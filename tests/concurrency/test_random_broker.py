@@ -1,4 +1,4 @@
-"""The broker over a real PostgreSQL under random clients, lost connections and crashes: design 10 holds.
+"""The broker over a real PostgreSQL under random clients, lost connections and crashes.
 
 The seed is in the test's name. VELA_SOAK_SEEDS=200 runs so many seeds, each four times as long.
 """

@@ -1,1 +1,1 @@
-"""The service under random clients, operators and crashes, against a naive model (design 10, semantics 5)."""
+"""The service under random clients, operators and crashes, against a naive model."""

@@ -3,8 +3,7 @@
 Over 400 lines: every rule changes the same few sets, and they must be read together.
 
 Publishing, dispatch, cursor, flush and acts are the real ones, over rows in memory. After each step totals,
-mark-delete, permits and what is held agree with the model; each delivery is checked as it comes (design 10, semantics
-5).
+mark-delete, permits and pending messages agree with the model. The model checks each delivery as it comes.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Consumer(Facade[AioConsumer]):
     """Made by `Client.subscribe`. May be used from any number of threads.
 
     Every message is handed to one of them. A call that is broken off by KeyboardInterrupt loses none: what was about to
-    be handed over is what the next call returns (semantics S0.34).
+    be handed over is what the next call returns.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Consumer(Facade[AioConsumer]):
 
     @property
     def available_permits(self) -> int:
-        """Messages that there is room for: 0 (or less) = the queue is full and nobody receives (S0.46)."""
+        """Messages that there is room for: 0 (or less) = the queue is full and nobody receives."""
         return self.aio.available_permits
 
     def is_connected(self) -> bool:
@@ -118,7 +118,7 @@ class Consumer(Facade[AioConsumer]):
             raise
 
     def receive_nowait(self) -> Message | None:
-        """The next message if it is there already, else None. Raises as `receive`; not for a queue of 0 (S2.14)."""
+        """The next message if it is there already, else None. Raises as `receive`; not for a queue of 0."""
         return self._thread.run(
             self._nowait, lambda message: None if message is None else self._put_back(message)
         )

@@ -15,7 +15,7 @@ class Waiter(Generic[T]):
     """One outcome, given on one thread and taken on another, exactly once.
 
     A wait may be broken off by KeyboardInterrupt, or by any exception thrown into the waiting thread. What is given
-    then, before or after, goes to `unclaimed` instead of being lost (semantics S0.34).
+    then, before or after, goes to `unclaimed` instead of being lost.
     """
 
     __slots__ = ("_error", "_guard", "_is_abandoned", "_is_given", "_ready", "_unclaimed", "_value")

@@ -70,9 +70,7 @@ class RetryPolicy:
     """Messages can be put off to the retry letter topic."""
 
     topic: str | None = None  # None = the default name
-    on_ack_timeout: bool = (
-        False  # S4.32: a message not acked in time goes there too, instead of being redelivered
-    )
+    on_ack_timeout: bool = False  # a message not acked in time goes there too, instead of being redelivered
 
 
 def dead_letter_topic(topic: str, subscription: str) -> str:

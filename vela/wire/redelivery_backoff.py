@@ -1,4 +1,4 @@
-"""How long to wait before a message is delivered again, longer with every time it was (semantics S4.16, S4.28)."""
+"""How long to wait before a message is delivered again, longer with every time it was."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
-from broker.checks import foreign_database
 from broker.conf import EXIT_SETTING_INVALID, SettingInvalid, broker_settings
+from broker.checks import foreign_database
 from broker.process.broker import Broker
 from broker.process.serving import CannotStart, run_broker
 from broker.storage.conninfo import conninfo

@@ -1,4 +1,4 @@
-"""Dead letters and retry letters of the client: against a whole Vela, over TCP and over WebSocket (semantics 3.9)."""
+"""Dead letters and retry letters of the client: against a whole Vela, over TCP and over WebSocket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exclusive producers: who is admitted, who waits, who is fenced, and what a new owner remembers (protocol 3.5)."""
+"""Exclusive producers: who is admitted, who waits, who is fenced, and what a new owner remembers."""
 
 from __future__ import annotations
 

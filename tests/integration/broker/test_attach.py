@@ -1,4 +1,4 @@
-"""Who may attach, for every type (semantics 3.1), and what a consumer that comes finds."""
+"""Who may attach, for every type, and what a consumer that comes finds."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_permits_of_an_old_connection_are_ignored(run: BrokerRun, type_: S
 async def test_a_zero_queue_consumer_holds_one_message_at_most(
     run: BrokerRun, type_: SubscriptionType
 ) -> None:
-    """S2.4: it asks for one at a time, and gets one at a time, over reconnections too."""
+    """It asks for one at a time, and gets one at a time, over reconnections too."""
     producer = await run.producer()
     positions = await producer.publish(12)
     taken = []

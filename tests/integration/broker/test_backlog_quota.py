@@ -1,4 +1,4 @@
-"""The backlog quota with its three policies, by size and by age (semantics 2.6)."""
+"""The backlog quota with its three policies, by size and by age."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deduplication: what is sent again is stored once, whatever dies in between (protocol 3.5)."""
+"""Deduplication: what is sent again is stored once, whatever dies in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permits of what clients throw away come back exactly as they were charged (S0.18, S0.19, S0.20)."""
+"""Permits of what clients throw away come back exactly as they were charged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscription expiry and inactive topics, in memory and not (semantics 4)."""
+"""Subscription expiry and inactive topics, in memory and not."""
 
 from __future__ import annotations
 

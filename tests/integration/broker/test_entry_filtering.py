@@ -1,4 +1,4 @@
-"""What is read but not sent (semantics S1.2-S1.8, S1.19, I20)."""
+"""What is read but not sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time to live: what is too old is acked by the broker, per subscription, and counted (semantics 2.2, 2.6)."""
+"""Time to live: what is too old is acked by the broker, per subscription, and counted."""
 
 from __future__ import annotations
 

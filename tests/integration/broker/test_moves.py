@@ -1,4 +1,4 @@
-"""Seek, unsubscribe and operators' acts: one at a time, whole or not at all, and written down (design 6 and 9)."""
+"""Seek, unsubscribe and operators' acts: one at a time, whole or not at all, and written down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker lock: lost and taken back, lost to another broker, held by a connection that is dead (design 6)."""
+"""The broker lock: lost and taken back, lost to another broker, held by a connection that is dead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receipts: durable, in send order, one for each send, whatever happens to the connection (design 5)."""
+"""Receipts: durable, in send order, one for each send, whatever happens to the connection."""
 
 from __future__ import annotations
 

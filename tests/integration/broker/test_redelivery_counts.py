@@ -1,4 +1,4 @@
-"""Redelivery counts, one test for each row of the table in semantics 3.7 (I13), and the order of replays."""
+"""Redelivery counts, one test for each way a message comes back, and the order of replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redrive: dead letters go back to where they came from, never lost, at worst twice (semantics 3.9, I16)."""
+"""Redrive: dead letters go back to where they came from, never lost, at worst twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments open, close and leave the views without ever delaying an append (design 4)."""
+"""Segments open, close and leave the views without ever delaying an append."""
 
 from __future__ import annotations
 

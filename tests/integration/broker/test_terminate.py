@@ -1,4 +1,4 @@
-"""A terminated topic: its end is fixed, and consumers learn of it when everything is acked (semantics 3.10)."""
+"""A terminated topic: its end is fixed, and consumers learn of it when everything is acked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is deleted, when, and that every count and every cursor stays right (semantics 2.6)."""
+"""What is deleted, when, and that every count and every cursor stays right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters and retry letters that the broker writes for the JSON face (semantics 3.9, I16)."""
+"""Dead letters and retry letters that the broker writes for the JSON face."""
 
 from __future__ import annotations
 

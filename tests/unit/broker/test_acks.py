@@ -1,4 +1,4 @@
-"""The broker's half of acknowledging (S4.4-S4.13)."""
+"""The broker's half of acknowledging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For every kind that moves a cursor, on any cursor: the preview is the effect, and undo is exact (design 9)."""
+"""For every kind that moves a cursor, on any cursor: the preview is the effect, and undo is exact."""
 
 from __future__ import annotations
 

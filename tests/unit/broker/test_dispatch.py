@@ -1,4 +1,4 @@
-"""What the broker sends, when, and to whom (S0.40-S0.42, S1.1-S1.18, S2.15, S2.16)."""
+"""What the broker sends, when, and to whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VELA_REDELIVERY_COUNT=every_send: every delivery after the first counts (semantics 1.6, S1.10)."""
+"""VELA_REDELIVERY_COUNT=every_send: every delivery after the first counts."""
 
 from __future__ import annotations
 

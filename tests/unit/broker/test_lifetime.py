@@ -1,4 +1,4 @@
-"""Which data lives how long, and that counts and cursors stay right whatever happens (S0.47-S0.49, I5, I19)."""
+"""Which data lives how long, and that counts and cursors stay right whatever happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker's half of receiving: permits, what is held, what comes again (S0.22-S0.50)."""
+"""The broker's half of receiving: permits, what is held, what comes again."""
 
 from __future__ import annotations
 

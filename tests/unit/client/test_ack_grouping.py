@@ -92,7 +92,7 @@ class Application:
             shown = remaining & ~(full(entry) if pending == ALL_ACKED else pending)
             unacked = full(entry) & ~self.known_acked()[entry]
             assert shown & unacked == unacked, "what is not acked is shown again"
-            assert self.is_link_lost or shown == unacked, "what is acked is not (S4.14)"
+            assert self.is_link_lost or shown == unacked, "what is acked is not"
             self.acked[entry] &= ~shown
         self.is_link_lost = False
 

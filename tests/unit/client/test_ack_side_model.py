@@ -86,7 +86,7 @@ class World(FakeConsumer):
                     assert not gone & ~self.ever_acked[each.entry_id], "acked what nobody acked"
                     self.remaining[each.entry_id] &= ~gone
             elif isinstance(event, events.Redeliver):
-                assert event.positions, "an empty list would mean everything (S4.31)"
+                assert event.positions, "an empty list would mean everything"
                 for _, entry in event.positions:
                     assert self.acked[entry] != full(entry), "asked for what is acked (I22)"
                     self.counts[entry] += 1

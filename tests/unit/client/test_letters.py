@@ -21,9 +21,7 @@ async def test_the_last_delivery_that_is_refused_becomes_a_letter_and_is_then_ac
         owner.acks.negative_acknowledge(shown)
         owner.timers.advance(140)
     await owner.settled()
-    assert owner.said() == [("again", 1), ("again", 1)], (
-        "S4.31: the third time nothing is asked for, nor acked yet"
-    )
+    assert owner.said() == [("again", 1), ("again", 1)], "the third time nothing is asked for, nor acked yet"
     owner.box.gate.set()
     await until(lambda: bool(owner.box.stored), "the letter")
     await owner.settled()

@@ -1,4 +1,4 @@
-"""What the console says of a consumer (S2.3)."""
+"""What the console says of a consumer."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ def cursor_on(log: Log, start: Position = EARLIEST) -> Cursor:
 
 
 def test_acks_out_of_order_move_mark_delete_in_one_step() -> None:
-    """S0.48."""
     log = Log()
     first, second, third = log.publish_all(1, 1, 1)
     cursor = cursor_on(log)
@@ -47,7 +46,6 @@ def test_mark_delete_crosses_ledgers_empty_ones_too() -> None:
 
 
 def test_batch_acked_in_parts_counts_only_the_rest() -> None:
-    """S4.6."""
     log = Log()
     batch, _ = log.publish_all(3, 1)
     cursor = cursor_on(log)
@@ -348,7 +346,7 @@ def test_runs_join_across_chunks() -> None:
 
 
 def test_a_hundred_thousand_holes_are_kept_and_close() -> None:
-    """Pulsar drops ranges past 10 000; here none is (design 4)."""
+    """Pulsar drops ranges past 10 000; here none is."""
     log = Log(indexed=False)
     entries = 200_001
     log.ledgers.append(1, entries, entries, entries, append_ms=1)

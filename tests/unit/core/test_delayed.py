@@ -1,4 +1,4 @@
-"""The tracker of delayed entries against plain Python (semantics 3.8, I15)."""
+"""The tracker of delayed entries against plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ack timeouts and negative acks against a dict (I22, S4.16, S4.19, S4.21, S4.22)."""
+"""Ack timeouts and negative acks against a dict."""
 
 from __future__ import annotations
 

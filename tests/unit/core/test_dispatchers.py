@@ -18,7 +18,7 @@ def replay(dispatcher: Dispatcher) -> list[int]:
 
 
 def test_turns_by_priority_and_permits() -> None:
-    """The example of semantics 3.3, an entry a read."""
+    """Each read takes one entry."""
     dispatcher = shared(
         consumer(1, 2), consumer(2, 1), consumer(3, 1), consumer(4, 2, priority=1), consumer(5, 1, priority=1)
     )
@@ -71,7 +71,6 @@ def test_not_writable_counts_as_no_permits() -> None:
 
 
 def test_leaver_hands_over_at_once_with_counts_unchanged() -> None:
-    """S4.23, semantics 3.3 and 3.7."""
     leaver, stayer = consumer(1, 3), consumer(2)
     dispatcher = shared(leaver, stayer)
     send(dispatcher, 4, 5, 6)
@@ -96,7 +95,7 @@ def test_last_leaver_clears_replay_and_counts() -> None:
 
 
 def test_only_an_explicit_request_raises_the_count() -> None:
-    """S1.10: nack twice -> 0, 1, 2; ack removes the counter."""
+    """Two negative acks count 0, 1, 2. An ack removes the counter."""
     only = consumer(1, 100)
     dispatcher = shared(only)
     position = Position(1, 0)
@@ -215,7 +214,7 @@ def test_act_drops_what_is_pending_and_to_be_replayed_below() -> None:
 
 
 def test_discarded_entry_is_forgotten() -> None:
-    """S1.2: a corrupt entry found when it is read again."""
+    """The broker finds the entry corrupt when it reads it again."""
     only = consumer(1, 10)
     dispatcher = shared(only)
     send(dispatcher, 0)

@@ -1,4 +1,4 @@
-"""Failover rule by rule (semantics 3.2); the model test covers their interleavings."""
+"""Failover rule by rule; the model test covers their interleavings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Key_Shared rule by rule (semantics 3.4); the model test covers their interleavings."""
+"""Key_Shared rule by rule; the model test covers their interleavings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ledgers may go: the rule of semantics 2.6, on its own."""
+"""Which ledgers may go: the rule on its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may attach (semantics 3.1)."""
+"""Who may attach."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the JSON face, the consumer's client half there, throws away: once, for the first reason, with all permits back
-(S0.11-S0.20).
-"""
+"""What the JSON sockets discard for their clients: once, for the first reason, with all permits back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep-alive of a binary connection, on a clock moved by hand (protocol 3.2)."""
+"""Keep-alive of a binary connection, on a clock moved by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions are refused by name on every command that can carry one (S1.6): none is ever open or aborted."""
+"""Transactions are refused by name on every command that can carry one: none is ever open or aborted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and properties of dead and retry letters, and when a count makes one (semantics 3.9)."""
+"""Names and properties of dead and retry letters, and when a count makes one."""
 
 from __future__ import annotations
 

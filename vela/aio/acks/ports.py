@@ -36,7 +36,7 @@ class AckOwner(Protocol):
         """These entries are about to be asked for again: drop their messages that nobody took, with their permits."""
 
     def redeliver_everything(self) -> None:
-        """Ask for everything unacked: drop the queue, raise the epoch, REDELIVER, give the permits back (S4.24)."""
+        """Ask for everything unacked: drop the queue, raise the epoch, REDELIVER, give the permits back."""
 
 
 class RedeliveryFilter(Protocol):

@@ -1,4 +1,4 @@
-"""Acks on their way to the broker: gathered, sent together, answered when receipts are on (S4.4 … S4.15).
+"""Acks on their way to the broker: gathered, sent together, answered when receipts are on.
 
 Everything runs on the client's event loop. The ack of a message is a plain call without a task or a future, unless
 receipts are on: the rest of the work is done once for each group.
@@ -104,7 +104,7 @@ class AckSender:
     ) -> Awaitable[None]:
         """Ack one message, or each of a list. Returns at once; awaiting the result waits only when receipts are on.
 
-        Acks are gathered (S4.9); with `properties` they are sent by themselves and at once (S4.10). Acking twice is
+        Acks are gathered; with `properties` they are sent by themselves and at once. Acking twice is
         harmless. With receipts the result raises what the broker refuses with, and a retriable error when the link
         is lost before the answer: the message may come again then.
 
@@ -128,7 +128,7 @@ class AckSender:
     ) -> Awaitable[None]:
         """Ack everything up to and including one message; otherwise as `acknowledge`.
 
-        Raises CumulativeAcknowledgementNotAllowedError on Shared and Key_Shared (S4.5).
+        Raises CumulativeAcknowledgementNotAllowedError on Shared and Key_Shared.
         """
         if self._options.is_shared:
             raise CumulativeAcknowledgementNotAllowedError(
@@ -218,7 +218,7 @@ class AckSender:
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def flush(self, properties: Mapping[str, int] | None = None) -> None:
-        """Send what is gathered, now. Without a link it stays and is sent when there is one (S4.15)."""
+        """Send what is gathered, now. Without a link it stays and is sent when there is one."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
@@ -272,7 +272,7 @@ class AckSender:
         answer.add_done_callback(self._sending.discard)
 
     async def close(self, within_s: float) -> None:
-        """Send what is gathered and wait for its receipts, for so many seconds at most (S4.14). Safe to repeat.
+        """Send what is gathered and wait for its receipts, for so many seconds at most. Safe to repeat.
 
         Acks that have no link to be sent over are lost: their messages come again, and receipts raise AlreadyClosed.
         """

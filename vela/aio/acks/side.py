@@ -66,7 +66,7 @@ class AckSide(AckSender):
     # -- redelivery ------------------------------------------------------------------------------------------------
 
     def taken(self, message: Message) -> None:
-        """The application was given a message: its ack timeout begins (S0.38, S0.45)."""
+        """The application was given a message: its ack timeout begins."""
         unacked = self._unacked
         if unacked is not None:
             if unacked.next_tick_ms is None:
@@ -78,7 +78,7 @@ class AckSide(AckSender):
             unacked.add((entry.ledger_id, entry.entry_id), entry.redelivery_count)
 
     def negative_acknowledge(self, message: Message | MessageId) -> Awaitable[None]:
-        """Have the entry of a message delivered again after the delay (S4.16); its ack timeout ends (S4.19).
+        """Have the entry of a message delivered again after the delay; its ack timeout ends.
 
         Nothing is sent now, and awaiting the result waits for nothing. Repeating it changes nothing.
         Raises AlreadyClosed, and OperationNotSupported for an id that no message has.
@@ -106,9 +106,9 @@ class AckSide(AckSender):
         ]
 
     def redeliver(self, positions: Sequence[Position], *, is_timeout: bool = False) -> None:
-        """Ask for these entries again, now; on Exclusive and Failover for everything unacked (S4.24).
+        """Ask for these entries again, now; on Exclusive and Failover for everything unacked.
 
-        What becomes a letter is not asked for, and when nothing is left nothing is sent (S4.31).
+        What becomes a letter is not asked for, and when nothing is left nothing is sent.
         """
         for position in positions:  # whatever becomes of them: what is taken of them later has its own time
             if self._unacked is not None:
@@ -195,7 +195,7 @@ class AckSide(AckSender):
         return acks.acked_messages(ledger_id, entry_id)
 
     def is_duplicate(self, ledger_id: int, entry_id: int, batch_index: int = -1) -> bool:
-        """Whether a message that comes is acked already, and the broker does not know yet (S4.14)."""
+        """Whether a message that comes is acked already, and the broker does not know yet."""
         return bool(self._acks.acked_messages(ledger_id, entry_id) >> max(batch_index, 0) & 1)
 
     def unacked_messages(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
@@ -218,7 +218,7 @@ class AckSide(AckSender):
         self.flush()
 
     async def close(self, within_s: float) -> None:
-        """Send what is gathered, wait for its receipts, drop the negative acks (S4.14, S4.18). Safe to repeat.
+        """Send what is gathered, wait for its receipts, drop the negative acks. Safe to repeat.
 
         Acks that have no link to be sent over are lost: their messages come again, and receipts raise AlreadyClosed.
         """

@@ -1,4 +1,4 @@
-"""Connections by broker: at most so many, attempts shared, failures forgotten (semantics S0.1)."""
+"""Connections by broker: at most so many, attempts shared, failures forgotten."""
 
 from __future__ import annotations
 

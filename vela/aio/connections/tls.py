@@ -1,4 +1,4 @@
-"""How connections are encrypted (semantics S0.6 to S0.9)."""
+"""How connections are encrypted."""
 
 from __future__ import annotations
 

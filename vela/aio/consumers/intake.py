@@ -1,7 +1,7 @@
 """From a delivery of the broker to the messages that an application sees, or to the one ack that throws it away.
 
 `entry_opening` checks an entry; this module acts on the result. Whatever happens to the
-entry, the permits it had cost come back exactly once: one by one as its messages are taken, the rest at once (S0.19).
+entry, the permits it had cost come back exactly once: one by one as its messages are taken, the rest at once.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Intake:
         if batch_size and len(bodies) != batch_size:
             ack_set = _bits(bodies)  # the others are not to be waited for: the last of these acks the entry
         acked = owner.acks.delivered(ledger_id, entry_id, batch_size, ack_set)
-        if acked:  # here, before the broker heard of it (S4.14)
+        if acked:  # here, before the broker heard of it
             bodies = [body for body in bodies if not acked >> max(body.batch_index, 0) & 1]
         metadata = opened.metadata
         context = context_of(metadata, failed=False) if len(metadata.encryption_keys) else None
@@ -188,7 +188,7 @@ class Intake:
     # --- what cannot be shown
 
     def _discard(self, connection: Connection, reply: replies.Message, damage: Damaged) -> None:
-        """One ack with the reason, on the connection that delivered it, not waited for (S0.18)."""
+        """One ack with the reason, on the connection that delivered it, not waited for."""
         owner = self._owner
         owner.counters.discards[damage.reason] += 1
         count = owner.counters.discards[damage.reason]
@@ -215,7 +215,7 @@ class Intake:
         self._show(reply, bodies, batch_size, charged)
 
     def _undecryptable(self, connection: Connection, reply: replies.Message, error: Undecryptable) -> None:
-        """As the consumer's failure action says (S0.16)."""
+        """As the consumer's failure action says."""
         self._owner.counters.undecryptable_entries += 1
         action = self._failure_action
         if action is ConsumerCryptoFailureAction.DISCARD:

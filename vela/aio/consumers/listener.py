@@ -1,4 +1,4 @@
-"""Listeners: the application's function is called with every message, one after the other (S0.29 to S0.31).
+"""Listeners: the application's function is called with every message, one after the other.
 
 A coroutine function runs as a task of the event loop; any other function on a thread, so that however long it takes the
 connection goes on. A listener that raises is logged; its message stays unacknowledged.
@@ -212,7 +212,7 @@ class ThreadListener:
                 except BaseException:  # SystemExit too, or no message would be taken any more
                     logger.exception("the message listener failed; the message stays unacknowledged")
             self._thread.submit(self._run)  # after the others on this thread
-        except Exception:  # taking a message failed: the next delivery begins anew (S0.31)
+        except Exception:  # taking a message failed: the next delivery begins anew
             with self._lock:
                 self._is_running = False
             logger.exception("taking a message for the listener failed")

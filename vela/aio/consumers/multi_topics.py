@@ -220,7 +220,7 @@ class MultiTopicsConsumer(Consumer):
 
     @property
     def available_permits(self) -> int:
-        """Messages that there is room for, over all topics (S0.46)."""
+        """Messages that there is room for, over all topics."""
         return sum(each.window_size for each in self._consumers.values()) - len(self.queue)
 
     def queued_and_taken(self) -> tuple[int, int]:

@@ -184,7 +184,7 @@ class ConsumerOptions:
 
     @property
     def queue_size(self) -> int:
-        """Messages that are asked for before the application wants them; 0 = none (S2.9)."""
+        """Messages that are asked for before the application wants them; 0 = none."""
         if self.enable_zero_queue_consumer:
             return 0
         size = self.receiver_queue_size

@@ -53,11 +53,11 @@ class _BatchReceive:
 
 
 class ReceiveQueue:
-    """First in, first out, for messages and for those who wait (S0.21). It grows as it must (S0.37).
+    """First in, first out, for messages and for those who wait. It grows as it must.
 
     `taken` is called when the application gets a message, for each exactly once. Between a hand-over and the moment in
     which the waiting call goes on, that call may be cancelled: the message comes back to the head of the queue then,
-    untaken, if `is_current` still (S0.34). While anyone waits the queue is empty.
+    untaken, if `is_current` still. While anyone waits the queue is empty.
     """
 
     __slots__ = ("_batches", "_error", "_is_current", "_loop", "_pending", "_taken", "messages", "taking")

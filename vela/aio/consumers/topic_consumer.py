@@ -222,7 +222,7 @@ class TopicConsumer(Consumer):
         return self._options.subscription_name
 
     def consumer_name(self) -> str:
-        """The name it was given, or five random hexadecimal digits; the same for its whole life (S0.35)."""
+        """The name it was given, or five random hexadecimal digits; the same for its whole life."""
         return self._name
 
     def is_connected(self) -> bool:
@@ -250,7 +250,7 @@ class TopicConsumer(Consumer):
 
     @property
     def available_permits(self) -> int:
-        """Messages that there is room for: 0 (or less) = the queue is full and nobody receives (S0.46)."""
+        """Messages that there is room for: 0 (or less) = the queue is full and nobody receives."""
         return self._window.size - len(self.queue)
 
     def statistics(self) -> ConsumerStatistics:
@@ -297,7 +297,7 @@ class TopicConsumer(Consumer):
         return await super().__anext__()
 
     def taken(self, message: Message) -> None:
-        """The application was given this message. One of a past connection gives no permit (S0.44)."""
+        """The application was given this message. One of a past connection gives no permit."""
         if self.is_current(message):
             self._count(message)
 
@@ -681,7 +681,7 @@ class TopicConsumer(Consumer):
     # --- what the broker says (`ConsumerSink`)
 
     def on_message(self, connection: Connection, reply: replies.Message) -> None:
-        """See `ConsumerSink`. What comes over another connection than the present one counts for nothing (S0.44)."""
+        """See `ConsumerSink`. What comes over another connection than the present one counts for nothing."""
         if connection is not self._link:
             self.counters.stale_entries += 1
             return

@@ -56,7 +56,7 @@ class Watched(Protocol):
 
 
 class PrefetchWatch:
-    """Says once when a consumer of a Shared subscription keeps more than it works off (S4.26)."""
+    """Says once when a consumer of a Shared subscription keeps more than it works off."""
 
     def __init__(self, consumer: Watched, timers: Timers) -> None:
         self._consumer = consumer

@@ -1,4 +1,4 @@
-"""The consumer without a queue: it asks for one message when the application wants one (semantics S2)."""
+"""The consumer without a queue: it asks for one message when the application wants one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ZeroQueueConsumer(TopicConsumer):
     """Holds at most the one message that a cancelled receive left behind; the broker gives the others to others.
 
     Batches cannot be taken one message at a time: one that comes closes this consumer and fails its receives with
-    InvalidMessage; it goes, unacknowledged, to another consumer (S0.27).
+    InvalidMessage; it goes, unacknowledged, to another consumer.
     """
 
     def __init__(self, client: ClientPorts, topic: str, options: ConsumerOptions, **kwargs: Any) -> None:
@@ -55,18 +55,18 @@ class ZeroQueueConsumer(TopicConsumer):
             return await super().receive()
 
     def receive_async(self) -> asyncio.Future[Message]:
-        """As `receive`, without waiting. Each call that has to wait asks for a message of its own (S2.6)."""
+        """As `receive`, without waiting. Each call that has to wait asks for a message of its own."""
         future = super().receive_async()
         if not future.done():
             self._grant(self.queue.waiting)
         return future
 
     def receive_nowait(self) -> Message | None:
-        """Refused: what was not asked for is not there (S2.14)."""
+        """Refused: what was not asked for is not there."""
         raise InvalidConfiguration("a consumer without a queue has nothing to look into: call receive()")
 
     async def batch_receive(self) -> list[Message]:
-        """Refused: it holds one message at most (S2.17)."""
+        """Refused: it holds one message at most."""
         raise InvalidConfiguration("a consumer without a queue cannot receive in batches: call receive()")
 
     @property

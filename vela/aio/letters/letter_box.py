@@ -109,7 +109,7 @@ class LetterBox:
         self.retry_topic: str | None = None
         """Full name of where messages are put off to, to be consumed as well; None = retry letters are off."""
         self.on_ack_timeout = on_ack_timeout
-        """S4.32: what is not acked in time is put off instead of being delivered again."""
+        """Put off messages that were not acked in time, instead of having them delivered again."""
         self.turns = asyncio.Semaphore(AT_ONCE)
         self._client = client
         self._schema = schema

@@ -112,7 +112,7 @@ class Letters:
         return True
 
     def still_due(self, positions: Sequence[Position], *, is_timeout: bool) -> Sequence[Position]:
-        """See `RedeliveryFilter`: what becomes a letter must not be asked for too (S4.31)."""
+        """See `RedeliveryFilter`: what becomes a letter must not be asked for too."""
         if not self._kept and not self._busy:
             return positions
         wanted: list[Position] = []

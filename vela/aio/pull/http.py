@@ -35,7 +35,7 @@ from vela.wire.pull.reading import ReadAnswer, decode_answer, pull_query, topic_
 __all__ = ["PullHttp", "base_url"]
 
 _SCHEMES: Final = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
-_PLAIN_TIMEOUT_S: Final = 10.0  # of requests that are not held (S3.19)
+_PLAIN_TIMEOUT_S: Final = 10.0  # of requests that are not held
 _ERRORS: Final[Mapping[int, type[VelaError]]] = {
     400: InvalidConfiguration,
     401: AuthenticationError,

@@ -45,7 +45,7 @@ class QueuePuller:
         self._is_failing = False
 
     async def run(self, resumed: asyncio.Event) -> None:
-        """Pull on, whatever happens (S3.15). Raises InvalidConfiguration when it can never be answered."""
+        """Pull on, whatever happens. Raises InvalidConfiguration when it can never be answered."""
         while True:
             if not resumed.is_set():
                 try:

@@ -1,4 +1,4 @@
-"""Which messages of a batch are unacked: an entry is acked when the last of its messages is (S0.26, S4.6, S4.7)."""
+"""Which messages of a batch are unacked: an entry is acked when the last of its messages is."""
 
 from __future__ import annotations
 

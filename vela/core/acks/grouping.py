@@ -1,4 +1,4 @@
-"""Acks gathered until they are sent together: the ack grouping tracker (S4.4 … S4.15)."""
+"""Acks gathered until they are sent together: the ack grouping tracker."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class AckGrouping:
     """Acks of one topic between the application's call and the command to the broker. No timer inside.
 
     Whoever sees `is_full` sends `take()` at once; else it goes out `group_ms` after the first ack of the group.
-    Only what can be sent is taken, so that without a connection acks stay here (S4.15). Acking a message twice is
-    acking it once. Without `batch_index_acks` nothing is sent of a batch before its last message is acked (S4.7).
+    Only what can be sent is taken, so that without a connection acks stay here. Acking a message twice is
+    acking it once. Without `batch_index_acks` nothing is sent of a batch before its last message is acked.
     """
 
     __slots__ = ("_batch_index_acks", "_batches", "_cumulative", "_max_ids", "_partly", "_whole", "is_full")
@@ -103,7 +103,7 @@ class AckGrouping:
         """Ack everything up to and including one message.
 
         Returns the last entry that is wholly acked thereby, None when the call changed nothing. Inside a batch and
-        without batch index acks that is the entry before, once a batch (S4.7). Raises ValueError as `add`.
+        without batch index acks that is the entry before, once a batch. Raises ValueError as `add`.
         """
         position, remaining = (ledger_id, entry_id), None
         if batch_index >= 0 and (remaining := self._remaining_after(position, batch_index, batch_size)):
@@ -183,7 +183,7 @@ class AckGrouping:
     # -- deliveries ------------------------------------------------------------------------------------------------
 
     def acked_messages(self, ledger_id: int, entry_id: int) -> int:
-        """Bits of the messages of an entry that are acked and not yet sent; ALL_ACKED, or 0 for none (S4.14).
+        """Bits of the messages of an entry that are acked and not yet sent; ALL_ACKED, or 0 for none.
 
         A delivery of them is a duplicate: the broker does not know yet.
         """
@@ -210,7 +210,7 @@ class AckGrouping:
             self._batches.delivered((ledger_id, entry_id), batch_size, ack_set)
 
     def attached(self) -> None:
-        """The consumer is on a new link: what is not acked comes again. What is gathered stays (S4.14)."""
+        """The consumer is on a new link: what is not acked comes again. What is gathered stays."""
         self._batches.forget_settled()
 
     def clear(self) -> None:
@@ -223,7 +223,7 @@ class AckGrouping:
 
 
 class NoAckGrouping(AckGrouping):
-    """Of topics that store nothing: acks change nothing and nothing is sent (S4.8)."""
+    """Of topics that store nothing: acks change nothing and nothing is sent."""
 
     __slots__ = ()
 

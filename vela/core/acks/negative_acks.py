@@ -1,4 +1,4 @@
-"""Negative acks wait here for their redelivery: the negative ack tracker (S4.16 … S4.20)."""
+"""Negative acks wait here for their redelivery: the negative ack tracker."""
 
 from __future__ import annotations
 
@@ -110,6 +110,6 @@ class NegativeAcks:
         return due
 
     def clear(self) -> None:
-        """Forget them: everything is delivered again anyway, or the consumer leaves (S4.18)."""
+        """Forget them: everything is delivered again anyway, or the consumer leaves."""
         self._wheel.clear()
         self._next_look_ms = None

@@ -1,4 +1,4 @@
-"""Messages taken and not acked: the ack timeout's trackers (S0.38, S4.21, S4.22, S4.27 … S4.30)."""
+"""Messages taken and not acked: the ack timeout's trackers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MIN_TICK_MS: Final = 100
 def unacked_tracker(
     timeout_ms: int | None, *, tick_ms: int = DEFAULT_TICK_MS, backoff: RedeliveryBackoff | None = None
 ) -> UnackedTracker | None:
-    """The tracker for these settings; None = no ack timeout: nothing is tracked, and nothing times out (S4.27, S4.29).
+    """The tracker for these settings; None = no ack timeout: nothing is tracked, and nothing times out.
 
-    Raises ValueError for a timeout under a second that is not 0 or None, and for a tick under 100 ms (S4.30).
+    Raises ValueError for a timeout under a second that is not 0 or None, and for a tick under 100 ms.
     """
     if not timeout_ms:
         return None
@@ -117,7 +117,7 @@ class UnackedTracker:
 
 
 class BackoffUnackedTracker(UnackedTracker):
-    """After the timeout an entry waits once more, longer with its redelivery count, and then expires (S4.28)."""
+    """After the timeout an entry waits once more, longer with its redelivery count, and then expires."""
 
     __slots__ = ("_backoff", "_counts", "_waiting")
 

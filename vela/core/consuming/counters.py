@@ -23,10 +23,10 @@ class ConsumerCounters:
     )
 
     def __init__(self) -> None:
-        self.messages_received = 0  # taken by the application (S0.51)
+        self.messages_received = 0  # taken by the application
         self.bytes_received = 0  # of their payloads
-        self.messages_delivered = 0  # come from the broker, those of a batch one by one (S0.28)
+        self.messages_delivered = 0  # come from the broker, those of a batch one by one
         self.receives_failed = 0  # entries thrown away, and receives that were interrupted
         self.discards: Counter[ValidationError] = Counter()  # entries thrown away, by reason
-        self.stale_entries = 0  # come over a connection, or in an epoch, that is past (S0.44)
+        self.stale_entries = 0  # come over a connection, or in an epoch, that is past
         self.undecryptable_entries = 0  # for which this consumer has no key

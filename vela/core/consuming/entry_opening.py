@@ -53,7 +53,7 @@ class Damaged(Exception):
 
 
 class Undecryptable(Exception):
-    """No key, or a wrong one. The consumer's failure action says what becomes of the entry (S0.16)."""
+    """No key, or a wrong one. The consumer's failure action says what becomes of the entry."""
 
     def __init__(self, metadata: MessageMetadata, payload: bytes, charged: int, text: str) -> None:
         super().__init__(text)
@@ -72,7 +72,7 @@ def open_entry(
 ) -> OpenedEntry:
     """The messages of a delivery; those whose bit in `ack_set` is clear, and compacted ones, are left out.
 
-    `max_message_bytes` bounds the payload as it travels, `max_uncompressed_bytes` what it says it will be (S0.13).
+    `max_message_bytes` bounds the payload as it travels, `max_uncompressed_bytes` what it says it will be.
 
     Raises Damaged, or Undecryptable for an encrypted payload that `decrypt` (None: no keys) cannot read.
     """
@@ -89,7 +89,7 @@ def open_entry(
     except MetadataCorrupt as error:
         raise Damaged(ValidationError.CHECKSUM_MISMATCH, 1, str(error)) from None
     payload = block[payload_offset:]
-    is_batch = metadata.HasField("num_messages_in_batch")  # present: even a 1 means batch framing (S0.20)
+    is_batch = metadata.HasField("num_messages_in_batch")  # present: even a 1 means batch framing
     batch_size = metadata.num_messages_in_batch if is_batch else 0
     charged = _charged(batch_size, ack_set)
     is_chunk = metadata.num_chunks_from_msg > 1 and not is_batch

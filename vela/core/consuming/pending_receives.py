@@ -1,4 +1,4 @@
-"""Receives that wait for a message, served in the order in which they were called (S0.21, S0.24)."""
+"""Receives that wait for a message, served in the order in which they were called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a consumer hoards: it holds messages of a Shared subscription that others could process (S4.26)."""
+"""Whether a consumer hoards: it holds messages of a Shared subscription that others could process."""
 
 from __future__ import annotations
 

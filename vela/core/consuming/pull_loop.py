@@ -1,4 +1,4 @@
-"""Pulling one queue: where to pull next and when, and what of it is finished (semantics S3.1, S3.15, 3.11).
+"""Pulling one queue: where to pull next and when, and what of it is finished.
 
 RocketMQ's client loop: a pull is put back in line after each answer, found or not, and after each failure, so that
 the loop ends only when its owner ends it. Times are in milliseconds, of any clock that does not go back.

@@ -1,4 +1,4 @@
-"""How many messages a consumer wants from the broker: its queue's size and the permits it owes (S0.36 to S0.46).
+"""How many messages a consumer wants from the broker: its queue's size and the permits it owes.
 
 The broker sends what it was permitted. What the application takes is permitted again, half a queue at a time.
 """

@@ -12,11 +12,11 @@ __all__ = ["ConsumerStatistics", "rate_per_s"]
 class ConsumerStatistics:
     """Since the consumer was made; of one of several topics, the sum over them."""
 
-    messages_received: int  # taken by the application (S0.51)
+    messages_received: int  # taken by the application
     bytes_received: int  # their payloads
     messages_delivered: int  # come from the broker, those of a batch one by one
     messages_waiting: int  # in the queue
-    permits_available: int  # room in it: 0 = it is full and nobody receives (S0.46)
+    permits_available: int  # room in it: 0 = it is full and nobody receives
     receives_failed: int  # entries thrown away, and receives that were interrupted
     entries_discarded: Mapping[str, int]  # entries thrown away, by reason; only reasons that occurred
     entries_stale: int  # come over a connection that is past

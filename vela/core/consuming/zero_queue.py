@@ -1,4 +1,4 @@
-"""The permits of a consumer without a queue: one for each receive that waits (S2.6, S2.11, S2.13, S2.16)."""
+"""The permits of a consumer without a queue: one for each receive that waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is neither acked nor refused comes again after the ack timeout: against a whole Vela (S4.21 … S4.30)."""
+"""What is neither acked nor refused comes again after the ack timeout: against a whole Vela."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is acked stays acked: against a whole Vela (S4.4 … S4.13)."""
+"""What is acked stays acked: against a whole Vela."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused comes again when it is due: against a whole Vela (S4.16 … S4.20, S4.24)."""
+"""What is refused comes again when it is due: against a whole Vela."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Entries and their messages at a whole Vela: how they are told apart, counted, acked and timed out.
-
-S0.20, S0.26, S0.28, S0.37, S0.38, S0.45.
-"""
+"""Entries and their messages at a whole Vela: how they are told apart, counted, acked and timed out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permits between a client and a whole Vela, as the frames between them show (S0.36, S0.41, S0.43, S0.51)."""
+"""Permits between a client and a whole Vela, as the frames between them show."""
 
 from __future__ import annotations
 

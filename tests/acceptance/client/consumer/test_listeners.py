@@ -1,4 +1,4 @@
-"""Listeners that fail, at a whole Vela (S0.30, S0.31)."""
+"""Listeners that fail, at a whole Vela."""
 
 from __future__ import annotations
 

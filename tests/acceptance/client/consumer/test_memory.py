@@ -1,4 +1,4 @@
-"""What a client holds of the payloads that come from a whole Vela, and that it lets go of them (S0.5)."""
+"""What a client holds of the payloads that come from a whole Vela, and that it lets go of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size of a consumer's queue, and what a whole Vela shows of one that is full (semantics S2)."""
+"""The size of a consumer's queue, and what a whole Vela shows of one that is full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer may be asked for, and when, and what it is called (S0.32, S0.33, S0.35), at a whole Vela."""
+"""What a consumer may be asked for, and when, and what it is called, at a whole Vela."""
 
 from __future__ import annotations
 

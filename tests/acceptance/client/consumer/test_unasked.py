@@ -1,4 +1,4 @@
-"""Messages that a whole Vela sends to a consumer which nobody receives from (S0.23)."""
+"""Messages that a whole Vela sends to a consumer which nobody receives from."""
 
 from __future__ import annotations
 

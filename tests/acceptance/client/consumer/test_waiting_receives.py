@@ -1,4 +1,4 @@
-"""Receives that wait at a whole Vela: their order, those given up, and races with what comes (S0.21, S0.22, S0.24)."""
+"""Receives that wait at a whole Vela: their order, those given up, and races with what comes."""
 
 from __future__ import annotations
 

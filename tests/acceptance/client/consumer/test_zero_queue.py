@@ -1,4 +1,4 @@
-"""Consumers without a queue against a whole Vela (semantics S2)."""
+"""Consumers without a queue against a whole Vela."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer without a queue grants a whole Vela, and when (semantics S2)."""
+"""What a consumer without a queue grants a whole Vela, and when."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ async def test_what_is_taken_and_not_acked_comes_again(desk: Desk, timers: Manua
     assert asked(desk) == [[1]]
     timers.advance(60_000)
     await desk.fence(consumer)
-    assert asked(desk) == [[1]], "S4.25: what waits in the queue has no timeout"
+    assert asked(desk) == [[1]], "what waits in the queue has no timeout"
 
 
 @pytest.mark.row("S4.24")

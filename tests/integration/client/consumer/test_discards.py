@@ -1,4 +1,4 @@
-"""What is thrown away: once, with its reason, and with its permits (S0.11 to S0.20, client's half)."""
+"""What is thrown away: once, with its reason, and with its permits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permits on the wire, reconnects, pausing, epochs (S0.36 to S0.46, S0.51)."""
+"""Permits on the wire, reconnects, pausing, epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message listeners (S0.29 to S0.31)."""
+"""Message listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receiving from a scripted broker: order, waiting, cancelling, states (S0.21 to S0.37)."""
+"""Receiving from a scripted broker: order, waiting, cancelling, states."""
 
 from __future__ import annotations
 

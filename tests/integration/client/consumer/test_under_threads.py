@@ -1,4 +1,4 @@
-"""Invariants while eight threads receive and the link breaks every 50 ms (S0.22, S0.43, I1, I7)."""
+"""Invariants while eight threads receive and the link breaks every 50 ms."""
 
 from __future__ import annotations
 

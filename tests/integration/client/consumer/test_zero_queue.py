@@ -1,4 +1,4 @@
-"""The consumer without a queue: one permit a receive, exactly once (semantics S2, client's half)."""
+"""The consumer without a queue: one permit a receive, exactly once."""
 
 from __future__ import annotations
 
