@@ -22,7 +22,7 @@ _PROBED = (AccessMode.SHARED, AccessMode.EXCLUSIVE, AccessMode.WAIT_FOR_EXCLUSIV
 
 
 class ProducerAccess:
-    """Admits, queues and fences. `producers` holds who is attached, by name.
+    """Admits, queues and fences producers. `producers` maps names to attached producers.
 
     `store_epoch` makes the topic epoch durable before its producer is told of it.
     """
@@ -46,11 +46,11 @@ class ProducerAccess:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether somebody waits for exclusive access, or is being given it."""
+        """Return whether a producer waits for exclusive access or is being given it."""
         return bool(self._waiting) or self._exclusive is not None
 
     async def admit(self, producer: Producer) -> None:
-        """Attach it, alone or beside others, or let it wait (`is_ready` stays False).
+        """Attach a producer, alone or beside others, or let it wait (`is_ready` stays False).
 
         Raises ProducerBusy (the name is in use by a living connection, an exclusive producer has the topic, too many),
         ProducerFenced. When cancelled, `remove` it.
@@ -83,9 +83,9 @@ class ProducerAccess:
             await self._take(producer)
 
     async def _make_room(self, producer: Producer) -> None:
-        """A producer of the same name whose connection does not answer gives way."""
+        """Remove a producer of the same name if its connection does not answer."""
         while (other := self.producers.get(producer.name)) is not None:
-            # Whoever asks for the same name meanwhile may have taken it: look again after each wait.
+            # Another producer may take the name during the wait: check again after each wait.
             is_alive = await other.sink.is_alive()
             if self.producers.get(producer.name) is not other:
                 continue
@@ -152,7 +152,7 @@ class ProducerAccess:
             self._run(self._hand_over(self._exclusive))
 
     async def _hand_over(self, producer: Producer) -> None:
-        """The one that waited longest has the topic now."""
+        """Give the topic to the producer that waited longest."""
         try:
             await self._take(producer)
         except BrokerError as error:

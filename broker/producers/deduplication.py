@@ -75,13 +75,13 @@ class TopicDeduplication:
         return False
 
     def pushed(self, sends: Iterable[tuple[Producer, SendRequest]]) -> None:
-        """These were on their way when deduplication was switched on."""
+        """Take over sends that were in flight when deduplication was switched on."""
         for producer, request in sends:
             if producer.is_deduplicated:
                 self._filter.admit(producer.name, self._mark(producer, request))
 
     def take_held(self, earlier: TopicDeduplication) -> None:
-        """Answer the repeats that it still holds: switched off and on again within one commit."""
+        """Take over the repeats that `earlier` has not answered: it was switched off and on within one commit."""
         self._held, earlier._held = earlier._held, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
@@ -105,7 +105,7 @@ class TopicDeduplication:
         return list(answered)
 
     def give_up(self) -> list[tuple[Producer, SendRequest]]:
-        """What was on its way is refused: it may be sent again. Returns the repeats that waited for it."""
+        """Forget refused sends, so that they may be sent again. Return the repeats that waited for them."""
         held, self._held = self._held, deque()
         self._marks.clear()
         self._filter.forget_pushed()
@@ -113,13 +113,13 @@ class TopicDeduplication:
         return [(producer, repeat.request) for producer, repeat, _ in held]
 
     def close(self) -> None:
-        """The topic goes away: nobody shall wait for it."""
+        """Release all waiters: the topic is leaving memory."""
         self._is_closed = True
         self._settled.set()
 
     @property
     def holds_repeats(self) -> bool:
-        """Whether somebody waits for an answer."""
+        """Return whether a repeat still waits for its answer."""
         return bool(self._held)
 
     async def last_sequence_id(self, name: str) -> int:
@@ -135,7 +135,7 @@ class TopicDeduplication:
     # -- what is kept --------------------------------------------------------------------------------------------
 
     def restore(self, rows: Sequence[ProducerRow]) -> None:
-        """As an earlier owner left it."""
+        """Restore the state that an earlier owner stored."""
         for row in rows:
             self._filter.restore(
                 row.producer_name, Progress(row.sequence_id, row.chunk_sequence_id, row.chunk_id)
@@ -143,7 +143,7 @@ class TopicDeduplication:
             self._seen_ms[row.producer_name] = row.seen_ms
 
     def replay(self, entries: Sequence[StoredEntry]) -> None:
-        """Entries of the log that the rows do not know yet, in order."""
+        """Take in, in order, entries of the log that are newer than the stored rows."""
         for entry in entries:
             found = mark_of_entry(entry.data, entry.flags)
             if found is not None:
@@ -152,7 +152,7 @@ class TopicDeduplication:
             self._is_dirty = True
 
     def take_dirty(self) -> DeduplicationFlush | None:
-        """What is to be stored now; None when nothing changed."""
+        """Return the changes to store now, or None if nothing changed."""
         if not self._is_dirty:
             return None
         self._is_dirty = False
@@ -165,13 +165,13 @@ class TopicDeduplication:
         )
 
     def put_back(self, flush: DeduplicationFlush) -> None:
-        """Storing it failed."""
+        """Take changes back, because storing them failed."""
         self._is_dirty = True
         self._changed |= {row.producer_name for row in flush.rows}
         self._gone |= {name for name in flush.gone if self._filter.progress(name) is None}
 
     def expire(self, connected: Iterable[str], *, now_ms: int, expiry_ms: int) -> None:
-        """Forget producers that are gone for so long."""
+        """Forget producers that have been gone for this long."""
         for name in connected:
             self._seen_ms[name] = now_ms
         for name in [name for name, seen_ms in self._seen_ms.items() if seen_ms + expiry_ms < now_ms]:

@@ -102,7 +102,7 @@ class Producer:
 
     @property
     def access_mode(self) -> AccessMode:
-        """As it asked for."""
+        """The access mode that the client asked for."""
         return self.request.access_mode
 
     @property
@@ -143,7 +143,7 @@ class Producer:
             self._answer(receipts)
 
     def answered(self, receipts: list[Receipt], messages: int, size_bytes: int, now_ms: int) -> None:
-        """These sends are durable."""
+        """Send receipts: these sends are durable."""
         self.messages_in += messages
         self.bytes_in += size_bytes
         self.last_send_ms = now_ms
@@ -172,7 +172,7 @@ class Producer:
         if self.is_open:
             try:
                 self.sink.on_receipts(receipts)
-            except Exception:  # other producers of the same commit must get theirs
+            except Exception:  # other producers of the same commit must get their receipts
                 logger.exception("producer %s: writing receipts failed; it is closed", self.name)
                 self.closed_by_broker(
                     PersistenceFailed("a receipt could not be written; open the producer again")
@@ -180,7 +180,7 @@ class Producer:
                 self._topic.remove_producer(self)
 
     def failed(self, request: SendRequest, error: BrokerError) -> None:
-        """This send is known not to be stored."""
+        """Refuse a send that is known not to be stored."""
         self._forget(1)
         self._topic.publishes.subtract(len(request.data))
         if self.is_open:
@@ -190,7 +190,7 @@ class Producer:
                 logger.exception("producer %s: writing a refusal failed", self.name)
 
     def admitted(self, topic_epoch: int | None) -> None:
-        """It may send from now on; one that had to wait is told."""
+        """Allow sends from now on. Tell a producer that had to wait."""
         self.topic_epoch = topic_epoch
         self.is_ready = self.is_open
 
@@ -208,8 +208,8 @@ class Producer:
         if is_throttled is not was_throttled and self.request.on_throttled is not None:
             try:
                 self.request.on_throttled(is_throttled)
-            except Exception:  # its transport is broken; the topic and the other producers go on
-                logger.exception("producer %s: telling it that it is throttled, or no longer", self.name)
+            except Exception:  # its transport is broken; the topic and the other producers continue
+                logger.exception("producer %s: pausing or resuming its transport failed", self.name)
 
     async def close(self) -> None:
         """Detach after every pending send has been answered."""
@@ -231,7 +231,7 @@ class Producer:
             try:
                 self.sink.on_producer_closed(error)
             except Exception:
-                logger.exception("producer %s: telling it that it is closed", self.name)
+                logger.exception("producer %s: telling the client that it is closed failed", self.name)
 
     def _end(self) -> None:
         self.is_open = self.is_ready = False

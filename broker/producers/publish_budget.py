@@ -25,7 +25,7 @@ class PublishBudget:
 
     def __init__(self, limit_bytes: int) -> None:
         self.size_bytes = 0
-        self.pauses = 0  # producers that had to wait
+        self.pauses = 0  # how often a producer had to wait
         self._limit_bytes = limit_bytes
         self._paused: dict[Throttled, None] = {}
 
@@ -71,5 +71,5 @@ class PublishAccount:
         self._budget.subtract(size_bytes)
 
     def close(self) -> None:
-        """The topic drops what it holds."""
+        """Close the account: the topic leaves memory."""
         self.subtract(self._size_bytes)

@@ -1,4 +1,4 @@
-"""A topic's publish rate: who sends beyond it is not read from until there is room again.
+"""A topic's publish rate: the broker stops reading from a producer beyond it until there is room again.
 
 What was read is stored: nothing is lost or refused. As upstream, what stops is a producer's connection, and with it the
 other producers on it; connections that send to other topics are not touched.
@@ -65,7 +65,7 @@ class PublishLimit:
             self._wait(now_ms)
 
     def release(self) -> None:
-        """The limit is gone: everybody goes on."""
+        """Resume every producer: the limit is gone."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -81,7 +81,7 @@ class PublishLimit:
             self._timer = self._call_later(self._wait_ms(now_ms) / 1000, self.refilled)
 
     def refilled(self) -> None:
-        """The time has come to look again."""
+        """Check again, because the buckets have refilled."""
         self._timer = None
         now_ms = self._clock.now_ms()
         if self._wait_ms(now_ms):

@@ -33,7 +33,7 @@ _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
 class ParkedPulls:
-    """Of this process. Touched by the event loop only."""
+    """The parked pulls of this process. Use it on the event loop only."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class ParkedPulls:
         self._is_stopping = False
         self.answers: dict[PullStatus, int] = dict.fromkeys(PullStatus, 0)
         self.parked_total = 0  # requests that were parked
-        self.wake_ups = 0  # answered because something arrived
+        self.wake_ups = 0  # pulls answered because a message arrived
 
     def __len__(self) -> int:
         """Requests parked now."""
         return len(self._table)
 
     def waits_for(self, name: TopicName) -> bool:
-        """Whether somebody waits for a message of this topic."""
+        """Return whether a pull waits for a message of this topic."""
         return _key(name) in self._table
 
     async def pull(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull:
@@ -72,7 +72,7 @@ class ParkedPulls:
         return self._counted(await self._reader.read(topic, ask)) if found is None else found
 
     def pull_now(self, topic: Topic, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """The same, without a query: None when its messages must be read from the database."""
+        """Answer or park a pull without a query. Return None if its messages must be read from the database."""
         low, end = bounds(topic)
         if not low <= ask.offset <= end:
             moved_to = low if ask.offset < low else end
@@ -100,7 +100,7 @@ class ParkedPulls:
         return parked
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
-        """These entries of a topic that somebody waits for are durable: wake whom they concern."""
+        """Answer the parked pulls that these durable entries match."""
         end = topic.log.ledgers.total_messages
         found = self._table.notify(
             _key(topic.name),
@@ -115,7 +115,7 @@ class ParkedPulls:
             self._execute(topic, parked, entries, shared)
 
     def run_due(self, now_ms: int) -> int:
-        """Answer those whose time is over and, each 5 s, look at every queue. Returns how many were answered."""
+        """Answer pulls whose time is over and, every 5 s, check every queue. Return how many were answered."""
         ready = self._table.check(now_ms, self._end_of, _log_error)
         for parked in ready:
             topic = self._topic_in_memory(_name(parked.key))
@@ -134,16 +134,16 @@ class ParkedPulls:
         return await self._reader.place(topic, offset)
 
     def forget(self, parked: ParkedPull) -> None:
-        """The peer is gone."""
+        """Drop a parked pull: the peer is gone."""
         self._table.discard(parked)
 
     def topic_gone(self, topic: Topic) -> None:
-        """The topic leaves this process: whoever waits pulls again and finds its new place."""
+        """Answer the topic's parked pulls: it leaves this process. The clients pull again and find its new place."""
         for parked in self._table.take(_key(topic.name)):
             self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
 
     def stop(self) -> None:
-        """Answer every parked pull; none is parked from here on."""
+        """Answer every parked pull, and park no more from now on."""
         self._is_stopping = True
         for parked in self._table.take_all():
             self._refuse(parked)
@@ -159,7 +159,7 @@ class ParkedPulls:
     ) -> None:
         """Run a pull again, without parking it a second time. Each request is answered once, whatever fails.
 
-        Those who asked the same, and are woken by the same entries, share one answer.
+        Pulls with the same question that wake on the same entries share one answer.
         """
         try:
             low, end = bounds(topic)
@@ -178,18 +178,18 @@ class ParkedPulls:
             else:
                 self._tasks.keep(asyncio.create_task(self._read_then_resolve(topic, parked)))
         except Exception:
-            logger.exception("a parked pull of %s", topic.name)
+            logger.exception("answering a parked pull of %s failed", topic.name)
             self._refuse(parked)
 
     async def _read_then_resolve(self, topic: Topic, parked: ParkedPull) -> None:
         try:
             self._resolve(parked, await self._reader.read(topic, parked.ask))
         except Exception:
-            logger.exception("a parked pull of %s", topic.name)
+            logger.exception("answering a parked pull of %s failed", topic.name)
             self._refuse(parked)
 
     def _refuse(self, parked: ParkedPull) -> None:
-        """Nothing can be said about the queue: the client asks again with the same offset and loses nothing."""
+        """Fail the pull: the queue cannot be read. The client asks again with the same offset and loses nothing."""
         answer = PullAnswer(
             status=PullStatus.NOT_FOUND,
             next_begin_offset=parked.offset,
@@ -220,7 +220,7 @@ class ParkedPulls:
 
 
 def _log_error(key: QueueKey, error: Exception) -> None:
-    logger.error("parked pulls of %s, queue %s: %r", key.topic, key.queue, error)
+    logger.error("checking parked pulls of %s, queue %s failed: %r", key.topic, key.queue, error)
 
 
 def _key(name: TopicName) -> QueueKey:

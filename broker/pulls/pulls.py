@@ -43,11 +43,11 @@ class Pulls:
         return None if topic is None else self._parked.pull_now(topic, ask)
 
     def forget(self, parked: ParkedPull) -> None:
-        """Whoever waited for a parked pull is gone. Safe to repeat."""
+        """Drop a parked pull whose client is gone. Idempotent."""
         self._parked.forget(parked)
 
     async def committed_offset(self, topic: TopicName, queue: int, subscription: str) -> int:
-        """How far a consumer group says it is. Raises SubscriptionNotFound, TopicNotFound."""
+        """Return the offset that a consumer group has committed. Raises SubscriptionNotFound, TopicNotFound."""
         return await self._offsets.committed(await self._queue(topic, queue), subscription)
 
     async def commit_offset(
@@ -61,7 +61,7 @@ class Pulls:
         return await self._offsets.commit(await self._queue(topic, queue), subscription, offset, peer)
 
     async def _queue(self, topic: TopicName, queue: int) -> Topic:
-        """No query while it is in memory."""
+        """Find the queue. This needs no query while the topic is in memory."""
         known = self._queue_in_memory(topic, queue)
         if known is not None:
             return known

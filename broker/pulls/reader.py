@@ -24,7 +24,7 @@ _DECODED_ENTRIES: Final = 16
 
 
 def bounds(topic: Topic) -> tuple[int, int]:
-    """(oldest offset kept, next message's offset)."""
+    """Return the oldest offset kept and the next message's offset."""
     ledgers = topic.log.ledgers
     end = ledgers.total_messages
     return next((ledger.messages_before for ledger in ledgers), end), end
@@ -130,7 +130,7 @@ class PullReader:
         )
 
     def messages(self, entry: StoredEntry) -> list[Message] | None:
-        """The messages inside, none for the broker's own markers; None when they cannot be read."""
+        """Return the messages of an entry, none for the broker's own markers. Return None if they are unreadable."""
         position = Position(entry.ledger_id, entry.entry_id)
         if position in self._decoded:
             return self._decoded[position]
@@ -196,7 +196,7 @@ class PullReader:
             return known
         count = await topic.reader.messages_through(Position(ledger.ledger_id, entry_id))
         if count is None:
-            # A short read is never the end: the reader knows how to say that a row is missing.
+            # A short read does not mean the end: the reader reports a missing row itself.
             await topic.reader.read_ahead(Position(ledger.ledger_id, entry_id))
             raise ServiceNotReady(f"{topic.name} changed while an offset was looked for; ask again")
         return count

@@ -1,4 +1,4 @@
-"""What crosses between parked pulls and the face that serves them."""
+"""Values that parked pulls and their door exchange."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class PulledMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullAnswer:
-    """What is found from an offset on."""
+    """The answer to a pull: what was found from an offset on."""
 
     status: PullStatus
-    next_begin_offset: int  # where to go on
+    next_begin_offset: int  # the offset to pull next
     min_offset: int  # of the oldest message kept
     max_offset: int  # the next message's
     partition: int  # -1 = the topic has none
@@ -63,7 +63,7 @@ class PullAnswer:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ParkedPull(ParkedRequest):
-    """A pull without an answer yet. `answer` is set exactly once, or cancelled by whoever waits for it."""
+    """A pull without an answer yet. `answer` is set exactly once, or cancelled by its caller."""
 
     ask: PullAsk
     answer: asyncio.Future[PullAnswer]
