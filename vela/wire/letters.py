@@ -1,6 +1,6 @@
 """Dead letters and retry letters: where they go, and what they say of the message they copy.
 
-The rules of Pulsar's clients, without I/O: the SDK follows them, and the broker for sockets of its JSON face.
+The rules of Pulsar's clients, without I/O: the SDK follows them, and so does the broker for its JSON sockets.
 """
 
 from __future__ import annotations

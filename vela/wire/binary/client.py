@@ -1,4 +1,4 @@
-"""The client's end of a connection of Pulsar's binary protocol, without the connection: `server`'s mirror.
+"""The client's end of Pulsar's binary protocol, without I/O. `ServerEngine` is its counterpart in the broker.
 
 Bytes go in and replies come out. What a client says are the builders of `commands`: only CONNECT and
 AUTH_RESPONSE depend on where the handshake stands and are made here.
@@ -33,7 +33,7 @@ _ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
     ConnectionState.CONNECTED: _EVERY_TYPE - {BaseCommand.CONNECTED},
     ConnectionState.FAILED: frozenset(),
 }
-"""Which command types each state takes."""
+"""The command types that each state accepts."""
 
 
 class ClientEngine:
@@ -113,7 +113,7 @@ class ClientEngine:
         when called in that state.
         """
         if self._state is ConnectionState.FAILED:
-            raise LocalProtocolError("the connection has failed: close it, do not feed it")
+            raise LocalProtocolError("the connection has failed: close it and pass it no more bytes")
         frames: list[Frame] = []
         replies: list[Reply] = []
         failure: RemoteProtocolError | None = None

@@ -1,4 +1,4 @@
-"""From a broker's command to its reply. Pure functions; whether it may come now is the engine's business."""
+"""Decodes a broker's commands into replies. The engine decides whether a command may come now."""
 
 from __future__ import annotations
 
@@ -309,5 +309,5 @@ def _unknown(command: pb.BaseCommand) -> replies.Unknown:
         raise MalformedCommand("the command's type is missing or unknown")
     name = name_of(command.type)
     if command.type not in _NEVER_ASKED:
-        raise UnexpectedCommand(f"{name} is a client's command, a broker must not send it")
+        raise UnexpectedCommand(f"{name} is a client's command; a broker must not send it")
     return replies.Unknown(name=name)
