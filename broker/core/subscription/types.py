@@ -30,7 +30,7 @@ def check_name(name: str) -> None:
     if not name:
         raise NotAllowed("a subscription needs a name")
     if name != name.strip():
-        raise NotAllowed(f"subscription name {name!r} begins or ends with a blank; remove it")
+        raise NotAllowed(f"subscription name {name!r} begins or ends with blanks; remove them")
     check_printable("subscription", name)
     if name in RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
         raise NotAllowed(f"subscription name {name!r} is reserved; choose another")
