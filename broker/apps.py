@@ -13,4 +13,4 @@ class BrokerConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the app's system checks."""
-        import_module("broker.checks")
+        import_module("broker.database_version")

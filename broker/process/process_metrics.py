@@ -82,7 +82,7 @@ class ProcessMetrics(Collector):
         for name, text, value in (
             ("pulsar_broker_topics_count", "topics in memory", len(self._topics.loaded)),
             ("vela_broker_ready", "1 while clients are served", self._is_ready()),
-            ("vela_segments_count", "tables of entries", self._lifetime.stragglers.segments),
+            ("vela_segments_count", "tables of entries", self._lifetime.segment_drops.segments),
             ("vela_cache_bytes", "entry data held in memory", self._cache.size_bytes),
             ("vela_pulls_held", "long-poll requests waiting for a message", len(self._pulls)),
             (
@@ -108,11 +108,11 @@ class ProcessMetrics(Collector):
                 self._publishes.pauses,
             ),
             ("vela_trimmed_bytes_total", "of ledgers trimmed", lifetime.trimmed_bytes),
-            ("vela_segments_dropped_total", "tables of entries dropped", lifetime.stragglers.dropped),
+            ("vela_segments_dropped_total", "tables of entries dropped", lifetime.segment_drops.dropped),
             (
                 "vela_segments_copied_entries_total",
                 "entries copied out of segments that were mostly dead",
-                lifetime.stragglers.copied_entries,
+                lifetime.segment_drops.copied_entries,
             ),
             ("vela_outbox_moved_total", "messages moved from the outbox into their topics", outbox.moved),
             (

@@ -1,9 +1,9 @@
 """Runs one subscription's machine: brings it what happens, and carries out what it wants done.
 
-Faults of I/O and of the machine end here and in its two parts: a read that failed is repeated (reads.py), an ack that
-failed is answered and its consumer closed (late_acks.py), a dispatch that failed closes every consumer. Faults of a
-consumer's own sink end in consumer.py. `pump` is synchronous; only what is not in memory is read by a task, which pumps
-again when it has it. Over 400 lines: each verb of the machine and each effect has its few lines here.
+Faults of I/O and of the machine end here and in two parts. A failed read is repeated (reads.py). A failed ack is
+answered, and its consumer closed (acks_without_counts.py). A failed dispatch closes every consumer. Faults of a
+consumer's own sink end in consumer.py. `pump` is synchronous: a task reads only what is not in memory, and pumps again
+when it has it. Over 400 lines: each verb of the machine and each effect has its few lines here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from broker.core.errors import PersistenceFailed
-from broker.subscription.late_acks import LateAcks
+from broker.subscription.acks_without_counts import AcksWithoutCounts
 from broker.subscription.machine.effects import (
     ACKED,
     AskConsumer,
@@ -99,7 +99,7 @@ class SubscriptionRunner:
         self._reads = Reads(
             f"{log.name}, subscription {self.name}", ended=self._entries_read, gap_found=machine.gap_found
         )
-        self._late_acks = LateAcks(
+        self._late_acks = AcksWithoutCounts(
             machine.acks, reader, carry_out=self.carry_out, failed=self._late_ack_failed
         )
         self._rate_timer: asyncio.TimerHandle | None = None

@@ -16,7 +16,7 @@ import psycopg
 
 from broker.core.errors import BrokerError
 from broker.log.sealing import seal_idle
-from broker.log.stragglers import Stragglers
+from broker.log.segment_drops import SegmentDrops
 from broker.storage.log import lifetime as store
 from broker.storage.pool import first_line
 from broker.subscription.expiry import expire
@@ -66,7 +66,7 @@ class Lifetime:
         self._clock = clock
         self._settings = settings
         self._may_store = may_store
-        self._stragglers = Stragglers(pool, segments, epochs, self._open_log)
+        self._segment_drops = SegmentDrops(pool, segments, epochs, self._open_log)
         self._waiting: list[Topic] = []  # of this round, not looked at yet
         self._due = 0.0  # topics to look at now, with the fraction left over
         self._visit_at_ms: dict[int, int] = {}  # topics not in memory: not before this time
@@ -77,9 +77,9 @@ class Lifetime:
         self.pin: store.OldestPin | None = None  # what keeps the oldest segment
 
     @property
-    def stragglers(self) -> Stragglers:
+    def segment_drops(self) -> SegmentDrops:
         """What drops segments and copies stragglers, for tests and metrics."""
-        return self._stragglers
+        return self._segment_drops
 
     def start(self) -> None:
         """Begin."""
@@ -150,7 +150,7 @@ class Lifetime:
 
     async def look_at_segments(self) -> None:
         """Drop and copy as long as there is something to do, then see what keeps the oldest one."""
-        while await self._stragglers.turn():
+        while await self._segment_drops.turn():
             pass
         async with self._pool.use() as connection:
             self.pin = await store.oldest_pin(connection)

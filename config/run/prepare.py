@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from broker.checks import foreign_database
+from broker.database_version import foreign_database
 
 
 def main() -> None:

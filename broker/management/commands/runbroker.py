@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
 from broker.conf import EXIT_SETTING_INVALID, SettingInvalid, broker_settings
-from broker.checks import foreign_database
+from broker.database_version import foreign_database
 from broker.process.broker import Broker
 from broker.process.serving import CannotStart, run_broker
 from broker.storage.conninfo import conninfo

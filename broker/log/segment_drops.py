@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.log.topic_log import TopicLog
     from broker.storage.pool import ConnectionPool
 
-__all__ = ["Stragglers"]
+__all__ = ["SegmentDrops"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ PIECE_ENTRIES = 1000
 _REST = 3  # the pause after a piece, in multiples of the time it took
 
 
-class Stragglers:
+class SegmentDrops:
     """Empties and drops old segments. The lifetime task calls `turn`, one call at a time."""
 
     def __init__(

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from broker.subscription.machine.acks import AckCommand, Acks
     from broker.subscription.machine.effects import Effects
 
-__all__ = ["LateAcks"]
+__all__ = ["AcksWithoutCounts"]
 
 
-class LateAcks:
+class AcksWithoutCounts:
     """Of one subscription. `failed` gives up a command that met a fault of the broker."""
 
     def __init__(
