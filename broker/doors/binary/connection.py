@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.client_identity import ClientIdentity
 from broker.core.errors import BrokerError
-from broker.doors.binary.consumer_table import ConsumerTable
+from broker.doors.binary.consumers import ConsumerTable
 from broker.doors.binary.lookup import LookupAnswers
 from broker.doors.binary.peer import Peer
-from broker.doors.binary.producer_table import ProducerTable
+from broker.doors.binary.producers import ProducerTable
 from broker.doors.binary.request_runner import RequestRunner
 from broker.doors.binary.schema_answers import SchemaAnswers
 from broker.doors.binary.wire import events
