@@ -1,4 +1,4 @@
-"""The broker acknowledging in a subscription's stead: redriven messages, for example."""
+"""Lets the broker itself acknowledge on a subscription, for example the messages that it redrives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ack_for_broker"]
 async def ack_for_broker(subscription: Subscription, acks: Sequence[tuple[Position, int | None]]) -> None:
     """Acknowledge entries, or the members whose bit is 0, and wait until that is durable. Safe to repeat.
 
-    Waits for a move of the cursor under way. Raises BrokerError when it could not be stored.
+    Waits for a move of the cursor that is under way. Raises BrokerError if the acks could not be stored.
     """
     durable: asyncio.Future[BrokerError | None] = asyncio.get_running_loop().create_future()
     async with subscription.moves.idle():

@@ -1,8 +1,8 @@
-"""Moving a cursor: by an operator's act, by a client's seek. One at a time per subscription.
+"""Moves a cursor, for an operator's act or a client's seek. A subscription makes one move at a time.
 
-Change, snapshot and result are one statement under the owner's epoch. Memory moves first, while nothing is dispatched,
-and goes back when the database refuses; a database that is away is waited for, since the statement sets the whole state
-and may be repeated.
+One statement under the owner's epoch stores change, snapshot and result. Memory moves first, while dispatch is stopped,
+and moves back when the database refuses. If the database is away, the move waits for it: the statement sets the whole
+state, so it may be repeated.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = ["CursorMove"]
 logger = logging.getLogger(__name__)
 
 _MOVED = "the topic moved to another broker"
-_RETURN_S: Final = 60.0  # in which a reader that sought must be back, as its client's longest back-off
+_RETURN_S: Final = 60.0  # a reader must return within this after its seek: its client's longest back-off
 
 
 class CursorMove:
-    """The gate that every move of one subscription's cursor goes through. `forget`: the subscription is gone."""
+    """The gate for every move of one subscription's cursor. It calls `forget` when the subscription is gone."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class CursorMove:
         self._storing = storing
         self._forget = forget
         self._gate = asyncio.Lock()
-        self._resets = 0  # under way or waiting their turn
+        self._resets = 0  # those under way and those waiting their turn
 
     @property
     def is_busy(self) -> bool:
-        """A move or an attach is under way."""
+        """Whether a move or an attach is under way."""
         return self._gate.locked()
 
     @asynccontextmanager
@@ -71,10 +71,10 @@ class CursorMove:
 
     @asynccontextmanager
     async def moving(self, *, closes_consumers: bool) -> AsyncIterator[None]:
-        """Stop dispatch and put acks off for the length of a move.
+        """Stop dispatch and put acks off while a move is under way.
 
-        Of resets that come together one wins: raises SubscriptionBusy for the others. Moves that keep consumers take
-        turns.
+        Of several resets that come together, one wins; the others raise SubscriptionBusy. Moves that keep consumers
+        take turns.
         """
         if closes_consumers and self._resets:
             raise SubscriptionBusy(f"{self._state.name} is being reset; try again when that is done")
@@ -92,19 +92,20 @@ class CursorMove:
             self._resets -= closes_consumers
 
     def forget_acks(self) -> None:
-        """From here to the end of the move refuse acks, those that were put off too: the move forgets what they ack.
+        """Refuse acks from now to the end of the move, including those put off, since the move forgets their entries.
 
-        Call it inside `moving`, once nothing can refuse the move any more: consumers that stay need their acks.
+        Call it inside `moving`, and only when nothing can refuse the move any more: if the move fails and the
+        consumers stay, they need their acks.
         """
         self._runner.carry_out(self._machine.forget_acks())
 
     async def seek(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """A client's seek: consumers are closed, the cursor reset, an act written."""
+        """Carry out a client's seek: close the consumers, reset the cursor and write an act."""
         cursor, runner = self._state.cursor, self._runner
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             runner.close_consumers("the subscription was moved by a seek", standby=False)
-            if consumer.is_open:  # a standby one: its client, too, drops what it has and subscribes again
+            if consumer.is_open:  # a standby one: its client also drops its queue and subscribes again
                 consumer.closed_by_broker("the subscription was moved by a seek of its own")
                 runner.remove_consumer(consumer)
             if not self._state.is_durable:
@@ -124,15 +125,15 @@ class CursorMove:
             except BrokerError as error:
                 await self._finish(act_id, error=str(error))
                 raise
-            cursor.stop_undo_overlay()  # an earlier act is not the latest any more
+            cursor.stop_undo_overlay()  # an earlier act is no longer the latest one
 
     def _forget_unused(self) -> None:
-        """A reader's cursor goes with its last consumer; this one's did not come back from its seek."""
+        """Forget a reader's cursor if its last consumer has not come back from its seek."""
         if not self._state.members:
             self._forget()
 
     def done(self) -> None:
-        """The cursor is somewhere else: forget what was pending there and read from the new place."""
+        """After a move, forget what was pending at the old place and read from the new one."""
         self._runner.carry_out(self._machine.moved())
 
     async def commit(
@@ -143,10 +144,10 @@ class CursorMove:
         undo_window_s: int,
         result: Callable[[], Mapping[str, object]],
     ) -> AckOverlay:
-        """Change the cursor and store change, snapshot and result together; returns what an undo has to record on.
+        """Change the cursor; store change, snapshot and result together. Return the overlay on which an undo records.
 
-        Call inside `moving`: no ack changes the cursor meanwhile. Raises TopicFenced when another broker has the topic
-        by now, PersistenceFailed when the database refuses; the cursor is where it was then.
+        Call it inside `moving`, so that no ack changes the cursor meanwhile. Raises TopicFenced if another broker has
+        taken the topic, PersistenceFailed if the database refuses; the cursor is then back where it was.
         """
         cursor, log = self._state.cursor, self._runner.log
         async with self._storing.flusher.paused():
@@ -184,10 +185,10 @@ class CursorMove:
         return recorded
 
     async def delete(self, consumer: Consumer) -> None:
-        """A client's unsubscribe: the subscription and its cursor go, an act is written."""
+        """Carry out a client's unsubscribe: delete the subscription and its cursor, and write an act."""
         async with self.moving(closes_consumers=True):
             self.forget_acks()
-            # The consumer that asked expects its SUCCESS alone; the others are told.
+            # The consumer that asked expects only its SUCCESS; the others are told.
             consumer.is_open = False
             self._runner.remove_consumer(consumer)
             self._runner.close_consumers("the subscription was removed")
@@ -200,7 +201,7 @@ class CursorMove:
             self._forget()
 
     async def remove(self, reason: str) -> None:
-        """An operator's removal of a durable subscription: its consumers are told why. Raises TopicFenced."""
+        """Delete a durable subscription for an operator and tell its consumers why. Raises TopicFenced."""
         async with self.moving(closes_consumers=True):
             self.forget_acks()
             self._runner.close_consumers(reason)
@@ -209,7 +210,7 @@ class CursorMove:
             self._forget()
 
     async def delete_rows(self) -> bool:
-        """Remove the rows; False when another broker has the topic by now. Call inside `moving`. Not safe to cancel."""
+        """Delete the rows; return False if another broker took the topic. Call inside `moving`. Not safe to cancel."""
         log, subscription_id = self._runner.log, self._runner.subscription_id
 
         async def delete(connection: Connection, owner_epoch: int) -> bool | None:
@@ -233,7 +234,7 @@ class CursorMove:
         )
 
     async def with_index(self, change: Callable[[], None]) -> None:
-        """Run a change of the cursor, loading the counts it misses first."""
+        """Run a change of the cursor; whenever it lacks counts, load them and run it again."""
         while True:
             try:
                 change()

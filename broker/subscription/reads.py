@@ -1,4 +1,4 @@
-"""The reads of one subscription, one at a time: a read that failed is repeated, and a gap in the log stops delivery."""
+"""The reads of one subscription, one at a time. It repeats a failed read; a gap in the log stops delivery."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Reads:
-    """`ended` is called after every read with what was found, after a fault with nothing; `gap_found` before it."""
+    """Calls `ended` after every read with the entries found, none after a fault. `gap_found` is called before it."""
 
     def __init__(
         self,
@@ -35,11 +35,11 @@ class Reads:
         self.task: asyncio.Task[None] | None = None  # the read under way
 
     def start(self, read: Callable[[], Awaitable[Sequence[StoredEntry]]]) -> None:
-        """Read beside what goes on; call only while no read is under way."""
+        """Start a read in a task of its own. Call it only while no read is under way."""
         self.task = asyncio.create_task(self._run(read), name=f"read for {self._name}")
 
     def stop(self) -> None:
-        """A read would be repeated for as long as the database is away."""
+        """Cancel the read under way: it would repeat for as long as the database is away."""
         if self.task is not None:
             self.task.cancel()
 

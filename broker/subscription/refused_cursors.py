@@ -1,7 +1,7 @@
-"""Cursors that the database refuses for a reason of its own: a check constraint, a value out of range.
+"""Cursors that the database refuses because of their own values: a check constraint, a value out of range.
 
 Such a cursor leaves the common flush and is tried alone, at a growing interval, until the database takes it again.
-Meanwhile its subscription goes on: memory is right, only a restart would bring back what was acked since.
+Meanwhile its subscription goes on: memory is right, and only a restart would deliver messages acked since then again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ C = TypeVar("C")  # a subscription
 
 @dataclass(slots=True)
 class RefusedCursor:
-    """What is known of one refusal; `next_try_s` is a time of the event loop's clock."""
+    """One refusal; `next_try_s` is a time of the event loop's clock."""
 
     since_ms: int
     reason: str
@@ -30,15 +30,15 @@ class RefusedCursor:
 
     @property
     def since(self) -> str:
-        """The time of the first refusal, in words."""
+        """The time of the first refusal, as text."""
         return f"{datetime.fromtimestamp(self.since_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
     def error(self) -> PersistenceFailed:
-        """What answers the receipt of an ack."""
+        """Return the error that answers an ack's receipt."""
         return PersistenceFailed(f"this cursor could not be stored since {self.since}: {self.reason}")
 
     def problem(self) -> str:
-        """What an operator reads on the subscription's page, behind the number of attempts."""
+        """Return the text that the subscription's page shows after the number of attempts."""
         return (
             f"failed attempts to store the cursor, since {self.since}: {self.reason}. Delivery goes on,"
             " but messages acknowledged since then are delivered again after a restart. Vela tries again at most"
@@ -59,7 +59,7 @@ class RefusedCursors(Generic[C]):
         return iter(list(self._refused))
 
     def get(self, subscription: C) -> RefusedCursor | None:
-        """Return what is known of a refused cursor; None for any other."""
+        """Return the refusal of a cursor; None for a cursor that is not refused."""
         return self._refused.get(subscription)
 
     def add(self, subscription: C, reason: str, *, now_ms: int, now_s: float) -> RefusedCursor:
@@ -71,7 +71,7 @@ class RefusedCursors(Generic[C]):
         return known
 
     def remove(self, subscription: C) -> RefusedCursor | None:
-        """The cursor is stored, or nobody's any more. Return what was known of it."""
+        """Forget a cursor that is stored or deleted, or whose topic another broker took. Return its refusal."""
         return self._refused.pop(subscription, None)
 
     def due(self, now_s: float) -> list[C]:

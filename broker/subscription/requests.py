@@ -1,6 +1,7 @@
-"""What crosses between a subscription and its doors: requests in, deliveries out, and the sink that a door implements.
+"""What a subscription and its doors exchange: requests in, deliveries out, and the sink that a door implements.
 
-What is made per entry is a named tuple (see broker/core/entry.py), what is made per request a frozen dataclass.
+Objects made for every entry are named tuples (see broker/core/entry.py); objects made for a request are frozen
+dataclasses.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = [
 
 
 class Delivery(NamedTuple):
-    """One entry on its way to one consumer; permits are spent and the pending ack is recorded already."""
+    """One entry on its way to one consumer. Its permits are already spent and its pending ack is already recorded."""
 
     entry: StoredEntry
     redelivery_count: int  # 0 on the first delivery
@@ -39,7 +40,7 @@ class Delivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribeRequest:
-    """Attaching a consumer (semantics 3.1, protocol 3.7)."""
+    """A request to attach a consumer, with what a client may say in its SUBSCRIBE."""
 
     topic: TopicName
     subscription: str
@@ -47,25 +48,25 @@ class SubscribeRequest:
     consumer_name: str
     durable: bool = True
     priority: int = 0
-    earliest: bool = False  # initial position of a subscription created now
+    earliest: bool = False  # where a subscription that this request creates begins
     start: Position | None = None  # non-durable only: the first entry to send; EARLIEST/LATEST allowed
     start_remaining: int | None = None  # ack set of `start`, None = all its messages
     rollback_s: int = 0  # > 0: start this many seconds back
     create_topic: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
-    ack_timeout_ms: int = 0  # > 0: the broker runs the ack timeout (faces whose client has no tracker)
-    ack_timeout_tick_ms: int = 1  # timeouts are seen to at multiples of it
+    ack_timeout_ms: int = 0  # > 0: the broker runs the ack timeout, since the client has no tracker
+    ack_timeout_tick_ms: int = 1  # timeouts fall on multiples of this
     ack_timeout_backoff: Callable[[int], int] | None = (
-        None  # redelivery count to ms added to the timeout (S4.28)
+        None  # from redelivery count to the ms added to the timeout
     )
     warnings: Sequence[
         str
-    ] = ()  # options that cannot do what they seem to: logged once a subscription, counted
+    ] = ()  # options without the effect they promise: logged once for each subscription, and counted
     read_compacted: bool = False  # no topic is compacted yet, so it reads everything
     epoch: int | None = None  # Java's consumer epoch, None = the client has none
-    key_shared: KeySharedPolicy = AUTO_SPLIT  # Key_Shared; on Exclusive its sticky ranges count
-    receiver_queue: int = 0  # what the client said its queue holds, for the console; 0 = unknown
+    key_shared: KeySharedPolicy = AUTO_SPLIT  # for Key_Shared; Exclusive uses its sticky ranges too
+    receiver_queue: int = 0  # size of its queue as the client reports it, for the console; 0 = unknown
     schema: SchemaDefinition | None = None
 
 
@@ -78,9 +79,9 @@ class AckRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessage:
-    """Answer of `Consumer.last_message`: the last stored entry and the cursor, for hasMessageAvailable."""
+    """The answer of `Consumer.last_message`: the last stored entry and the cursor, for hasMessageAvailable."""
 
-    position: Position  # (-1, -1) when the topic holds nothing
+    position: Position  # (-1, -1) when the topic is empty
     batch_size: int  # 0 when the last entry is not a batch
     mark_delete: Position
 
@@ -89,25 +90,25 @@ class ConsumerSink(Protocol):
     """What a transport does for one of its consumers. Calls come from the event loop and must not block."""
 
     def deliver(self, deliveries: Sequence[Delivery]) -> None:
-        """Write these now, in one transport write."""
+        """Write these deliveries now, in one transport write."""
 
     def is_writable(self) -> bool:
-        """False while the peer does not take what was written; the dispatcher then passes it over."""
+        """Return False while the peer does not take the bytes written to it; the dispatcher then passes it over."""
 
     def on_end_of_topic(self) -> None:
-        """The topic is terminated and everything in it is acked: nothing will ever come again."""
+        """Tell the client that the topic is terminated and fully acked: no message will ever follow."""
 
     def on_consumer_closed(self, reason: str) -> None:
-        """The broker detached the consumer (seek, reset, unload); the client subscribes again."""
+        """Tell the client that the broker detached the consumer (seek, reset, unload); the client subscribes again."""
 
     def close_connection(self, reason: str) -> None:
-        """The peer cannot take what it would be sent (S1.8): its whole connection ends. No further call follows."""
+        """Close the whole connection: the peer cannot read the next entry. No further call follows."""
 
     def on_active_change(self, is_active: bool) -> None:
-        """Failover: from now on this consumer gets everything, or nothing (semantics 3.2)."""
+        """On Failover, tell the client whether this consumer is now active (gets every message) or not (gets none)."""
 
     async def is_alive(self) -> bool:
-        """Ask the peer (a ping, 5 s at most): somebody else wants its place."""
+        """Ping the peer, for 5 s at most, because another consumer wants its place."""
 
 
 DurableCallback = Callable[["BrokerError | None"], None]

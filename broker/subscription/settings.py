@@ -1,4 +1,4 @@
-"""What a subscription goes by: the settings and limits that concern it, and the dispatchers made by them."""
+"""The settings and limits that concern subscriptions, and the dispatchers made from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["SubscriptionSettings", "UnackedLimits"]
 
 
 class UnackedLimits(NamedTuple):
-    """Messages that may be delivered and not acked, 0 = no limit."""
+    """How many messages may be delivered and not acked; 0 = no limit."""
 
     per_consumer: int
     per_subscription: int
@@ -32,15 +32,15 @@ class SubscriptionSettings:
 
     batch_index_acks: bool
     counts_every_send: bool
-    failover_by_hash: bool  # of the consumer's name, for partitions too
+    failover_by_hash: bool  # whether to choose by a hash of the consumer's name, on partitions too
     failover_delay_ms: int
-    filter_delay_ms: int  # until a filter is asked again about an entry that it put off
-    max_unacked: UnackedLimits  # where the policies say nothing
-    ring_points: int  # of one Key_Shared consumer; 0 = ranges that are halved
+    filter_delay_ms: int  # until a filter is asked again about an entry that it rescheduled
+    max_unacked: UnackedLimits  # if the policies do not set them
+    ring_points: int  # of one Key_Shared consumer on the hash ring; 0 = split ranges in half instead
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> SubscriptionSettings:
-        """Those of the broker that concern subscriptions."""
+        """Take from the broker's settings those that concern subscriptions."""
         return cls(
             batch_index_acks=settings.batch_index_acks,
             counts_every_send=settings.counts_every_send,
@@ -54,7 +54,7 @@ class SubscriptionSettings:
         )
 
     def unacked_limits(self, policies: Policies, *, is_durable: bool) -> UnackedLimits:
-        """The policies' limits, else the settings'. A reader's cursor has none."""
+        """Return the limits of the policies, or else of the settings. A reader's cursor has none."""
         if not is_durable:
             return UnackedLimits(0, 0)
         consumer, subscription = policies.max_unacked_per_consumer, policies.max_unacked_per_subscription
@@ -73,9 +73,9 @@ class SubscriptionSettings:
         failover_delay_ms: int | None = None,
         counts: RedeliveryCounts | None = None,
     ) -> Dispatcher:
-        """A dispatcher without consumers; `failover_delay_ms` None = the setting.
+        """Make a dispatcher without consumers; `failover_delay_ms` None = the setting.
 
-        `counts`: what a subscription keeps of redeliveries whoever is connected; None where nothing comes again.
+        `counts` are a subscription's redelivery counts, kept when consumers come and go; None = nothing is redelivered.
         """
         return dispatcher_for(
             type_,

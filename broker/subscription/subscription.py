@@ -1,8 +1,8 @@
 """One subscription in its topic's owner, as doors, acts and topics see it.
 
-What it knows is in its machine (machine/), what the machine wants done its runner does (runner.py), and moves of its
-cursor pass one gate (moves.py). Here is who may attach, and what clients and operators ask for. Over 400 lines: it is
-the one face of all these, and a third of it is what others may read.
+Its machine (machine/) keeps the state, its runner (runner.py) carries out the machine's effects, and every move of its
+cursor passes one gate (moves.py). This file decides who may attach, and takes the requests of clients and operators.
+Over 400 lines: it is the only face of all these parts, and a third of it is properties that others read.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ class SubscriptionTopic(Protocol):
 
     @property
     def policies(self) -> Policies:
-        """Those in force now."""
+        """The policies in force now."""
 
     @property
     def dispatch_rate(self) -> RatePair | None:
-        """What all subscriptions of the topic may send together; None = no limit."""
+        """The rate that all subscriptions of the topic share; None = no limit."""
 
     @property
     def is_terminated(self) -> bool:
-        """Whether it takes no more messages."""
+        """Whether the topic takes no more messages."""
 
     @property
     def log(self) -> TopicLog: ...
@@ -78,27 +78,27 @@ class SubscriptionTopic(Protocol):
     @property
     def delayed(self) -> DelayedMessages: ...
     def consumers_connected(self) -> int:
-        """Over all subscriptions, readers included."""
+        """Return the number of consumers of all subscriptions, readers included."""
 
     def consumer_left(self, now_ms: int) -> None:
-        """The topic was in use until now."""
+        """Note that the topic was in use until now."""
 
     def forget_subscription(self, subscription: Subscription) -> None:
-        """It was removed, or the last consumer of a reader's cursor left."""
+        """Forget a subscription that was deleted, or a reader's cursor whose last consumer left."""
 
 
 class SubscriptionReporter(Protocol):
-    """Who is told that a row of the console's tables is out of date."""
+    """Learns which rows of the console's tables are out of date."""
 
     def changed(self, subscription: Subscription) -> None:
-        """Messages went out, acks came in, or a consumer came."""
+        """Note that messages went out, acks came in, or a consumer came."""
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Its rows go."""
+        """Delete the rows of a consumer that left."""
 
 
 class Subscription(SubscriptionRunner):
-    """A cursor, a dispatcher and the consumers attached. Touched by the event loop only."""
+    """A cursor, a dispatcher and the attached consumers. Only the event loop touches it."""
 
     def __init__(
         self,
@@ -167,37 +167,37 @@ class Subscription(SubscriptionRunner):
 
     @property
     def topic_name(self) -> TopicName:
-        """The topic, or the partition, that it reads."""
+        """The topic or partition that it reads."""
         return self.log.name
 
     @property
     def type(self) -> SubscriptionType:
-        """That of the consumers connected, or of the last ones."""
+        """The type of the connected consumers, or of the last ones that were."""
         return self._state.type
 
     @property
     def cursor(self) -> Cursor:
-        """Changed by its own acks, and inside `moves` by acts."""
+        """The cursor. Its own acks change it, and acts do inside `moves`."""
         return self._state.cursor
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """Who gets what."""
+        """Decides which consumer gets which entry."""
         return self._state.dispatcher
 
     @property
     def deadlines(self) -> DeliveryDeadlines:
-        """When deliveries are taken back."""
+        """The times at which deliveries are taken back."""
         return self._state.deadlines
 
     @property
     def counters(self) -> Counters:
-        """What happened since the topic came into memory."""
+        """Counts since the topic came into memory."""
         return self._state.counters
 
     @property
     def messages_out(self) -> int:
-        """Messages delivered, redelivered ones too."""
+        """The number of messages delivered, including redeliveries."""
         return self._state.counters.messages_out
 
     @property
@@ -207,17 +207,17 @@ class Subscription(SubscriptionRunner):
 
     @property
     def read_position(self) -> Position:
-        """The next entry to be read for the first time, as far as it has got."""
+        """The next entry to read for the first time."""
         return self._state.read_position
 
     @property
     def gap(self) -> str:
-        """What is missing from the log, beyond which nothing is sent; empty = nothing."""
+        """What is missing from the log: nothing beyond it is sent. Empty = nothing is missing."""
         return self._state.gap
 
     @property
     def is_paused(self) -> bool:
-        """By an operator: nothing is dispatched, acks go on."""
+        """Whether an operator has paused it: nothing is dispatched, acks still count."""
         return self._state.is_paused
 
     @property
@@ -227,26 +227,26 @@ class Subscription(SubscriptionRunner):
 
     @property
     def stored_mark_delete(self) -> Position:
-        """Where a crash would put the cursor back to."""
+        """The mark-delete position to which a crash would return the cursor."""
         return self._state.stored_mark_delete
 
     @property
     def undo_until_ms(self) -> int:
-        """Until when acks are recorded for the undo of an act; 0 = there is none to undo."""
+        """The time until which acks are recorded for the undo of an act; 0 = there is no act to undo."""
         return self._state.undo_until_ms
 
     @property
     def refusal(self) -> RefusedCursor | None:
-        """Why the database does not take the cursor; None when it does."""
+        """Why the database refuses the cursor; None when it does not."""
         return self._storing.flusher.refusal_of(self)
 
     @property
     def is_stored(self) -> bool:
-        """Whether PostgreSQL has everything that the cursor says."""
+        """Whether PostgreSQL has the whole state of the cursor."""
         return self._storing.flusher.is_settled(self)
 
     def now_ms(self) -> int:
-        """The time by which it goes."""
+        """Return the time of the clock it uses."""
         return self._clock.now_ms()
 
     # -- attach and detach ---------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class Subscription(SubscriptionRunner):
     async def attach(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Add a consumer, one after the other and after a move under way.
+        """Attach a consumer. Attaches wait for each other, and for a move that is under way.
 
         Raises ConsumerBusy, SubscriptionBusy, NotAllowed, ConsumerAssignFailed, ServiceNotReady.
         """
@@ -299,7 +299,7 @@ class Subscription(SubscriptionRunner):
             return consumer
 
     async def _let_dead_consumers_go(self, request: SubscribeRequest) -> None:
-        """An Exclusive consumer whose peer does not answer gives way to another one."""
+        """Close Exclusive consumers whose peer does not answer, to make room for the one that asks."""
         if request.type is not SubscriptionType.EXCLUSIVE or self.type is not request.type:
             return
         for consumer in list(self.consumers.values()):
@@ -308,7 +308,7 @@ class Subscription(SubscriptionRunner):
                 self.remove_consumer(consumer)
 
     async def _take_type(self, request: SubscribeRequest) -> None:
-        """With nobody connected the first to come says what the subscription is."""
+        """Take the request's type if nobody is connected: the first consumer decides the type."""
         if self.consumers:
             return
         changes = self.type is not request.type
@@ -338,24 +338,24 @@ class Subscription(SubscriptionRunner):
         )
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """A consumer is gone; what it held goes to the others, or is read again by the next to come."""
+        """Remove a consumer. Its pending entries go to the others, or the next consumer to attach gets them again."""
         if consumer.key in self.consumers:
             self._topic.consumer_left(self._clock.now_ms())
             self._reporter.consumer_gone(self, consumer)
             super().remove_consumer(consumer)
 
     def served_consumers(self) -> list[Consumer]:
-        """All of them, but on Failover the active one: those that a reset closes."""
+        """Return the consumers that a reset closes: all of them, but on Failover only the active one."""
         return [self.consumers[key] for key in self._machine.served()]
 
     # -- what its topic tells it ---------------------------------------------------------------------------------
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """What its row says beside the cursor; 0 = nobody knows when it was used last."""
+        """Take over what its row says beside the cursor; `last_used_ms` 0 = unknown."""
         self._machine.loaded(last_used_ms=last_used_ms, is_paused=is_paused)
 
     def policies_changed(self) -> None:
-        """What new limits let through goes out at once."""
+        """Apply the new limits, and send at once what they let through."""
         limits = self._around.settings.unacked_limits(self._topic.policies, is_durable=self.is_durable)
         self.carry_out(
             self._machine.limit_unacked(
@@ -364,7 +364,7 @@ class Subscription(SubscriptionRunner):
         )
 
     def rates_changed(self) -> None:
-        """The topic's dispatch rates are others now."""
+        """Apply the topic's new dispatch rates."""
         self.use_limit(
             DispatchLimit.of(
                 self._topic.policies,
@@ -375,10 +375,10 @@ class Subscription(SubscriptionRunner):
         )
 
     def topic_ended(self) -> None:
-        """The topic is terminated: once everything is acked, consumers are told."""
+        """Note that the topic is terminated, and tell the consumers once everything is acked."""
         self.carry_out(self._machine.topic_ended())
 
-    # -- acks in a consumer's stead: see internal_ack.py ---------------------------------------------------------
+    # -- acks by the broker itself: see internal_ack.py ----------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None) -> None:
         """Ack an entry, or the members whose bit is 0. Raises IndexMissing, InvalidAck."""
@@ -389,55 +389,55 @@ class Subscription(SubscriptionRunner):
         self._storing.flusher.when_durable(self, callback)
 
     def acked_by_broker(self) -> None:
-        """What `ack_for_broker` acked is stored; what that lets through goes out."""
+        """Once the acks of `ack_for_broker` are stored, report them and send what they let through."""
         self._report()
         self.pump()
 
     # -- what operators ask for ----------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Nothing is dispatched from here on; acks go on."""
+        """Stop dispatch. Acks still count."""
         self._machine.pause()
 
     def resume(self) -> None:
-        """Dispatch again."""
+        """Start dispatch again."""
         self.carry_out(self._machine.resume())
 
     def after_move(self) -> None:
-        """The cursor was moved, inside `moves`: forget what was pending and read from the new place."""
+        """After a move inside `moves`, forget what was pending and read from the new place."""
         self.moves.done()
 
     def expired(self, messages: int) -> None:
-        """So many were acked, inside `moves`, because their time to live had passed."""
+        """Count messages acked inside `moves` because their time to live had passed."""
         self.counters.messages_expired += messages
         self.moves.done()
         if self.is_durable:
             self.mark_dirty()
 
     def act_passed(self, position: Position, left: int) -> None:
-        """An act acked an entry beyond mark-delete but for the members `left`."""
+        """Note that an act acked an entry beyond mark-delete, except for its members `left`."""
         self._machine.act_passed(position, left)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """From now on remember acks of what an act passed, until it cannot be undone any more."""
+        """Remember acks of messages that an act passed, until the act can no longer be undone."""
         self._machine.record_for_undo(act_id, until_ms, recorded)
 
     def undo_is_over(self) -> None:
-        """The act cannot be undone any more: its acks need not be remembered."""
+        """Stop remembering acks for an act that can no longer be undone."""
         self._machine.undo_is_over()
 
     # -- what clients ask for ------------------------------------------------------------------------------------
 
     def redelivery_count(self, position: Position) -> int:
-        """How often redelivery of an entry was asked for."""
+        """Return how often redelivery of an entry was asked for."""
         return self._state.dispatcher.redelivery_count(position)
 
     def holds(self, consumer: Consumer, position: Position) -> bool:
-        """Whether a consumer was sent an entry and some of it is unacked."""
+        """Return whether an entry is pending at a consumer: sent to it and not fully acked."""
         return self._machine.redelivery.holds(consumer, position)
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """See `Consumer.read_entry`."""
+        """Read an entry once more, as `Consumer.read_entry` describes."""
         entry = self.log.cached_entry(position)
         if entry is None:
             try:
@@ -452,7 +452,7 @@ class Subscription(SubscriptionRunner):
         return entry, self.cursor.remaining_of(position)
 
     def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
-        """See `Consumer.acker`."""
+        """Return a function that acks for a consumer, as `Consumer.acker` describes."""
         version = self.cursor.version
 
         def ack(acks: Sequence[AckRequest]) -> None:
@@ -462,7 +462,7 @@ class Subscription(SubscriptionRunner):
         return ack
 
     async def last_message(self) -> LastMessage:
-        """For hasMessageAvailable."""
+        """Return the last stored entry and the cursor, for hasMessageAvailable."""
         position = self.log.ledgers.last_position()
         if position.entry_id < 0:
             return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=self.cursor.mark_delete)
@@ -476,18 +476,18 @@ class Subscription(SubscriptionRunner):
         )
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
-        """A client's seek; written to the act log like an operator's reset. Cancelling it does not stop it."""
+        """Carry out a client's seek, and log it as an act like an operator's reset. Cancelling does not stop it."""
         _require_open(consumer)
         await self._around.tasks.finish(self.moves.seek(consumer, position, remaining))
 
     async def seek_time(self, consumer: Consumer, time_ms: int) -> None:
-        """A client's seek by time."""
+        """Carry out a client's seek by time. Cancelling the move itself does not stop it."""
         _require_open(consumer)
         position = await self.reader.position_at_time(time_ms)
         await self._around.tasks.finish(self.moves.seek(consumer, position, None))
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
-        """A client's unsubscribe. Cancelling it does not stop it."""
+        """Carry out a client's unsubscribe. Cancelling does not stop it."""
         _require_open(consumer)
         if len(self.consumers) > 1 and not force:
             raise MetadataInvalid(

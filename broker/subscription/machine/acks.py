@@ -1,7 +1,7 @@
-"""Acks as they come from clients: the cursor and the dispatcher change at once, and PostgreSQL is written behind.
+"""Applies acks of clients: they change cursor and dispatcher at once, and PostgreSQL is written behind.
 
-An ack of an entry whose counts are not in memory is late: it waits until they are, and every ack that comes after it
-waits behind it. An ack that comes during a move is put off until the move is over.
+An ack is late when the counts of its entry are not in memory: it waits until they are, and every later ack waits behind
+it. An ack that comes during a move is put off until the move is over.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ _CHANGED, _SEND = ACKED_BY_READER
 
 
 class AckCommand(NamedTuple):
-    """What one ack command asks for. A named tuple: one is made for every ack."""
+    """One ack command. It is a named tuple because one is made for every ack."""
 
     member: Member
     acks: Sequence[AckRequest]
     cumulative: bool
     receipt: DurableCallback | None
-    returns_permits: bool  # the client threw these entries away and gave back one permit each
-    cursor_version: int  # when it came
+    returns_permits: bool  # the client discarded these entries and gave back one permit for each
+    cursor_version: int  # at the time it came
 
 
 class Acks:
-    """The acks of one subscription. `batch_index_acks` off: of a batch all or nothing is acked."""
+    """The acks of one subscription. Without `batch_index_acks`, a batch can only be acked as a whole."""
 
     def __init__(self, state: State, ledgers: LedgerMap, *, batch_index_acks: bool) -> None:
         self._state = state
         self._ledgers = ledgers
         self._batch_index_acks = batch_index_acks
-        self._late: deque[AckCommand] = deque()  # the first waits for counts, the others for it
+        self._late: deque[AckCommand] = deque()  # the first waits for counts, the others wait for the first
         self._put_off: list[AckCommand] = []  # until the move is over
 
     @property
     def first_late(self) -> AckCommand | None:
-        """The ack that waits for counts; None when none does."""
+        """The ack that waits for counts; None when no ack waits."""
         return self._late[0] if self._late else None
 
     def ack(
@@ -71,7 +71,7 @@ class Acks:
         returns_permits: bool,
         now_ms: int,
     ) -> Effects:
-        """The acks of one command. Whatever else than a refusal this raises, some of them may have been applied."""
+        """Take the acks of one command. If this raises, some of them may have been applied."""
         state = self._state
         command = AckCommand(member, acks, cumulative, receipt, returns_permits, state.cursor.version)
         if state.is_moving:
@@ -92,7 +92,7 @@ class Acks:
             return _LATE
 
     def thrown_away(self, member: Member, reason: str) -> Effects:
-        """A client said why it did not process what it acks."""
+        """Count the reason for which a client discarded the messages that it acks."""
         counts = self._state.counters.validation_errors
         count = counts[reason] = counts.get(reason, 0) + 1
         if not is_worth_a_line(count):
@@ -100,7 +100,7 @@ class Acks:
         return (Say(_WARNING, "%s discarded a message: %s (%s so far)", (member.name, reason, count)),)
 
     def _ignore(self, command: AckCommand) -> Effects:
-        """Here there are no cumulative acks, or the command is malformed: a warning, and a receipt says success."""
+        """Warn about a cumulative ack that is malformed or not allowed on this type; its receipt still says success."""
         counters = self._state.counters
         counters.ignored_acks += 1
         effects: list[Effect] = []
@@ -112,7 +112,7 @@ class Acks:
         return effects
 
     def _apply(self, command: AckCommand) -> Effects:
-        """Do it. Raises IndexMissing when counts are not in memory; repeating it then does no harm."""
+        """Apply a command. Raises IndexMissing when counts are not in memory; it is safe to repeat."""
         member, acks, cumulative, receipt, returns_permits, _ = command
         state = self._state
         cursor, dispatcher, deadlines, counters = (
@@ -125,7 +125,7 @@ class Acks:
         said: list[Effect] = []
         for position, remaining in acks:
             if remaining and not self._batch_index_acks and self._ledgers.contains(position):
-                # A cumulative ack inside a batch reaches the entry before it, any other ack of a part does nothing.
+                # A cumulative ack inside a batch acks up to the entry before it; any other partial ack does nothing.
                 if not cumulative:
                     continue
                 position, remaining = self._ledgers.previous_of(position), None
@@ -172,17 +172,17 @@ class Acks:
     def apply_first_late(self) -> Effects:
         """Apply the ack that waits longest. Raises IndexMissing while counts are missing: load them, then repeat.
 
-        Raises ServiceNotReady when the cursor was moved since the ack came.
+        Raises ServiceNotReady if the cursor was moved after the ack came.
         """
         state, command = self._state, self._late[0]
         if state.cursor.version != command.cursor_version or state.is_moving or state.is_deleted:
-            raise ServiceNotReady("the cursor was moved; what you hold is delivered again")
+            raise ServiceNotReady("the cursor was moved; your unacknowledged messages are delivered again")
         effects = self._apply(command)
         self._late.popleft()
         return effects
 
     def refuse_first_late(self, error: BrokerError) -> Effects:
-        """Give up the ack that waits longest; some of what it names may have been applied."""
+        """Refuse the ack that waits longest. Part of it may have been applied."""
         command = self._late.popleft()
         effects: list[Effect] = [Wish.DIRTY] if self._state.is_durable else []
         if command.receipt is not None:
@@ -190,28 +190,28 @@ class Acks:
         return effects
 
     def drop_first_late(self) -> None:
-        """The ack that waits longest met a fault; the caller answers for it."""
+        """Remove the ack that waits longest after a fault; the caller answers its receipt."""
         self._late.popleft()
 
     def forget_late(self) -> None:
-        """The broker stops while acks are late: they are delivered again."""
+        """Forget all late acks because the broker stops: their messages are delivered again."""
         self._late.clear()
 
     # -- moves ---------------------------------------------------------------------------------------------------
 
     def refuse_put_off(self) -> Effects:
-        """The move forgets what these acks name."""
+        """Refuse the acks that were put off, since the move forgets their entries."""
         return [effect for each in self.take_put_off() for effect in _refused(each)]
 
     def take_put_off(self) -> list[AckCommand]:
-        """The move is over: what came during it is to be acked now, in order."""
+        """Return the acks that came during a move, in order, for the caller to apply after it."""
         commands, self._put_off = self._put_off, []
         return commands
 
     # -- the broker's own acks -----------------------------------------------------------------------------------
 
     def ack_for_broker(self, position: Position, remaining: int | None) -> None:
-        """Ack an entry, or the members whose bit is 0, in a consumer's stead. Raises IndexMissing, InvalidAck."""
+        """Ack an entry, or the members whose bit is 0, for the broker itself. Raises IndexMissing, InvalidAck."""
         state = self._state
         result = state.cursor.ack(position, remaining)
         state.counters.messages_acked += result.messages
@@ -226,6 +226,6 @@ def _refused(command: AckCommand) -> Effects:
     return (
         Settle(
             command.receipt,
-            ServiceNotReady("the cursor is being moved; what you hold is delivered again"),
+            ServiceNotReady("the cursor is being moved; your unacknowledged messages are delivered again"),
         ),
     )

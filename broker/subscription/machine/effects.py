@@ -1,7 +1,7 @@
-"""What a subscription's machine wants done: every word that passes from it to its runner.
+"""The effects: everything that a subscription's machine can ask its runner to do.
 
-A consumer is named by its key, since it may have left by the time its effect is carried out. What is made for every
-write is a named tuple; what carries nothing is a `Wish`, so that the commonest effects are made once.
+An effect names a consumer by its key, since the consumer may have left before the effect is carried out. Effects made
+for every write are named tuples. An effect without data is a `Wish`, so that the commonest effects are made only once.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ __all__ = [
 
 
 class Wish(Enum):
-    """An effect that needs no more than its name."""
+    """An effect without data."""
 
     SEND = "send what can be sent now"
     DIRTY = "store the cursor, soon"
     CHANGED = "report what has changed"
-    APPLY_LATE_ACKS = "load the counts that acks need, then apply them"
-    SWITCH_SOON = "let time pass once the present callback is over: a Failover switch is due"
-    FORGET = "nobody is left who could use this reader's cursor"
+    APPLY_LATE_ACKS = "load the counts that acks need, then apply the acks"
+    SWITCH_SOON = "let time pass once the current callback is over: a Failover switch is due"
+    FORGET = "forget this reader's cursor: nobody is left to use it"
 
-    __hash__ = object.__hash__  # an enum's own is Python code, and some are looked up for every ack
+    __hash__ = object.__hash__  # Enum's own hash is Python code, and some wishes are looked up for every ack
 
 
 class Deliver(NamedTuple):
-    """Write these to a consumer, in one transport write. Permits are spent and pending acks are recorded."""
+    """Write these to a consumer, in one transport write. Permits are already spent, pending acks recorded."""
 
     key: int
     deliveries: list[Delivery]
@@ -67,9 +67,9 @@ class Batch(NamedTuple):
 
     deliveries: Sequence[Deliver]
     effects: Effects
-    entries: int  # found for it, whether or not they are sent
-    size_bytes: int  # of these
-    oldest_append_ms: int  # of what goes out for the first time; 0 = nothing does
+    entries: int  # found for this step, whether or not they are sent
+    size_bytes: int  # of these entries
+    oldest_append_ms: int  # of the entries sent for the first time; 0 = there are none
     goes_on: bool  # False: something has to happen before more can be sent
 
 
@@ -86,19 +86,19 @@ class ReadChosen(NamedTuple):
 
 
 class LoadCounts(NamedTuple):
-    """Load the counts of these entries, then send again: without them something found cannot be acked."""
+    """Load the counts of these entries, then send again: without counts an entry that was found cannot be acked."""
 
     ranges: Sequence[Range]
 
 
 class SendLater(NamedTuple):
-    """A dispatch rate allows nothing now; send again after so many milliseconds."""
+    """A dispatch rate allows nothing now; send again after `wait_ms`."""
 
     wait_ms: int
 
 
 class Settle(NamedTuple):
-    """Answer an ack now, with what was wrong or None."""
+    """Answer an ack now, with an error or None."""
 
     receipt: DurableCallback
     error: BrokerError | None
@@ -114,7 +114,7 @@ class TellActive(NamedTuple):
     """Failover: tell a consumer whether it is the active one."""
 
     key: int
-    waits: bool  # until the present callback is over and the answer to its SUBSCRIBE has been written
+    waits: bool  # until the current callback is over and the answer to its SUBSCRIBE is written
 
 
 class TellEnd(NamedTuple):
@@ -124,26 +124,26 @@ class TellEnd(NamedTuple):
 
 
 class AskConsumer(NamedTuple):
-    """Deliveries are overdue: ask their consumer which of them are to come again."""
+    """Deliveries are overdue: ask their consumer which of them to redeliver."""
 
     key: int
     due: Sequence[Due]
 
 
 class Watch(NamedTuple):
-    """Let time pass at this time, or earlier."""
+    """Call `time_passed` at this time or earlier."""
 
     due_ms: int
 
 
 class KeepBack(NamedTuple):
-    """Entries that were read before their delivery time; they wait with the topic's delayed messages."""
+    """Give these entries, read before their delivery time, back to the topic's delayed messages to wait."""
 
     entries: Sequence[StoredEntry]
 
 
 class Say(NamedTuple):
-    """A line for the log, behind the names of topic and subscription; `error` with its traceback."""
+    """Log a line that begins with the names of topic and subscription; `error` adds its traceback."""
 
     level: int  # as in Python's logging
     text: str

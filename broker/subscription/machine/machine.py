@@ -1,8 +1,8 @@
 """One subscription without I/O: commands and facts come in, effects go out. No loop, no clock, no log file.
 
-`state` is all it knows; `acks`, `sending` and `redelivery` are its parts, whose verbs are called directly. A verb
-returns what is to be done, in order (effects.py); who called it carries that out before the next verb, except while the
-writes of a batch are under way: a consumer may then ack, ask for more or leave.
+`state` is all it knows. `acks`, `sending` and `redelivery` are its parts, and callers call their methods directly. A
+method returns effects (effects.py), and its caller carries them out in order before it calls the next method. The one
+exception is while the writes of a batch are under way: a consumer may then ack, ask for more or leave.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WARNING: Final = 30  # as in Python's logging
 
 
 class SubscriptionMachine:
-    """Whatever happens to a subscription of the topic `topic_name` comes in here."""
+    """Takes everything that happens to one subscription of the topic `topic_name`."""
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class SubscriptionMachine:
     # -- consumers -----------------------------------------------------------------------------------------------
 
     def use_type(self, type_: SubscriptionType, dispatcher: Dispatcher) -> None:
-        """Give entries out by another type from now on; nobody is connected."""
+        """Dispatch by another type from now on. Call it only while nobody is connected."""
         self.state.type = type_
         self.state.dispatcher = dispatcher
         if type_.single_active:
-            self.state.counts.clear()  # there nothing is counted, nor acks taken off
+            self.state.counts.clear()  # these types do not count redeliveries, and acks would not reduce the counts
 
     def attach(self, member: Member, now_ms: int) -> Effects:
-        """A consumer attaches. Raises NotAllowed, SubscriptionBusy, ConsumerBusy, ConsumerAssignFailed."""
+        """Attach a consumer. Raises NotAllowed, SubscriptionBusy, ConsumerBusy, ConsumerAssignFailed."""
         state = self.state
         if state.dispatcher.attach(member.dispatch, member.request.type, now_ms):
             state.read_position = state.cursor.read_from()
@@ -82,7 +82,7 @@ class SubscriptionMachine:
         return effects
 
     def gone(self, member: Member, now_ms: int) -> Effects:
-        """A consumer left; what it held goes to the others, or is read again by the next to come. Safe to repeat."""
+        """Remove a consumer; its pending entries go to the others, or to the next one to attach. Safe to repeat."""
         state = self.state
         if state.members.pop(member.key, None) is None:
             return ()
@@ -91,104 +91,102 @@ class SubscriptionMachine:
         effects: list[Effect] = [*self.redelivery.watch_switch(now_ms)]
         if not state.members:
             state.rewind()
-            if not state.is_durable and not state.is_moving:  # one that seeks comes back to its new place
+            if not state.is_durable and not state.is_moving:  # a reader that seeks comes back
                 effects.append(Wish.FORGET)
         effects.append(Wish.SEND)
         return effects
 
     def served(self) -> list[int]:
-        """The keys of all consumers, but on Failover of the active one: those that a reset closes."""
+        """Return the keys of the consumers that a reset closes: all, but on Failover only the active one."""
         active = self.state.dispatcher.active
         return [key for key, each in self.state.members.items() if active is None or each.dispatch is active]
 
     def flow(self, member: Member, permits: int, now_ms: int) -> Effects:
-        """Permits from a client. Raises InvalidFlow."""
+        """Take permits from a client. Raises InvalidFlow."""
         self.state.dispatcher.flow(member.dispatch, permits)
         member.last_flow_ms = now_ms
         return SEND
 
     def wrote(self, messages: int, redelivered: int) -> None:
-        """A consumer took so many messages of a delivery, so many of them not for the first time."""
+        """Count the messages of a delivery that a consumer took, and how many of them were redeliveries."""
         counters = self.state.counters
         counters.messages_out += messages
         counters.messages_redelivered += redelivered
 
     def stored(self, mark_delete: Position) -> None:
-        """The cursor is durable up to here."""
+        """Note the mark-delete position that is now stored."""
         self.state.stored_mark_delete = mark_delete
 
     def loaded(self, *, last_used_ms: int, is_paused: bool) -> None:
-        """What was stored beside the cursor; 0 = nobody knows when it was used last."""
+        """Take over what was stored beside the cursor; `last_used_ms` 0 = unknown."""
         self.state.last_used_ms = last_used_ms or self.state.last_used_ms
         self.state.is_paused = is_paused
 
-    # -- what is decided elsewhere -------------------------------------------------------------------------------
+    # -- decisions made elsewhere --------------------------------------------------------------------------------
 
     def limit_unacked(self, *, per_subscription: int, per_consumer: int) -> Effects:
-        """Other limits, in messages, 0 = none; what they let through goes out at once."""
+        """Apply new limits, in messages, 0 = none; what they let through is sent at once."""
         self.state.dispatcher.limit_unacked(per_subscription=per_subscription, per_consumer=per_consumer)
         return SEND
 
     def limit_rate(self, limit: DispatchLimit | None) -> Effects:
-        """Other dispatch rates, None = none."""
+        """Apply new dispatch rates; None = no limit."""
         self.state.limit = limit
         return SEND
 
     def pause(self) -> None:
-        """An operator stops dispatch."""
+        """Stop dispatch for an operator."""
         self.state.is_paused = True
 
     def resume(self) -> Effects:
-        """And lets it go on."""
+        """Start dispatch again."""
         self.state.is_paused = False
         return SEND
 
     def gap_found(self, what: str) -> None:
-        """The log lacks an entry: nothing is sent from here on."""
+        """Note that the log lacks an entry: nothing is sent any more."""
         self.state.gap = what
 
     def topic_ended(self) -> Effects:
-        """The topic is terminated."""
+        """Note that the topic is terminated."""
         self.state.is_terminated = True
         return self.state.end_of_topic()
 
     def deleted(self) -> None:
-        """Its rows are being removed: nothing of it is stored any more."""
+        """Note that its rows are being deleted: nothing of it is stored any more."""
         self.state.is_deleted = True
 
     # -- moves of the cursor -------------------------------------------------------------------------------------
 
     def begin_move(self) -> None:
-        """Nothing is dispatched and acks are put off until `end_move`; the caller applies them then."""
+        """Stop dispatch and put acks off until `end_move`; the caller then applies them."""
         self.state.is_moving = True
 
     def forget_acks(self) -> Effects:
-        """From here to the end of the move acks are refused, those that were put off too."""
+        """Refuse acks from now to the end of the move, including those that were put off."""
         self.state.ignores_acks = True
         return self.acks.refuse_put_off()
 
     def end_move(self) -> None:
-        """Whether or not it did anything."""
+        """End a move, whether or not it moved anything."""
         self.state.is_moving = self.state.ignores_acks = False
 
     def moved(self) -> Effects:
-        """The cursor is somewhere else: forget what was pending there and read from the new place."""
+        """After a move, forget what was pending at the old place and read from the new one."""
         state = self.state
         state.dispatcher.moved(state.cursor.mark_delete)
-        state.gap = (
-            ""  # perhaps it has been passed, by an act that says so; else the next read finds it again
-        )
+        state.gap = ""  # an act may have moved past the gap; if not, the next read finds it again
         start = state.cursor.read_from()
-        # Skip and clear keep consumers, and what these hold beyond the new mark-delete must not be read again; a reset
-        # keeps none but Failover's standby ones, which hold nothing.
+        # Skip and clear keep consumers, whose pending entries beyond the new mark-delete must not be read again. A
+        # reset keeps only Failover's standby consumers, which have nothing pending.
         stays = bool(state.members) and not state.ignores_acks
         state.read_position = max(state.read_position, start) if stays else start
         return (Wish.CHANGED, *state.end_of_topic())
 
     def act_passed(self, position: Position, left: int) -> None:
-        """An act acked an entry beyond mark-delete but for the members `left`.
+        """Note that an act acked an entry beyond mark-delete, except for its members `left`.
 
-        Whoever holds the entry holds no more than these; when none are left, it is not delivered again.
+        If the entry is pending, only these members stay pending; if none are left, it is not delivered again.
         """
         dispatcher = self.state.dispatcher
         for consumer in dispatcher.consumers:
@@ -200,12 +198,12 @@ class SubscriptionMachine:
             self.state.deadlines.cancel(position)
 
     def record_for_undo(self, act_id: int, until_ms: int, recorded: AckOverlay) -> None:
-        """From now on remember acks of what an act passed, until it cannot be undone any more."""
+        """Remember acks of messages that an act passed, until the act can no longer be undone."""
         self.state.cursor.start_undo_overlay(recorded)
         self.state.undo_act_id = act_id
         self.state.undo_until_ms = until_ms
 
     def undo_is_over(self) -> None:
-        """The act cannot be undone any more."""
+        """Stop remembering acks for an act that can no longer be undone."""
         self.state.undo_until_ms = 0
         self.state.cursor.stop_undo_overlay()

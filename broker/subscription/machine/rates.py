@@ -1,6 +1,6 @@
-"""Dispatch rates: of a topic, shared by its subscriptions, and of each subscription.
+"""Dispatch rates: one for a topic, which its subscriptions share, and one for each subscription.
 
-Upstream looks again after 1000 ms; here the subscription goes on when the next message may leave.
+Pulsar looks again after 1000 ms; Vela goes on as soon as the next message may leave.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class RatePair:
 
     @classmethod
     def of(cls, messages: int, size_bytes: int, now_ms: int) -> RatePair | None:
-        """None when neither is limited."""
+        """Return the pair; None when neither is limited."""
         return cls(messages, size_bytes, now_ms) if messages or size_bytes else None
 
 
 def rates_of(policies: Policies) -> tuple[int, ...]:
-    """Every rate in the policies: buckets are filled anew only when one of them changes."""
+    """Return every rate in the policies. Buckets are replaced only when one of these changes."""
     return (
         policies.publish_rate_messages,
         policies.publish_rate_bytes,
@@ -51,7 +51,7 @@ class DispatchLimit:
         self._messages = [each.messages for each in rates if each.messages is not None]
         self._bytes = [each.bytes for each in rates if each.bytes is not None]
         self._waits_until_ms = 0
-        self.times = times  # it had to wait
+        self.times = times  # how often it had to wait
 
     @classmethod
     def of(
@@ -62,7 +62,7 @@ class DispatchLimit:
         now_ms: int,
         replaces: DispatchLimit | None,
     ) -> DispatchLimit | None:
-        """The limit in place of an earlier one, whose count goes on; None when there is no rate to keep."""
+        """Return the limit that replaces an earlier one and continues its count; None when no rate is set."""
         own = RatePair.of(
             policies.subscription_dispatch_rate_messages, policies.subscription_dispatch_rate_bytes, now_ms
         )
@@ -72,7 +72,7 @@ class DispatchLimit:
         return cls(limited, times=0 if replaces is None else replaces.times)
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long nothing may leave; 0 = something may. Counts each wait once."""
+        """Return how long nothing may leave; 0 = something may leave now. Counts each wait once."""
         wait_ms = max(each.wait_ms(now_ms) for each in (*self._messages, *self._bytes))
         if wait_ms and self._waits_until_ms <= now_ms:
             self.times += 1
@@ -80,11 +80,11 @@ class DispatchLimit:
         return wait_ms
 
     def entries(self, now_ms: int) -> int:
-        """How many entries may be read for sending when nothing has to wait."""
+        """Return how many entries may be read for sending, if nothing has to wait."""
         return min((each.available(now_ms) for each in self._messages), default=2**31)
 
     def sent(self, deliveries: Iterable[Delivery], now_ms: int) -> None:
-        """Count what leaves."""
+        """Count the deliveries that leave."""
         messages = size_bytes = 0
         for entry, _, remaining in deliveries:
             messages += entry.messages if remaining is None else remaining.bit_count()

@@ -1,4 +1,4 @@
-"""Stored entries as dispatchers look at them: what they cost, and what binds them together."""
+"""Turns stored entries into what dispatchers see: their cost, their key, and which chunks belong together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["read_entries", "whole_entries"]
 
 
 def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: SubscriptionType) -> list[ReadEntry]:
-    """In the same order, without the messages that are acked already."""
+    """Convert entries in the same order, without counting the messages that are already acked."""
     if not cursor.has_partial_acks:
         return whole_entries(found, type_)
     read: list[ReadEntry] = []
@@ -31,7 +31,7 @@ def read_entries(found: Sequence[StoredEntry], cursor: Cursor, type_: Subscripti
 
 
 def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list[ReadEntry]:
-    """In the same order. Only of chunks is the metadata parsed, where entries are told apart by key."""
+    """Convert entries in the same order. Only chunks have their metadata parsed, and not on Failover."""
     chunks = 0 if type_ is SubscriptionType.FAILOVER else FLAG_CHUNK
     return [
         ReadEntry(Position(entry.ledger_id, entry.entry_id), entry.messages, None, False, entry.key_hash or 0)
@@ -42,7 +42,7 @@ def whole_entries(found: Sequence[StoredEntry], type_: SubscriptionType) -> list
 
 
 def _chunk(entry: StoredEntry) -> ReadEntry:
-    """All chunks of one message have one slot, by its key or else by its uuid."""
+    """Convert a chunk. All chunks of a message get the same slot, from its key or else from its uuid."""
     uuid = parse_header(entry.data).chunk_uuid or ""
     return ReadEntry(
         Position(entry.ledger_id, entry.entry_id),

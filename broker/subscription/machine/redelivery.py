@@ -1,4 +1,4 @@
-"""What comes again, and when: requests of clients, deadlines, entries that a filter put off, a Failover switch."""
+"""Decides what is redelivered and when: requests, deadlines, entries that a filter rescheduled, Failover."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _AGAIN: Final[Effects] = (Wish.CHANGED, Wish.SEND)
 
 
 class Redelivery:
-    """Of one subscription."""
+    """The redeliveries of one subscription."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def redeliver(self, member: Member, positions: Sequence[Position] | None) -> Effects:
-        """A client's request, a due negative ack or an ack timeout; None = all that the consumer holds."""
+        """Redeliver for a client's request, a due negative ack or an ack timeout; None = everything pending at it."""
         if positions is not None and not positions:
             return ()
         state = self._state
         if len(state.deadlines) and not state.type.single_active:
-            # Of what it holds only: another consumer's clock goes on.
+            # Only entries pending at this consumer: the deadlines of other consumers stay.
             asked = member.dispatch.pending if positions is None else positions
             state.forget_deadlines([each for each in asked if state.dispatcher.holds(member.dispatch, each)])
         if state.dispatcher.redeliver(member.dispatch, positions):
@@ -49,22 +49,22 @@ class Redelivery:
     def redeliver_at(
         self, member: Member, positions: Iterable[Position], due_ms: int, now_ms: int
     ) -> Effects:
-        """Negative acks of a door whose client has no tracker of its own."""
+        """Take negative acks from a door whose client has no tracker of its own."""
         if due_ms <= now_ms:
             return self.redeliver(member, list(positions))
         for position in positions:
-            # Only what it holds: nobody may fill the wheel with positions of his own invention.
+            # Ignore entries not pending at this consumer: a client must not fill the wheel with made-up positions.
             if self.holds(member, position):
                 self._state.deadlines.nack(position, due_ms)
         return (Watch(due_ms), Wish.CHANGED)
 
     def holds(self, member: Member, position: Position) -> bool:
-        """Whether a consumer was sent an entry and some of it is unacked."""
+        """Return whether an entry is pending at a consumer: sent to it and not fully acked."""
         state = self._state
         return state.dispatcher.holds(member.dispatch, position) and not state.cursor.is_acked(position)
 
     def replay(self, positions: Iterable[Position]) -> Effects:
-        """What was passed over is sent now, unless it is acked by now or is yet to be read."""
+        """Send entries that were passed over, except those acked meanwhile and those still to be read."""
         state = self._state
         if state.members:
             state.dispatcher.replay(
@@ -77,7 +77,7 @@ class Redelivery:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """The nearest time at which something is due; None = nothing waits for time."""
+        """Return the nearest time at which something is due; None = nothing waits for a time."""
         state = self._state
         dues = (
             state.deadlines.next_due_ms(),
@@ -88,13 +88,13 @@ class Redelivery:
         return min((due for due in dues if due is not None), default=None)
 
     def time_passed(self, now_ms: int) -> tuple[int, Effects]:
-        """Everything that time drives, with how many entries it concerns. Running it twice does no harm."""
+        """Do everything that is due; return the number of entries and the effects. Running it twice does no harm."""
         effects: list[Effect] = [*self.switch(now_ms)]
         overdue = self._overdue(now_ms, effects)
         return overdue + self._filter_again(now_ms, effects), effects
 
     def switch(self, now_ms: int) -> Effects:
-        """Failover: switch if it is time; everything unacked comes again, to the new active consumer."""
+        """On Failover, switch if it is time; the new active consumer gets every unacked message again."""
         state = self._state
         if not state.dispatcher.run_due(now_ms):
             return ()
@@ -108,14 +108,14 @@ class Redelivery:
         return effects
 
     def watch_switch(self, now_ms: int) -> Effects:
-        """A consumer came or left: see to it that a switch takes place when it is due."""
+        """After a consumer came or left, make sure that a switch happens when it is due."""
         due_ms = self._state.dispatcher.due_ms
         if due_ms is None:
             return ()
         return (Watch(due_ms), Wish.SWITCH_SOON) if due_ms <= now_ms else (Watch(due_ms),)
 
     def joined(self, member: Member, now_ms: int) -> Effects:
-        """A consumer attached: when that changes nothing, it alone is told that it is not the active one."""
+        """After a consumer attached: if that causes no switch, tell only this one whether it is active."""
         if self._state.type is not SubscriptionType.FAILOVER:
             return ()
         if self._state.dispatcher.due_ms is None:
@@ -123,7 +123,7 @@ class Redelivery:
         return self.watch_switch(now_ms)
 
     def _overdue(self, now_ms: int, effects: list[Effect]) -> int:
-        """Whom to ask about deliveries whose deadline has passed; how many they are."""
+        """Add an effect for each consumer with deliveries past their deadline; return how many there are."""
         state = self._state
         due = [each for each in state.deadlines.pop_due(now_ms) if not state.cursor.is_acked(each.position)]
         if not due:
@@ -137,7 +137,7 @@ class Redelivery:
         return overdue
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:
-        """Let what a filter put off be read again; how many entries."""
+        """Let entries that a filter rescheduled be read again; return how many."""
         state = self._state
         due = state.rescheduled.pop_due(now_ms)
         if due:

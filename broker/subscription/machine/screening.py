@@ -1,7 +1,8 @@
-"""What is read but not sent: the step between a subscription's read and its dispatcher.
+"""Sorts out entries that are read but not sent: the step between a subscription's read and its dispatcher.
 
-Only entries that carry a flag come here, or all of them where filters are configured; the rest cost their read loop one
-`|=`. What nobody shall get is acked by the broker for this subscription: no permit, no pending ack, a counter.
+Only reads with a flagged entry come here, or all of them if filters are configured; the others cost the read loop one
+`|=` an entry. The broker itself acks an entry that nobody is to get: that spends no permit and makes no pending ack, and
+it is counted.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["SCREENED_FLAGS", "Delayed", "Screening"]
 
 SCREENED_FLAGS: Final = FLAG_CORRUPT | FLAG_DELAYED | FLAG_MARKER
-MAX_RESCHEDULED: Final = 10_000  # entries waiting for a filter; beyond it the subscription waits with them
+MAX_RESCHEDULED: Final = 10_000  # entries waiting for a filter; beyond it the subscription waits too
 _ERROR: Final = 40  # as in Python's logging
 
 
 class _Early(Enum):
-    """What waits for its time is passed over by the read position; this one was met all the same."""
+    """The fate of an entry that was read before its time; the read position normally passes over such entries."""
 
     NOT_DUE = "not due"
 
@@ -41,17 +42,17 @@ class Delayed(Protocol):
     """The topic's delayed messages, as far as reads pass them over."""
 
     def holds_back(self, type_: SubscriptionType) -> bool:
-        """Whether a subscription of this type passes anything over."""
+        """Return whether a subscription of this type passes any entries over."""
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
-        """The next entry to read at or after `position`."""
+        """Return the next entry to read at or after `position`."""
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:
-        """Whether an entry that was read is not to be sent yet."""
+        """Return whether an entry that was read must not be sent yet."""
 
 
 class Screening:
-    """Of one subscription of the topic `topic_name`. A rescheduled entry is asked about again after `delay_ms`."""
+    """The screening of one subscription. Filters are asked again about a rescheduled entry after `delay_ms`."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Screening:
     def screen(
         self, found: Sequence[StoredEntry], plan: ReadPlan, now_ms: int
     ) -> tuple[list[StoredEntry] | None, Effects]:
-        """What of `found` is to be sent, in order. None: counts have to be loaded first; it is read again then."""
+        """Return the entries of `found` to send, in order. None = load counts first, then read these entries again."""
         effects: list[Effect] = []
         kept: list[StoredEntry] = []
         discarded: list[tuple[StoredEntry, Discard]] = []
@@ -128,7 +129,7 @@ class Screening:
         for each in self._filters:
             try:
                 verdict = Verdict(each.verdict(shown))
-            except Exception as error:  # a fault in a project's filter must lose no message
+            except Exception as error:  # a faulty filter of a project must not lose a message
                 counters = state.counters
                 counters.filter_errors += 1
                 if is_worth_a_line(counters.filter_errors):
@@ -151,7 +152,7 @@ class Screening:
         plan: ReadPlan,
         effects: list[Effect],
     ) -> IndexMissing | None:
-        """Ack what nobody shall get; what is missing when that needs counts which are not in memory."""
+        """Ack the entries that nobody is to get; return what is missing if that needs counts not in memory."""
         state = self._state
         for entry, reason in discarded:
             position = Position(entry.ledger_id, entry.entry_id)
@@ -182,10 +183,10 @@ class Screening:
             )
             effects.append(Say(_ERROR, text, (position, counters.damaged_entries)))
 
-    # -- asked about again ---------------------------------------------------------------------------------------
+    # -- rescheduled by a filter ---------------------------------------------------------------------------------
 
     def _stops_everything(self, later: int) -> bool:
-        """Where order is kept nothing overtakes; on Shared so many may be passed over."""
+        """Return whether later entries must wait: always where order is kept, elsewhere beyond MAX_RESCHEDULED."""
         if self._state.dispatcher.replays_unassigned:
             return len(self._state.rescheduled) + later > MAX_RESCHEDULED
         return True

@@ -1,7 +1,7 @@
-"""What is sent next: plan, find the entries in memory, screen them, give them to consumers.
+"""Decides what to send next: plans, finds the entries in memory, screens them and assigns them to consumers.
 
-While consumers keep up, an append is delivered from memory in the callback that answers its commit. What is not in
-memory is asked for, and sent when it has been read.
+While consumers keep up, an append is delivered from memory in the callback that answers its commit. An entry that is
+not in memory is read first and sent after that.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = ["WRITE_BYTES", "Sending"]
 
-# One write to one consumer: after it the transport is asked whether the peer takes more.
+# The size of one write to one consumer. After it the transport is asked whether the peer takes more.
 WRITE_BYTES: Final = 1024 * 1024
 
 
 class Sending:
-    """Of one subscription. `cached` is what of the topic's log is in memory: ledger → entry id → entry.
+    """The sending of one subscription. `cached` has the log's entries in memory: ledger → entry id → entry.
 
-    A read takes `read_entries` entries at most.
+    A read takes at most `read_entries` entries.
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class Sending:
         self._cached = cached
         self._delayed = delayed
         self._just_read: dict[Position, StoredEntry] = {}
-        self._found_bytes = 0  # of what was found for the plan under way
+        self._found_bytes = 0  # of the entries found for the plan under way
         self._found_flags = 0
 
     def entries_read(self, entries: Sequence[StoredEntry]) -> None:
-        """A read has ended. The cache may be too small to keep these until they are sent; `forget_read` follows."""
+        """Keep the entries of a read until `forget_read`: the cache may be too small for them."""
         self._just_read = {Position(entry.ledger_id, entry.entry_id): entry for entry in entries}
 
     def forget_read(self) -> None:
-        """What was just read has been sent as far as it could be."""
+        """Forget the entries of the last read: as many as possible have been sent."""
         self._just_read = {}
 
     def next_batch(self, now_ms: int) -> Batch | None:
-        """What to write next; None when there is nothing to do. Call only while `State.may_send`."""
+        """Return what to write next; None when there is nothing to do. Call it only while `State.may_send`."""
         state = self._state
         most: int | None = None
         if state.limit is not None:
@@ -94,7 +94,7 @@ class Sending:
     # -- finding -------------------------------------------------------------------------------------------------
 
     def _read(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` what is in memory from the read position on; what to do when nothing is."""
+        """Add to `found` the entries in memory from the read position on; return what to do when there are none."""
         state, ledgers, cached = self._state, self._ledgers, self._cached
         passes_over = self._delayed.holds_back(state.type)
         next_wanted = (
@@ -129,7 +129,7 @@ class Sending:
         return (ReadAhead(position),) if ledgers.contains(position) else state.end_of_topic()
 
     def _replay(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
-        """Add to `found` what is in memory of the plan's positions; what to read when the first of them is not."""
+        """Add to `found` the plan's entries that are in memory; return what to read when the first one is not."""
         size_bytes = flags = 0
         for position in plan.positions if most is None else plan.positions[:most]:
             entries = self._cached.get(position.ledger_id)
@@ -145,15 +145,15 @@ class Sending:
             elif not self._ledgers.contains(position):
                 self._state.dispatcher.discard(position)  # trimmed since it was delivered
             elif found:
-                break  # what comes after must not overtake it
+                break  # later entries must not overtake it
             else:
-                # With what comes next: a plan names a hundred positions, delayed messages fall due by the thousand.
+                # Read upcoming ones too: a plan names a hundred positions, delayed messages fall due by the thousand.
                 upcoming = self._state.dispatcher.upcoming_replays(self._read_entries - len(plan.positions))
                 return (ReadChosen([*plan.positions, *upcoming]),)
         self._found_bytes, self._found_flags = size_bytes, flags
         return None
 
-    # -- giving out ----------------------------------------------------------------------------------------------
+    # -- assigning -----------------------------------------------------------------------------------------------
 
     def _give_out(self, found: list[StoredEntry], plan: ReadPlan, now_ms: int) -> Batch:
         state = self._state
@@ -200,7 +200,7 @@ class Sending:
         )
 
     def _time_out(self, member: Member, assignment: Assignment[ReadEntry], now_ms: int) -> Effects:
-        """Start the clock of entries that are being sent, where the broker keeps it for the client."""
+        """Start the ack timeout of entries that are being sent, for a client that leaves it to the broker."""
         request, state = member.request, self._state
         tick_ms, backoff_ms = request.ack_timeout_tick_ms, request.ack_timeout_backoff
         timeout_at_ms = now_ms + request.ack_timeout_ms

@@ -1,4 +1,4 @@
-"""Everything a subscription knows. The machine's parts change it, and nobody else does."""
+"""Everything a subscription knows. Only the parts of the machine change it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Discard(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Counters:
-    """Of one subscription since the topic came into memory; messages, unless the name says otherwise."""
+    """Counts of one subscription since the topic came into memory; in messages, unless the name says otherwise."""
 
     messages_out: int = 0
     messages_acked: int = 0
@@ -43,8 +43,10 @@ class Counters:
     messages_expired: int = 0
     invalid_acks: int = 0
     ignored_acks: int = 0
-    validation_errors: dict[str, int] = field(default_factory=dict)  # acks, by the reason that clients gave
-    option_warnings: dict[str, int] = field(default_factory=dict)  # consumers, by what they asked for
+    validation_errors: dict[str, int] = field(
+        default_factory=dict
+    )  # number of acks for each reason that clients gave
+    option_warnings: dict[str, int] = field(default_factory=dict)  # number of consumers for each warning
     discarded: dict[Discard, int] = field(default_factory=lambda: dict.fromkeys(Discard, 0))
     damaged_entries: int = 0
     filter_errors: int = 0
@@ -52,7 +54,7 @@ class Counters:
 
 
 class Member:
-    """What a subscription knows of one attached consumer, and what it counts of it."""
+    """What a subscription knows and counts of one attached consumer."""
 
     def __init__(self, dispatch: DispatchConsumer, request: SubscribeRequest, now_ms: int) -> None:
         self.key = dispatch.key
@@ -60,7 +62,7 @@ class Member:
         self.dispatch = dispatch
         self.request = request
         self.connected_ms = now_ms
-        self.was_told_end = False  # of the terminated topic's end
+        self.was_told_end = False  # that the terminated topic has ended
         self.messages_out = 0
         self.bytes_out = 0
         self.messages_acked = 0
@@ -71,7 +73,7 @@ class Member:
 
 
 class State:
-    """The state of one subscription, with the few changes that several parts make."""
+    """The state of one subscription, with the few changes that several parts of the machine share."""
 
     def __init__(
         self,
@@ -86,25 +88,25 @@ class State:
         now_ms: int,
     ) -> None:
         self.name = name
-        self.is_durable = is_durable  # its cursor is stored
+        self.is_durable = is_durable  # whether its cursor is stored
         self.type = type_
         self.cursor = cursor
         self.dispatcher = dispatcher
-        self.counts = counts  # of redeliveries, whoever is connected
+        self.counts = counts  # of redeliveries; kept when consumers come and go
         self.members: dict[int, Member] = {}
         self.read_position = cursor.read_from()
         self.deadlines = DeliveryDeadlines()
         self.rescheduled: TimingWheel[Position] = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)  # by a filter
-        self.waits_for_filter_until_ms = 0  # an entry waits for a filter, and all behind it; 0 = none does
+        self.waits_for_filter_until_ms = 0  # an entry, and all behind it, wait for a filter; 0 = none does
         self.limit: DispatchLimit | None = None  # dispatch rates
         self.counters = Counters()
-        self.gap = ""  # what is missing from the log; nothing is sent beyond it
+        self.gap = ""  # what is missing from the log; nothing beyond it is sent
         self.is_terminated = is_terminated  # the topic takes no more messages
-        self.is_paused = False  # by an operator: nothing is dispatched, acks go on
+        self.is_paused = False  # by an operator: nothing is dispatched, acks still count
         self.is_deleted = False
         self.is_moving = False  # nothing is dispatched meanwhile, and acks wait
-        self.ignores_acks = False  # the move under way forgets what they ack
-        self.stored_mark_delete = cursor.mark_delete  # where a crash would put the cursor back to
+        self.ignores_acks = False  # the move under way forgets their entries
+        self.stored_mark_delete = cursor.mark_delete  # to which a crash would return the cursor
         self.undo_act_id = 0
         self.undo_until_ms = 0  # until then acks at or below mark-delete are recorded for an undo of that act
         self.last_used_ms = now_ms  # when the last consumer left
@@ -121,18 +123,18 @@ class State:
         )
 
     def rewind(self) -> None:
-        """Read on from the entry after mark-delete: everything unacked comes again, and is given its time anew."""
+        """Read on from the entry after mark-delete: every unacked entry comes again, with a new deadline."""
         self.forget_all_deadlines()
         self.read_position = self.cursor.read_from()
 
     def forget_deadlines(self, positions: Iterable[Position]) -> None:
-        """These deliveries are over."""
+        """Cancel the deadlines of deliveries that are over."""
         if len(self.deadlines):
             for position in positions:
                 self.deadlines.cancel(position)
 
     def forget_all_deadlines(self) -> None:
-        """Every delivery is over, and everything is read again from mark-delete on."""
+        """Cancel all deadlines and reschedules: everything is read again from mark-delete on."""
         self.waits_for_filter_until_ms = 0
         if len(self.rescheduled):
             self.rescheduled = TimingWheel(tick_ms=_RESCHEDULE_TICK_MS)
@@ -140,7 +142,7 @@ class State:
             self.deadlines.cancel_all()
 
     def end_of_topic(self) -> Effects:
-        """Whom to tell that a terminated topic has nothing more: once everything is acked, not when it is sent.
+        """Return the consumers to tell that a terminated topic has ended: once everything is acked, not just sent.
 
         A consumer that has granted no permits yet is told at its first read: its client may not know that it is
         attached.
@@ -154,5 +156,5 @@ class State:
 
 
 def is_worth_a_line(count: int) -> bool:
-    """The 1st, 2nd, 4th, 8th … time: nobody may fill the log, the counters say the rest."""
+    """Return True the 1st, 2nd, 4th, 8th … time, so that nobody can fill the log; counters count the rest."""
     return count & (count - 1) == 0
