@@ -1,4 +1,4 @@
-"""Acks of entries whose counts are not in memory, and all that came after them: first the counts are read."""
+"""Applies acks of entries whose counts are not in memory, and all later acks, after reading the counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["AcksWithoutCounts"]
 
 
 class AcksWithoutCounts:
-    """Of one subscription. `failed` gives up a command that met a fault of the broker."""
+    """The late acks of one subscription. `failed` gives up a command that met a fault of the broker."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class AcksWithoutCounts:
         self._settled.set()
 
     def start(self, name: str) -> asyncio.Task[None]:
-        """Apply them beside what goes on; the caller keeps the task."""
+        """Apply them in a task of their own; the caller keeps the task."""
         self._settled.clear()
         return asyncio.create_task(self._apply(), name=name)
 
@@ -56,7 +56,7 @@ class AcksWithoutCounts:
                         await self._reader.load_index(missing.ranges)
                 except BrokerError as error:
                     effects = acks.refuse_first_late(error)
-                except Exception as error:  # the acks behind it are applied all the same
+                except Exception as error:  # the acks behind it must still be applied
                     acks.drop_first_late()
                     self._failed(command, error)
                 self._carry_out(effects)

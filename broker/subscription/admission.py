@@ -1,4 +1,4 @@
-"""Who may come: the max_* policies, whether connecting makes a subscription, and clients from before batches.
+"""Decides who may attach: by the max_* policies, by whether connecting makes a subscription, by protocol version.
 
 Protocol versions below 4 cannot split a batch.
 """
@@ -23,7 +23,7 @@ _FIRST_WITH_BATCHES: Final = 4
 def require_consumer_room(
     policies: Policies, topic: TopicName, subscription: str, *, consumers: int, consumers_of_topic: int
 ) -> None:
-    """Whether one more consumer may attach, readers included. Raises ConsumerBusy, naming the policy."""
+    """Check that one more consumer or reader may attach. Raises ConsumerBusy, which names the policy."""
     most = policies.max_consumers_per_subscription
     if most and consumers >= most:
         raise ConsumerBusy(
@@ -38,7 +38,7 @@ def require_consumer_room(
 def require_new_subscription(
     policies: Policies, topic: TopicName, subscription: str, *, durable: int, by_attaching: bool
 ) -> None:
-    """Whether one more durable subscription may be made. Raises SubscriptionNotFound, NotAllowed."""
+    """Check that one more durable subscription may be made. Raises SubscriptionNotFound, NotAllowed."""
     if by_attaching and not policies.auto_create_subscriptions:
         raise SubscriptionNotFound(
             f"{topic} has no subscription {subscription}, and connecting makes none"
@@ -50,17 +50,17 @@ def require_new_subscription(
 
 
 def splits_batches(identity: ClientIdentity) -> bool:
-    """Whether this client can be sent a batch."""
+    """Return whether this client can read a batch."""
     return identity.protocol_version >= _FIRST_WITH_BATCHES
 
 
 def check_batches(log: TopicLog, identity: ClientIdentity) -> None:
-    """Refuse a subscriber that the first batch would cut off. Raises UnsupportedVersion.
+    """Refuse a client whose connection the first batch would end. Raises UnsupportedVersion.
 
-    A topic has seen a batch of two or more when it counted more messages than entries, trimmed ones included.
+    A topic has had a batch of two or more if it has counted more messages than entries, trimmed ones included.
     """
     if not splits_batches(identity) and log.ledgers.total_messages > log.ledgers.total_entries:
         raise UnsupportedVersion(
-            f"{log.name} holds batches, which clients of protocol version {identity.protocol_version} cannot read;"
+            f"{log.name} has batches, which clients of protocol version {identity.protocol_version} cannot read;"
             " use a newer client, or set VELA_REFUSE_OLD_CLIENTS=0 to let it in until it meets one"
         )

@@ -1,4 +1,4 @@
-"""What a subscription works with beside its topic and its log."""
+"""What a subscription needs apart from its topic and its log."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ class Surroundings:
     tasks: BackgroundTasks
     instruments: Instruments
     entry_filters: Sequence[EntryFilter]
-    interception: Interception | None  # None = nobody is to be told
+    interception: Interception | None  # None = no interceptors are configured
     may_send: Callable[[], bool]  # False while this process may have lost its topics
     next_key: Callable[[], int]  # of a consumer, unique in this process

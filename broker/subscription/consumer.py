@@ -32,7 +32,7 @@ __all__ = ["Consumer", "DueFilter"]
 logger = logging.getLogger(__name__)
 
 _DECRYPTION_ERROR = "DECRYPTION_ERROR"
-# Sees deliveries whose deadline has passed before they are redelivered, and returns those that shall be.
+# Gets deliveries whose deadline has passed, before they are redelivered; returns those to redeliver.
 DueFilter: TypeAlias = Callable[[Sequence["Due"]], "list[Position]"]
 
 
@@ -67,9 +67,9 @@ class ConsumerSubscription(Protocol):
 
 
 class Consumer(Member):
-    """Turns a client's commands into calls on its subscription, and hands its sink what it is sent.
+    """Turns a client's commands into calls on its subscription, and hands deliveries to its sink.
 
-    A fault of the sink ends here: it is logged, and the consumer is closed when the fault lost a delivery.
+    It handles faults of the sink: it logs them, and closes the consumer if a fault lost a delivery.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class Consumer(Member):
         self.identity = identity
         self.sink = sink
         self.is_open = True
-        self.epoch = request.epoch  # what its frames carry, None = its client has none
+        self.epoch = request.epoch  # the epoch in its frames; None = its client has none
         self.due_filter: DueFilter | None = None
         self._subscription = subscription
         self._splits_batches = splits_batches(identity)
 
     @property
     def topic_name(self) -> TopicName:
-        """The topic, or the partition, it reads."""
+        """The topic or partition that it reads."""
         return self._subscription.topic_name
 
     @property
@@ -115,12 +115,12 @@ class Consumer(Member):
         validation_error: str | None = None,
         permits_settled: bool = False,
     ) -> None:
-        """Acknowledge; safe to repeat. `on_durable` is called once: when it is stored, or with what was wrong.
+        """Acknowledge; safe to repeat. Calls `on_durable` once: when the ack is stored, or with an error.
 
-        `validation_error` names why the client threw the message away; it is an ack all the same. Such
-        a client gives back one permit, whatever the entry cost, and the rest is granted here: but
-        not with `permits_settled`, where the caller grants all of it itself, nor for what it could not decrypt, for
-        which clients give back the whole batch.
+        `validation_error` is the reason why the client discarded the message; it is still an ack. Such a client gives
+        back one permit, whatever the entry cost, and the rest is granted here. There are two exceptions: with
+        `permits_settled` the caller grants all permits itself, and for a message that it could not decrypt, a client
+        gives back the permits of the whole batch.
         """
         if self.is_open:
             self._subscription.ack(
@@ -132,12 +132,16 @@ class Consumer(Member):
                 returns_permits=validation_error not in (None, _DECRYPTION_ERROR) and not permits_settled,
             )
         elif on_durable is not None:
-            on_durable(ConsumerNotFound(f"consumer {self.name} is closed; what it held is delivered again"))
+            on_durable(
+                ConsumerNotFound(
+                    f"consumer {self.name} is closed; its unacknowledged messages are delivered again"
+                )
+            )
 
     def redeliver(self, positions: Sequence[Position] | None, *, epoch: int | None = None) -> None:
-        """Take these back for redelivery, or with None all that this consumer holds.
+        """Take these entries back for redelivery, or with None everything pending at this consumer.
 
-        `epoch` is kept when it is higher, and goes out with every frame from now on, be the request heard or not.
+        A higher `epoch` replaces the consumer's, and every later frame carries it, even if the request is ignored.
         """
         if epoch is not None and (self.epoch is None or epoch > self.epoch):
             self.epoch = epoch
@@ -145,45 +149,49 @@ class Consumer(Member):
             self._subscription.redeliver(self, positions)
 
     def redeliver_at(self, positions: Sequence[Position], due_ms: int) -> None:
-        """Take these back at `due_ms`, unless they are acked before."""
+        """Take these entries back at `due_ms`, unless they are acked before that."""
         if self.is_open:
             self._subscription.redeliver_at(self, positions, due_ms)
 
     def filter_due(self, due_filter: DueFilter) -> None:
-        """Ask `due_filter` before what is overdue is redelivered: it may make letters of some.
+        """Ask `due_filter` before overdue messages are redelivered: it may send some to a letter topic instead.
 
-        What it keeps for itself stays with this consumer, without a deadline.
+        Messages that it keeps stay pending at this consumer, without a deadline.
         """
         self.due_filter = due_filter
 
     def still_due(self, due: Sequence[Due]) -> list[Position]:
-        """Which of its overdue deliveries are to be redelivered."""
+        """Return which of its overdue deliveries to redeliver."""
         if self.due_filter is not None:
             try:
                 return self.due_filter(due)
-            except Exception:  # they have no deadline any more: without this they would wait for ever
-                logger.exception("consumer %s: deciding what becomes of overdue messages", self.name)
+            except (
+                Exception
+            ):  # they have lost their deadline: if not redelivered now, they would wait for ever
+                logger.exception(
+                    "consumer %s: deciding about overdue messages failed; all are redelivered", self.name
+                )
         return [each.position for each in due]
 
     def redelivery_count(self, position: Position) -> int:
-        """How often redelivery of an entry was asked for."""
+        """Return how often redelivery of an entry was asked for."""
         return self._subscription.redelivery_count(position)
 
     def holds(self, position: Position) -> bool:
-        """Whether this consumer was sent the entry and some of it is unacked."""
+        """Return whether the entry is pending at this consumer: sent to it and not fully acked."""
         return self._subscription.holds(self, position)
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
-        """An entry once more, from memory or the log, with the bitset of what is unacked of it, None = all.
+        """Read an entry once more, from memory or the log, with the bitset of its unacked members, None = all.
 
-        Raises BrokerError when it is not stored, or acked by now.
+        Raises BrokerError if it is no longer stored, or already acked.
         """
         return await self._subscription.read_entry(position)
 
     def acker(self) -> Callable[[Sequence[AckRequest]], None]:
-        """Acks of work that this consumer began: they count even when it has left meanwhile.
+        """Return a function that acks work which this consumer began, even if the consumer has left meanwhile.
 
-        Not after an act or a seek has moved the cursor: whoever moved it wants what it says now.
+        It does nothing after an act or a seek has moved the cursor: the new position must stand.
         """
         return self._subscription.acker(self)
 
@@ -199,51 +207,51 @@ class Consumer(Member):
         await self._subscription.seek_time(self, publish_time_ms)
 
     async def last_message(self) -> LastMessage:
-        """The last stored entry and this subscription's mark-delete position."""
+        """Return the last stored entry and this subscription's mark-delete position."""
         return await self._subscription.last_message()
 
     async def unsubscribe(self, *, force: bool) -> None:
-        """Remove the subscription and its cursor. Raises MetadataInvalid while others are attached, unless forced."""
+        """Delete the subscription and its cursor. Raises MetadataInvalid while others are attached, unless forced."""
         await self._subscription.unsubscribe(self, force=force)
 
     def writable_again(self) -> None:
-        """The peer takes bytes again."""
+        """Note that the peer takes bytes again."""
         if self.is_open:
             self.dispatch.writable = True
             self._subscription.pump()
 
     def detach(self) -> None:
-        """The connection is gone or the client closed the consumer; what it held is redelivered. Repeatable."""
+        """Detach when the connection is gone or the client closes; pending messages are redelivered. Repeatable."""
         if self.is_open:
             self.is_open = False
             self._subscription.remove_consumer(self)
 
     def closed_by_broker(self, reason: str) -> None:
-        """The subscription let this consumer go; the client subscribes again."""
+        """Tell the client that the broker closed this consumer; the client subscribes again."""
         if self.is_open:
             self.is_open = False
             try:
                 self.sink.on_consumer_closed(reason)
             except Exception:  # the others must be told too
-                logger.exception("consumer %s: telling it that it is closed", self.name)
+                logger.exception("consumer %s: telling it that it is closed failed", self.name)
 
     def tell_active(self, is_active: bool) -> None:
-        """Failover: whether it gets everything from now on, or nothing."""
+        """On Failover, tell the client whether it now gets every message or none."""
         if self.is_open:
             try:
                 self.sink.on_active_change(is_active)
             except Exception:  # the others must be told too
-                logger.exception("consumer %s: telling it who is active", self.name)
+                logger.exception("consumer %s: telling it who is active failed", self.name)
 
     def reached_end(self) -> None:
-        """The topic is terminated and everything in it is acked."""
+        """Tell the client that the topic is terminated and everything in it is acked."""
         try:
             self.sink.on_end_of_topic()
         except Exception:  # the others must be told too
-            logger.exception("consumer %s: telling it that the topic has ended", self.name)
+            logger.exception("consumer %s: telling it that the topic has ended failed", self.name)
 
     def deliver(self, deliveries: list[Delivery], now_ms: int) -> None:
-        """Hand over what the dispatcher chose: one transport write."""
+        """Hand the dispatcher's choice to the sink, as one transport write."""
         batches: list[Delivery] = []
         if not self._splits_batches:
             batches = [each for each in deliveries if each.entry.is_batch]
@@ -261,7 +269,7 @@ class Consumer(Member):
         try:
             self.sink.deliver(deliveries)
             self.dispatch.writable = self.sink.is_writable()
-        except Exception:  # its transport is broken; what it was given goes to others
+        except Exception:  # its transport is broken; its messages go to others
             logger.exception("consumer %s: delivery failed", self.name)
             self.closed_by_broker("delivery to it failed inside the broker; the broker's log says why")
             self._subscription.remove_consumer(self)
@@ -269,7 +277,7 @@ class Consumer(Member):
             self._end_connection(batches[0])
 
     def _end_connection(self, batch: Delivery) -> None:
-        """It cannot read this batch, which stays unacked for somebody who can."""
+        """Close a connection that cannot read this batch, which stays unacked for a consumer that can."""
         reason = (
             f"consumer {self.name} speaks protocol version {self.identity.protocol_version} and cannot split the batch"
             f" {batch.entry.ledger_id}:{batch.entry.entry_id} of {self.topic_name}; use a newer client"

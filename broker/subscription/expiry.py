@@ -1,4 +1,4 @@
-"""Acking what is too old to be delivered: time to live, and an operator's "expire by time"."""
+"""Acks messages that are too old to be delivered: time to live, and an operator's "expire by time"."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ logger = logging.getLogger(__name__)
 
 
 async def expire_target(subscription: Subscription, before_ms: int) -> Position | None:
-    """The newest entry appended before a time, when it is beyond mark-delete: what expiring moves the cursor to.
+    """Return the entry to which expiring moves the cursor: the newest one before a time, if beyond mark-delete.
 
-    Whole ledgers are passed by what the ledger map knows of them; inside the last one times are searched in PostgreSQL.
+    The ledger map is enough to pass over whole ledgers; inside the last one PostgreSQL searches for the time.
     """
     cursor, reader = subscription.cursor, subscription.reader
     ledgers = subscription.log.ledgers
@@ -36,10 +36,10 @@ async def expire_target(subscription: Subscription, before_ms: int) -> Position 
 
 
 async def expire(subscription: Subscription, older_than_ms: int) -> int:
-    """Ack everything unacked that was appended longer ago than that, in flight or delayed too; messages acked.
+    """Ack all messages older than that, pending and delayed ones too, and return how many were unacked.
 
-    Consumers stay connected. Like acks it raises no version, so an operator's plan stays good. Counted in
-    `messages_expired`. Safe to repeat.
+    Consumers stay connected. Like an ack it does not raise the cursor's version, so an operator's plan stays valid. The
+    messages count in `messages_expired`. Safe to repeat.
     """
     before_ms = subscription.now_ms() - older_than_ms
     target = await expire_target(subscription, before_ms)

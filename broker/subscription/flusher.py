@@ -1,10 +1,10 @@
-"""Stores cursors behind the acks: all that changed in few statements, at an adaptive interval.
+"""Stores cursors behind the acks: all changes in few statements, at an adaptive interval.
 
-Acks change memory at once. What was not flushed when the process dies is delivered again: at least once, never skipped.
-A requested ack receipt makes the next flush urgent and is answered when it is durable.
+Acks change memory at once. If the process dies, messages with unflushed acks are delivered again: at least once, never
+skipped. A requested ack receipt makes the next flush urgent, and is answered when the ack is durable.
 
-Whatever goes wrong, what a flush has taken is settled: stored, put back for the next flush, given up with its topic, or
-refused by the database and then tried alone (refused_cursors.py).
+Whatever goes wrong, every change that a flush has taken is settled: it is stored, put back for the next flush, given up
+with its topic, or refused by the database and then tried alone (refused_cursors.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["FlushedCursor", "Flusher"]
 
 logger = logging.getLogger(__name__)
 
-# One statement's worth; a single cursor beyond it still goes in one statement, since it is stored whole or not at all.
+# At most this in one statement. A larger cursor still goes in one, since it is stored whole or not at all.
 MAX_CURSORS = 1000
 MAX_CHUNKS = 1000  # of 4 KiB at most, ack sets aside
 MAX_ACK_SETS = 50_000
@@ -59,21 +59,21 @@ class FlushedCursor(Protocol):
     def subscription_id(self) -> int: ...
     @property
     def undo_act_id(self) -> int:
-        """The act that acks at or below mark-delete are recorded for; 0 = none."""
+        """The act for whose undo acks at or below mark-delete are recorded; 0 = none."""
 
     @property
     def is_deleted(self) -> bool: ...
     def take_dirty(self) -> CursorFlush | None:
-        """What is to be stored; None when there is nothing."""
+        """Return the changes to store; None when there are none."""
 
     def put_back(self, flush: CursorFlush) -> None:
-        """Storing it failed."""
+        """Take back a flush that could not be stored."""
 
     def stored(self, flush: CursorFlush) -> None:
-        """It is durable."""
+        """Note that a flush is durable."""
 
     def refusal_changed(self) -> None:
-        """The database began or ceased to refuse the cursor."""
+        """Note that the database began or ceased to refuse the cursor."""
 
 
 @dataclass(slots=True)
@@ -105,24 +105,24 @@ class Flusher:
         self._last_end_s = 0.0
 
     def start(self) -> None:
-        """Start flushing behind."""
+        """Start flushing in the background."""
         self._task = asyncio.create_task(for_ever(self._turn, what="the cursor flush"), name="flusher")
 
     def mark(self, subscription: FlushedCursor) -> None:
-        """This subscription's cursor changed."""
+        """Note that this subscription's cursor changed."""
         if subscription not in self._dirty and subscription not in self._refused:
             self._dirty[subscription] = None
             self._work.set()
 
     def when_durable(self, subscription: FlushedCursor, callback: DurableCallback) -> None:
-        """Flush soon and call back, once, when what the cursor holds now is stored, or with the error."""
+        """Flush soon, and call back once: when the cursor's present state is stored, or with the error."""
         self._waiting.setdefault(subscription, []).append(callback)
         self._dirty[subscription] = None
         self._work.set()
         self._urgent.set()
 
     def is_settled(self, subscription: FlushedCursor) -> bool:
-        """Whether everything of this subscription's cursor is stored."""
+        """Return whether this subscription's cursor is stored completely."""
         return not (subscription in self._dirty or subscription in self._refused or self._flushing.locked())
 
     def refusal_of(self, subscription: FlushedCursor) -> RefusedCursor | None:
@@ -136,19 +136,19 @@ class Flusher:
         """
         await self._flush(list(self._refused))
         while True:
-            async with self._flushing:  # what a flush under way has taken counts too
+            async with self._flushing:  # wait for a flush under way too
                 if not self._dirty and not self._waiting:
                     return list(self._refused)
             await self._flush([])
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """No flush is under way inside: an older state cannot land after a move's."""
+        """Keep flushes out meanwhile, so that an older state cannot be stored after a move's."""
         async with self._flushing:
             yield
 
     async def stop(self) -> None:
-        """Flush a last time; give up when the database stays away."""
+        """Flush a last time, but give up if the database stays away."""
         try:
             for each in await asyncio.wait_for(self.flush_now(), timeout=3):
                 logger.warning(
@@ -187,7 +187,7 @@ class Flusher:
     # -- one flush -----------------------------------------------------------------------------------------------
 
     async def _flush(self, tries: Iterable[FlushedCursor]) -> None:
-        """Store what is dirty, and the refused cursors `tries` each in a statement of its own."""
+        """Store all dirty cursors, and each of the refused cursors `tries` in a statement of its own."""
         async with self._flushing:
             started_s = asyncio.get_running_loop().time()
             todo = deque(self._dirty)
@@ -215,7 +215,7 @@ class Flusher:
                 self._last_flush_s = asyncio.get_running_loop().time() - started_s
 
     async def _learn_outcomes(self) -> None:
-        """The server may get or end a lost statement only later: advance the epochs, so that it can undo nothing."""
+        """Advance the epochs of lost statements: the server may run one later, and it must then change nothing."""
         unknown, self._unknown = self._unknown, {}
         if unknown:
             await self._epochs.advance_or_fence(unknown)
@@ -233,7 +233,7 @@ class Flusher:
     def _take(
         self, subscription: FlushedCursor, part: list[_Taken], *, is_try: bool = False
     ) -> CursorFlush | None:
-        """Add to `part` what there is to store of a cursor; answer its receipts when there is nothing."""
+        """Add a cursor's changes to `part`; answer its receipts if there are none."""
         taken = _Taken(subscription, None, self._waiting.pop(subscription, []))
         if self._is_given_up(taken):
             return None
@@ -243,8 +243,8 @@ class Flusher:
             return None
         try:
             taken.flush = subscription.take_dirty()
-        except Exception as error:  # the other cursors are stored all the same
-            logger.exception("taking the cursor of subscription %s", subscription.name)
+        except Exception as error:  # the other cursors must still be stored
+            logger.exception("taking the changes of a cursor failed: subscription %s", subscription.name)
             self._refuse(taken, error)
             return None
         if taken.flush is None:
@@ -255,7 +255,7 @@ class Flusher:
         return taken.flush
 
     def _is_given_up(self, taken: _Taken) -> bool:
-        """Answer for a topic that was fenced: its acks are nobody's any more.
+        """Refuse the receipts of a cursor whose topic was fenced, and return True if it was.
 
         Another object of this process may own the topic by now, under a newer epoch.
         """
@@ -266,7 +266,7 @@ class Flusher:
         return True
 
     async def _store(self, part: Sequence[_Taken]) -> None:
-        """Store these cursors in one statement, or halve them until the one that is refused stands alone."""
+        """Store these cursors in one statement; if it is refused, halve them until the refused cursor is alone."""
         part = [each for each in part if not self._is_given_up(each)]
         if not part:
             return
@@ -317,7 +317,7 @@ class Flusher:
         )
 
     async def _store_halves(self, part: Sequence[_Taken], error: Exception) -> None:
-        """Nothing of a statement is stored: only the guilty cursor may suffer for it."""
+        """Retry a refused statement in halves, so that only the guilty cursor is not stored."""
         if len(part) == 1:
             self._refuse(part[0], error)
             return
@@ -334,7 +334,7 @@ class Flusher:
                 self._accepted(subscription)
                 _answer(each, None)
             elif await self._epochs.has_advanced(log, epochs[log]):
-                # This process itself advanced the epoch while the statement was on its way: the same again.
+                # This process itself advanced the epoch while the statement was on its way: store it again.
                 self._put_back([each])
             else:
                 log.fence(TAKEN)
@@ -342,7 +342,7 @@ class Flusher:
                 _answer(each, TopicFenced(_MOVED))
 
     def _put_back(self, part: Iterable[_Taken]) -> None:
-        """What of these is not settled is stored by a later flush, and the receipts wait for it."""
+        """Leave those that are not settled to a later flush; their receipts wait for it."""
         for each in part:
             if each.is_settled:
                 continue
@@ -359,7 +359,7 @@ class Flusher:
     # -- refusals ------------------------------------------------------------------------------------------------
 
     def _refuse(self, taken: _Taken, error: Exception) -> None:
-        """This cursor cannot be stored: keep it apart from the others, and tell the clients that wait for it."""
+        """Keep a cursor that cannot be stored apart from the others, and tell the clients that wait for it."""
         subscription = taken.subscription
         if taken.flush is not None:
             subscription.put_back(taken.flush)
@@ -405,5 +405,5 @@ def _answer(taken: _Taken, error: BrokerError | None) -> None:
     for callback in taken.callbacks:
         try:
             callback(error)
-        except Exception:  # one transport's fault is not the next one's
-            logger.exception("an ack's receipt")
+        except Exception:  # one faulty transport must not affect the others
+            logger.exception("answering an ack's receipt failed")

@@ -1,4 +1,4 @@
-"""Telling the configured interceptors what is sent."""
+"""Tells the configured interceptors about every message sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Interception:
-    """The interceptors of one broker. One that fails is logged once and asked on; its failures are counted."""
+    """The interceptors of one broker. One that fails is logged once and still called; its failures are counted."""
 
     def __init__(self, interceptors: Sequence[DispatchInterceptor]) -> None:
         self._interceptors = interceptors
@@ -25,7 +25,7 @@ class Interception:
         self.failures = 0
 
     def sending(self, topic: str, subscription: str, consumer: str, deliveries: Sequence[Delivery]) -> None:
-        """These go to the consumer of this name now. Raises nothing."""
+        """Tell the interceptors that these deliveries go to this consumer now. Raises nothing."""
         for entry, redelivery_count, remaining in deliveries:
             sent = SentEntry(
                 topic=topic,

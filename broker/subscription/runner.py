@@ -1,9 +1,9 @@
-"""Runs one subscription's machine: brings it what happens, and carries out what it wants done.
+"""Runs one subscription's machine: tells it what happens, and carries out its effects.
 
-Faults of I/O and of the machine end here and in two parts. A failed read is repeated (reads.py). A failed ack is
+This file and its two parts handle faults of I/O and of the machine. A failed read is repeated (reads.py). A failed ack is
 answered, and its consumer closed (acks_without_counts.py). A failed dispatch closes every consumer. Faults of a
-consumer's own sink end in consumer.py. `pump` is synchronous: a task reads only what is not in memory, and pumps again
-when it has it. Over 400 lines: each verb of the machine and each effect has its few lines here.
+consumer's sink are consumer.py's. `pump` is synchronous; a task reads only entries that are not in memory, and pumps
+again when it has them. Over 400 lines: each method of the machine and each effect needs a few lines here.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ __all__ = ["SubscriptionRunner"]
 
 logger = logging.getLogger(__name__)
 
-# One turn of the loop delivers so much before other connections get theirs.
+# One turn of the loop delivers at most this before other connections get their turn.
 TURN_ENTRIES: Final = 1000
 TURN_BYTES: Final = 4 * 1024 * 1024
 
 
 class SubscriptionRunner:
-    """Touched by the event loop only. `report` says that something changed, `forget` that nobody can use it again.
+    """Only the event loop touches it. It calls `report` after a change, `forget` when nobody can use it again.
 
     `subscription_id` is None for a reader's own cursor, which is not stored and goes with its last consumer.
     """
@@ -104,10 +104,10 @@ class SubscriptionRunner:
         )
         self._rate_timer: asyncio.TimerHandle | None = None
         self._unstored_since_s = 0.0  # monotonic time of the first ack that no flush has taken; 0 = none
-        self._flushing_since_s = 0.0  # the same of the acks that a flush has taken
+        self._flushing_since_s = 0.0  # the same for the acks that a flush has taken
 
     def carry_out(self, effects: Effects) -> None:
-        """Do what the machine wants done, in order."""
+        """Carry out the machine's effects, in order."""
         hands, wishes = self._HANDS, self._WISHES
         for effect in effects:
             hand = hands.get(effect.__class__)
@@ -117,13 +117,13 @@ class SubscriptionRunner:
                 hand(self, effect)
 
     def _soon(self, call: Callable[[], None]) -> None:
-        """When the present callback is over."""
+        """Call this when the current callback is over."""
         asyncio.get_running_loop().call_soon(call)
 
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Deliver what can be delivered now. Cheap when there is nothing to do; safe to call at any time."""
+        """Deliver all that can be delivered now. Cheap when there is nothing to do; safe to call at any time."""
         if (
             self._is_pumping
             or self._reads.task is not None
@@ -136,7 +136,7 @@ class SubscriptionRunner:
         try:
             self._deliver_turn()
         except Exception:
-            # What was taken from the dispatcher may not have been sent: let everybody come again, from the cursor on.
+            # Entries taken from the dispatcher may be unsent: let all consumers come back and start from the cursor.
             logger.exception("%s, subscription %s: dispatch failed", self.log.name, self.name)
             self.close_consumers("dispatch failed inside the broker; its log says why")
         finally:
@@ -166,7 +166,7 @@ class SubscriptionRunner:
         for key, deliveries in batch.deliveries:
             consumer = self.consumers.get(key)
             if consumer is None:
-                continue  # left while another one was being written to; what it held is delivered again
+                continue  # left while another one was being written to; its entries are delivered again
             if interception is not None:
                 interception.sending(self.log.name.full, self.name, consumer.name, deliveries)
             if limit is not None:
@@ -180,7 +180,7 @@ class SubscriptionRunner:
         self._report()
 
     def use_limit(self, limit: DispatchLimit | None) -> None:
-        """Other dispatch rates from now on; None = none."""
+        """Apply new dispatch rates; None = no limit."""
         if self._rate_timer is not None:
             self._rate_timer.cancel()
             self._rate_timer = None
@@ -223,7 +223,7 @@ class SubscriptionRunner:
         self._reads.start(load)
 
     def stop_reading(self) -> None:
-        """The topic goes away: a read would be repeated for as long as the database is."""
+        """Stop reading because the topic leaves: a read would repeat for as long as the database is away."""
         self._reads.stop()
 
     @property
@@ -231,12 +231,12 @@ class SubscriptionRunner:
         """Whether a read is under way."""
         return self._reads.task is not None and not self._reads.task.done()
 
-    # -- what consumers ask for ----------------------------------------------------------------------------------
+    # -- requests of consumers -----------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
-        """Permits from a client. Raises InvalidFlow."""
+        """Take permits from a client. Raises InvalidFlow."""
         self._machine.flow(consumer, permits, self._clock.now_ms())
-        self.pump()  # which is all that permits ever want
+        self.pump()  # the only effect that permits ever have
 
     def ack(
         self,
@@ -248,9 +248,9 @@ class SubscriptionRunner:
         validation_error: str | None,
         returns_permits: bool = False,
     ) -> None:
-        """Acks of one command. Memory changes at once; the cursor is flushed behind.
+        """Apply the acks of one command. Memory changes at once; the cursor is flushed behind.
 
-        `returns_permits`: the client threw these entries away and gave back one permit each.
+        `returns_permits`: the client discarded these entries and gave back one permit for each.
         """
         if validation_error is not None:
             self.carry_out(self._machine.acks.thrown_away(consumer, validation_error))
@@ -269,23 +269,23 @@ class SubscriptionRunner:
             self.carry_out(effects)
 
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None:
-        """A client asks for these again, or with None for all that the consumer holds."""
+        """Redeliver these entries, or with None everything pending at the consumer."""
         self.carry_out(self._machine.redelivery.redeliver(consumer, positions))
 
     def redeliver_at(self, consumer: Consumer, positions: Iterable[Position], due_ms: int) -> None:
-        """Negative acks of a door whose client has no tracker of its own."""
+        """Take negative acks from a door whose client has no tracker of its own."""
         now_ms = self._clock.now_ms()
         self.carry_out(self._machine.redelivery.redeliver_at(consumer, positions, due_ms, now_ms))
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """A consumer is gone; what it held goes to the others, or is read again by the next to come."""
+        """Remove a consumer. Its pending entries go to the others, or the next consumer to attach gets them again."""
         if self.consumers.pop(consumer.key, None) is not None:
             self.carry_out(self._machine.gone(consumer, self._clock.now_ms()))
 
     def close_consumers(self, reason: str, *, standby: bool = True) -> int:
-        """Let every consumer go; each subscribes again by itself. Returns how many there were.
+        """Close every consumer; each client subscribes again by itself. Return how many were closed.
 
-        Without `standby`, those of a Failover subscription that are not active stay: nothing was sent to them.
+        Without `standby`, the consumers of a Failover subscription that are not active stay: nothing was sent to them.
         """
         keys = list(self.consumers) if standby else self._machine.served()
         consumers = [self.consumers[key] for key in keys]
@@ -312,17 +312,17 @@ class SubscriptionRunner:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def run_due(self, now_ms: int) -> int:
-        """Everything of this subscription that time drives; how many entries. Running it twice does no harm."""
+        """Do everything that is due; return the number of entries. Running it twice does no harm."""
         entries, effects = self._machine.redelivery.time_passed(now_ms)
         self.carry_out(effects)
         return entries
 
     def next_due_ms(self) -> int | None:
-        """The nearest deadline; None = nothing waits for time."""
+        """Return the nearest deadline; None = nothing waits for a time."""
         return self._machine.redelivery.next_due_ms()
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Delayed messages are due: send them, unless they are acked by now or are yet to be read."""
+        """Send delayed messages that are due, except those acked meanwhile and those still to be read."""
         self.carry_out(self._machine.redelivery.replay(positions))
 
     def _switch_soon(self) -> None:
@@ -337,7 +337,7 @@ class SubscriptionRunner:
             return
         positions = consumer.still_due(effect.due)
         if positions:  # an empty list must not become a request for everything
-            # Single messages cannot come again without breaking the order: all unacked ones do.
+            # Redelivering single messages would break the order, so all unacked ones come again.
             self.redeliver(consumer, None if self._state.type.single_active else positions)
 
     def _watch(self, effect: Watch) -> None:
@@ -351,28 +351,28 @@ class SubscriptionRunner:
 
     @property
     def subscription_id(self) -> int:
-        """The stored row's id; only for durable ones."""
+        """The id of the stored row. Raises ValueError for a reader's cursor, which has none."""
         if self._id is None:
             raise ValueError(f"{self.name} is not durable: it has no row")
         return self._id
 
     @property
     def is_durable(self) -> bool:
-        """Its cursor is stored."""
+        """Whether its cursor is stored."""
         return self._state.is_durable
 
     @property
     def is_deleted(self) -> bool:
-        """Its rows are gone, or on their way out."""
+        """Whether its rows are deleted or being deleted."""
         return self._state.is_deleted
 
     @property
     def undo_act_id(self) -> int:
-        """The act that acks at or below mark-delete are recorded for; 0 = none."""
+        """The act for whose undo acks at or below mark-delete are recorded; 0 = none."""
         return self._state.undo_act_id
 
     def mark_dirty(self) -> None:
-        """The cursor was changed by others than its consumers: store it."""
+        """Store the cursor soon, after something other than its consumers changed it."""
         self._flusher.mark(self)
 
     def _acks_wait(self) -> None:
@@ -386,23 +386,23 @@ class SubscriptionRunner:
         self._flusher.when_durable(self, effect.receipt)
 
     def take_dirty(self) -> CursorFlush | None:
-        """What the flusher has to store."""
+        """Return the changes that the flusher has to store; None = there are none."""
         self._flushing_since_s, self._unstored_since_s = self._unstored_since_s, 0.0
         return None if self._state.is_deleted else self._state.cursor.take_dirty()
 
     def put_back(self, flush: CursorFlush) -> None:
-        """Storing it failed."""
+        """Take back a flush that could not be stored."""
         self._state.cursor.put_back(flush)
         self._unstored_since_s = self._flushing_since_s or self._unstored_since_s
 
     def stored(self, flush: CursorFlush) -> None:
-        """It is durable."""
+        """Note that a flush is durable."""
         self._machine.stored(flush.mark_delete)
         if self._flushing_since_s:
             self._around.instruments.ack_latency.observe(time.monotonic() - self._flushing_since_s)
 
     def refusal_changed(self) -> None:
-        """The database began or ceased to refuse the cursor."""
+        """Report that the database began or ceased to refuse the cursor."""
         self._report()
 
     def _changed(self) -> None:
@@ -414,7 +414,7 @@ class SubscriptionRunner:
     # -- acks that wait, and acks that fail ----------------------------------------------------------------------
 
     async def acks_settled(self) -> None:
-        """Wait until every ack that has come is applied: whoever attaches next must not get what they name."""
+        """Wait until every ack that has come is applied: the next consumer to attach must not get acked messages."""
         await self._late_acks.settled()
 
     def _start_late_acks(self) -> None:
@@ -424,7 +424,7 @@ class SubscriptionRunner:
         self._ack_failed(command.member.key, command.receipt, error)
 
     def apply_put_off_acks(self) -> None:
-        """A move is over: apply the acks that came during it."""
+        """After a move, apply the acks that came during it."""
         for command in self._machine.acks.take_put_off():
             self.ack(
                 command.member,
@@ -436,9 +436,10 @@ class SubscriptionRunner:
             )
 
     def _ack_failed(self, key: int, receipt: DurableCallback | None, error: Exception) -> None:
-        """Give a command up: its receipt says so, and what its consumer holds is delivered again.
+        """Give up an ack command: its receipt says so, and its consumer is closed.
 
-        Closing the consumer is what makes its client ask again: without a receipt it takes the message for acked.
+        Only closing the consumer makes the broker deliver its messages again: a client that asked for no receipt takes
+        them for acked.
         """
         consumer = self.consumers.get(key)
         who = "a consumer that has left" if consumer is None else consumer.name
@@ -455,8 +456,8 @@ class SubscriptionRunner:
     def _settle(self, effect: Settle) -> None:
         try:
             effect.receipt(effect.error)
-        except Exception:  # one transport's fault is not the next one's
-            logger.exception("an ack's receipt")
+        except Exception:  # one faulty transport must not affect the others
+            logger.exception("answering an ack's receipt failed")
 
     def _say(self, effect: Say) -> None:
         logger.log(
