@@ -1,7 +1,7 @@
-"""Topics made by connecting: whether they may be, with how many partitions, and their rows.
+"""Makes topics when clients connect: decides whether one may be made, with how many partitions, and stores its rows.
 
-Only an opened producer or consumer makes a topic, or a question for the partitions of one that gets some: the client
-connects to these then. Whatever else is asked, and whatever is refused, leaves nothing behind.
+Only opening a producer or consumer makes a topic. Asking for the partitions of a topic that gets some makes it too,
+since the client then connects to the partitions. Any other question, and any refused request, leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ __all__ = ["TopicCreation", "topic_not_found"]
 
 
 def topic_not_found(name: TopicName, why: str = "") -> TopicNotFound:
-    """There is no such topic, and what makes one."""
+    """Return the error for a missing topic, which says how to create it."""
     makers = "`vela topics create` or `manage.py createtopic`"
     if name.domain != "persistent":
-        makers = "`manage.py createtopic`"  # the act that the other plans makes persistent ones
+        makers = "`manage.py createtopic`"  # `vela topics create` makes only persistent ones
     return TopicNotFound(f"topic {name} does not exist{why}; create it with {makers}")
 
 
 class TopicCreation:
-    """What the namespace's policies say of a new topic, and the rows that make one."""
+    """Applies the namespace's policies to a new topic, and stores its rows."""
 
     def __init__(self, pool: ConnectionPool, settings: BrokerSettings) -> None:
         self._pool = pool
         self._settings = settings
 
     async def partitions_of_new(self, name: TopicName) -> int:
-        """How many partitions a topic gets that somebody connects to, 0 = it is not partitioned. Makes nothing.
+        """Return how many partitions a new topic gets, 0 = it is not partitioned. Makes nothing.
 
-        Raises TopicNotFound where connecting makes none, and for a partition beyond its topic's count, which nobody
+        Raises TopicNotFound if connecting makes no topics, and for a partition beyond its topic's count, which nobody
         would read.
         """
         in_force = await self._namespace_policies(name)
@@ -60,7 +60,7 @@ class TopicCreation:
         return 0
 
     async def make(self, name: TopicName, partitions: int) -> None:
-        """The topic's rows, and those of its tenant and namespace where they are missing. Safe to repeat."""
+        """Store the topic's rows, and those of its tenant and namespace if they are missing. Safe to repeat."""
         await repeat_until_done(
             self._pool,
             lambda c: store.create_topic(
@@ -70,7 +70,7 @@ class TopicCreation:
         )
 
     async def make_default_namespace(self) -> None:
-        """Create public/default, where short topic names lie, unless it exists."""
+        """Create public/default, the namespace of short topic names, unless it exists."""
         await repeat_until_done(
             self._pool,
             lambda c: store.create_namespace(c, "public", "default", self._new_namespace_policies()),
@@ -78,7 +78,7 @@ class TopicCreation:
         )
 
     async def makes_topics(self, name: TopicName) -> bool:
-        """Whether a topic of this name's namespace is made by connecting to it."""
+        """Return whether connecting makes topics in this name's namespace."""
         return (await self._namespace_policies(name)).auto_create_topics
 
     def _new_namespace_policies(self) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""A topic's backlog quota: beyond it producers are stopped, or the slowest subscription gives up its oldest messages.
+"""A topic's backlog quota: beyond it, producers are stopped or the slowest subscription loses its oldest messages.
 
-The policy rounds of broker/upkeep check it. A producer that comes while the topic is blocked has it checked again, so
+The policy rounds of broker/upkeep check it. A producer that opens while the topic is blocked triggers another check, so
 that it gets in as soon as the backlog has drained.
 """
 
@@ -52,7 +52,7 @@ class QuotaTopic(Protocol):
 
 
 class BacklogQuota:
-    """One topic's quota. `breach` is what stops its producers now."""
+    """One topic's quota. `breach` is the reason why its producers are stopped now."""
 
     def __init__(self, topic: QuotaTopic, pool: ConnectionPool, clock: Clock) -> None:
         self._topic = topic
@@ -65,19 +65,19 @@ class BacklogQuota:
 
     @property
     def is_set(self) -> bool:
-        """Whether there is anything to check."""
+        """Whether the policies set a quota."""
         policies = self._topic.policies
         return policies.backlog_quota_bytes >= 0 or policies.backlog_quota_ms >= 0
 
     async def require_room(self) -> None:
-        """Whether a producer may come. Raises QuotaHold or QuotaExceeded, naming the subscription that is behind."""
+        """Check that a producer may open. Raises QuotaHold or QuotaExceeded, which name the slow subscription."""
         if self.breach is not None or (self.is_set and not self._was_checked):
             await self.check()
         if self.breach is not None:
             raise self._error(self.breach)
 
     async def check(self) -> None:
-        """Compare, and act on it. Running it twice does no harm."""
+        """Compare the backlogs with the quota and act on a breach. Running it twice does no harm."""
         self._was_checked = True
         if not self.is_set:
             self._oldest.clear()
@@ -123,7 +123,7 @@ class BacklogQuota:
         return [each for each in self._topic.subscriptions.values() if each.is_durable]
 
     async def _age_ms(self, subscription: Subscription) -> int:
-        """Of the oldest entry not acked. A ledger that is young enough needs no look at its entries."""
+        """Return the age of the oldest unacked entry; of its ledger, if even that is within the quota."""
         topic = self._topic
         position = subscription.cursor.read_from()
         ledger = topic.log.ledgers.get(position.ledger_id)
@@ -141,7 +141,7 @@ class BacklogQuota:
         return now_ms - known[1]
 
     async def _evict(self, breach: Breach) -> bool:
-        """Move the culprit's mark-delete forward, in the act log's sight; False when there is nothing to give up."""
+        """Move the slow subscription's mark-delete forward and log an act; False if there is nothing to skip."""
         topic = self._topic
         subscription = topic.subscriptions.get(breach.subscription)
         if subscription is None:

@@ -1,6 +1,6 @@
-"""What clients ask of topics by name: to publish, to subscribe, for partitions and for schemas.
+"""Takes clients' requests to topics by name: to publish, to subscribe, for partitions and for schemas.
 
-What no topic could grant is refused before one is opened: such a request makes no topic and no namespace.
+A request that no topic could grant is refused before a topic is opened, so that it makes no topic and no namespace.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["ClientRequests"]
 
 
 class ClientRequests:
-    """Finds or makes the topic that a request names, and asks it. `require_ready` raises while nobody is served."""
+    """Finds or makes the topic of a request, and asks it. `require_ready` raises while the broker serves nobody."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class ClientRequests:
         self._require_ready = require_ready
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
-        """See `Topics.partition_count`."""
+        """Return how many partitions a topic has, as `Topics.partition_count` describes."""
         return await self._topics.partition_count(topic, create=create)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Full names of its topics; a partitioned one appears as its partitions. Raises InvalidTopicName."""
+        """Return the full names of its topics, partitions instead of their parent. Raises InvalidTopicName."""
         tenant, name = parse_namespace(namespace)
         stored = await repeat_until_done(
             self._pool, lambda c: store.names_in_namespace(c, tenant, name), what="listing topics"
@@ -83,12 +83,12 @@ class ClientRequests:
         return await topic.subscribe(request, identity, sink)
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """A version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
+        """Return a version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
         self._require_ready()
         return await self._schemas.get(topic.base, version)
 
     async def get_or_create_schema(self, topic: TopicName, schema: SchemaDefinition) -> bytes:
-        """Return the version of this schema, stored when it is new and may be; b"" for the type NONE.
+        """Return the version of this schema, and store it if it is new and allowed; b"" for the type NONE.
 
         Raises IncompatibleSchema, TopicNotFound.
         """
@@ -107,7 +107,7 @@ class ClientRequests:
 
 
 def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
-    """Raises NotAllowed for names, IncompatibleSchema for a schema that is none."""
+    """Check a request. Raises NotAllowed for bad names, IncompatibleSchema for an invalid schema."""
     check_printable("producer", request.name or "")
     if request.name == OUTBOX_PRODUCER and identity.face != INTERNAL_FACE:
         raise NotAllowed(
@@ -120,7 +120,7 @@ def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
 
 
 def _check_subscribe(request: SubscribeRequest) -> None:
-    """Raises NotAllowed for names and options that contradict each other, ConsumerAssignFailed, IncompatibleSchema."""
+    """Check names, options and schema. Raises NotAllowed, ConsumerAssignFailed, IncompatibleSchema."""
     check_printable("consumer", request.consumer_name)
     check_name(request.subscription)
     check_attach(

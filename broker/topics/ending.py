@@ -1,4 +1,4 @@
-"""How a topic ends: terminated, unloaded, deleted. The acts of docs/reference/acts.md call these."""
+"""Terminates, unloads and deletes topics, for the acts of docs/reference/acts.md."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class TopicBusy(NotAllowed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFigures:
-    """What a delete meets."""
+    """What a delete closes and removes."""
 
-    topics: tuple[str, ...]  # full names of what holds messages: the topic, or its partitions
+    topics: tuple[str, ...]  # full names: the topic itself, or its partitions
     producers: int  # connected now
     consumers: int
     subscriptions: tuple[tuple[str, str], ...]  # (topic, durable subscription)
@@ -48,15 +48,15 @@ class DeleteFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A topic that is to be deleted."""
+    """A topic to delete."""
 
     topic_id: int
     is_partitioned: bool
-    members: Mapping[int, str]  # id → full name of what holds messages
+    members: Mapping[int, str]  # id → full name, of the topic itself or its partitions
 
 
 class Endings:
-    """Ends topics of this process; those who ask for a topic meanwhile wait at its gate."""
+    """Ends topics of this process. Requests for such a topic wait at its gate meanwhile."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Endings:
         self._schemas = schemas
 
     async def terminate(self, topic: Topic) -> Position:
-        """Fix the last position for good; publishing is refused from then on. Safe to repeat.
+        """Fix the last position for good, and refuse publishing from then on. Safe to repeat.
 
         Sends under way are stored and get their receipts; those still queued fail with TopicTerminated, and producers
         are closed. Raises TopicFenced. Not safe to cancel.
@@ -102,9 +102,9 @@ class Endings:
         return topic.log.ledgers.last_position()
 
     async def unload(self, names: Sequence[TopicName]) -> int:
-        """Let these topics go from memory: receipts first, then acks, then connections. They load again on demand.
+        """Remove these topics from memory: receipts first, then acks, then connections. They load again on demand.
 
-        Returns how many were loaded. Their clients come back by themselves; who comes early waits until it is done.
+        Returns how many were loaded. Clients come back by themselves; those that come early wait until it is done.
         """
         async with self._still(names) as topics:
             for topic in topics:
@@ -115,7 +115,7 @@ class Endings:
     async def delete_figures(
         self, name: TopicName, *, force: bool = True, with_subscriptions: bool = False
     ) -> DeleteFigures:
-        """What `delete` would meet. Raises what it raises; changes nothing."""
+        """Return what `delete` would close and remove. Raises the same errors; changes nothing."""
         members = (await self._found(name)).members
         if not force:
             _require_unused(self._loaded(members.values()))
@@ -127,11 +127,11 @@ class Endings:
     async def delete(
         self, name: TopicName, *, force: bool, with_subscriptions: bool = False
     ) -> DeleteFigures:
-        """Remove a topic, or a partitioned one with all partitions: messages, subscriptions, everything but its acts.
+        """Delete a topic, or a partitioned one with all partitions: messages, subscriptions, everything but its acts.
 
-        Raises TopicBusy while clients are connected, or, unless `with_subscriptions`, when it has subscriptions;
-        `force` closes the clients and removes the subscriptions. Nothing is changed then. Raises TopicNotFound,
-        NotAllowed; after TopicFenced the topic is whole and its clients come back. Not safe to cancel.
+        Raises TopicBusy while clients are connected, or, unless `with_subscriptions`, if it has subscriptions; nothing
+        is changed then. With `force` it closes the clients and deletes the subscriptions instead. Raises
+        TopicNotFound, NotAllowed; after TopicFenced the topic is whole and its clients come back. Not safe to cancel.
         """
         found = await self._found(name)
         names = [TopicName.parse(each) for each in found.members.values()]
@@ -150,7 +150,7 @@ class Endings:
                 lambda c: store.delete(c, epochs, parent_id=found.topic_id if found.is_partitioned else None),
                 what=f"deleting {name}",
             )
-            # Repeated after a lost answer it finds nothing: then it was done.
+            # After a lost answer the repeated statement finds nothing: the first one did it.
             left = await repeat_until_done(
                 self._pool, lambda c: store.members(c, name.full), what="finding a topic"
             )
@@ -199,7 +199,7 @@ class Endings:
 
     @asynccontextmanager
     async def _still(self, names: Sequence[TopicName]) -> AsyncIterator[list[Topic]]:
-        """The loaded ones of these topics, with no append in flight; nobody loads one meanwhile."""
+        """Yield those of these topics that are loaded, with no append in flight. None can be loaded meanwhile."""
         full_names = [each.full for each in names]
         async with self._topics.gates.closed(full_names), AsyncExitStack() as pauses:
             await self._topics.loads_done()
@@ -211,7 +211,7 @@ class Endings:
             yield topics
 
     async def _own(self, members: Mapping[int, str], topics: Sequence[Topic]) -> dict[int, int]:
-        """Topic id → owner epoch; what is not in memory is taken without being loaded."""
+        """Return topic id → owner epoch. Topics that are not in memory are taken without being loaded."""
         epochs = {topic.topic_id: topic.owner_epoch for topic in topics}
         for topic_id in members.keys() - epochs.keys():
             epochs[topic_id] = await repeat_until_done(

@@ -1,4 +1,4 @@
-"""Doors of topics that are being unloaded or deleted: whoever asks for one meanwhile waits until that is done."""
+"""Gates of topics that are being unloaded or deleted: requests for such a topic wait until that is done."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ __all__ = ["TopicGates"]
 
 
 class TopicGates:
-    """By the topic's full name. One act closes a topic's gate at a time."""
+    """The gates, by the topic's full name. Only one act at a time closes a topic's gate."""
 
     def __init__(self) -> None:
         self._closed: dict[str, asyncio.Event] = {}
 
     async def passed(self, name: str) -> None:
-        """Wait until the topic's gate is open; returns at once when nobody closed it."""
+        """Wait until the topic's gate is open; returns at once if nobody closed it."""
         while (opened := self._closed.get(name)) is not None:
             await opened.wait()
 
     @asynccontextmanager
     async def closed(self, names: Sequence[str]) -> AsyncIterator[None]:
-        """Nobody loads these topics (each named once) inside. All or nothing: two acts cannot wait for each other."""
+        """Let nobody load these topics meanwhile. Closes all gates or none: two acts cannot wait for each other.
+
+        Name each topic once.
+        """
         while (busy := next((name for name in names if name in self._closed), None)) is not None:
             await self.passed(busy)
         opened = asyncio.Event()

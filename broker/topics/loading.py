@@ -1,4 +1,4 @@
-"""Taking a topic: advance its epoch, then bring its ledgers and cursors into memory."""
+"""Takes a topic: advances its epoch, then brings its ledgers and cursors into memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["NewTopic", "TopicLoader"]
 
 
 class NewTopic(Protocol):
-    """Makes the object of a topic whose log was read."""
+    """Makes the object of a topic after its log was read."""
 
     def __call__(
         self, *, log: TopicLog, terminated: bool, policies: Policies, producer_epoch: int | None
@@ -72,7 +72,7 @@ class TopicLoader:
     async def load(self, name: TopicName, row: store.TopicRow) -> Topic:
         """Take a topic: advance its epoch, then read its ledgers and cursors. Safe to repeat.
 
-        Raises ServiceNotReady when another broker takes it in the same moment.
+        Raises ServiceNotReady if another broker takes it at the same moment.
         """
         stored = await repeat_until_done(
             self._pool,
@@ -125,7 +125,7 @@ def _add_subscriptions(topic: Topic, stored: _Stored) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
-    """What is read of a topic under its new epoch."""
+    """Everything that is read of a topic under its new epoch."""
 
     owner_epoch: int
     ledgers: list[LedgerInfo]
@@ -139,7 +139,7 @@ class _Stored:
 async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
     owner_epoch = await store.take_topic(connection, topic_id, token=token)
     rows = await store.ledgers_of(connection, topic_id)
-    # A roll whose answer was lost leaves an open ledger before the last: it is full all the same.
+    # A roll whose answer was lost leaves a ledger open before the last one; that ledger is full nevertheless.
     ledgers = [await _ledger_info(connection, each, is_last=each is rows[-1]) for each in rows]
     return _Stored(
         owner_epoch=owner_epoch,
@@ -153,7 +153,7 @@ async def _take(connection: Connection, topic_id: int, token: int) -> _Stored:
 
 
 async def _ledger_info(connection: Connection, row: store.LedgerRow, *, is_last: bool) -> LedgerInfo:
-    """A ledger as memory wants it; the totals of an open one are what its last entry says."""
+    """Return a ledger for memory. The totals of an open one come from its last entry."""
     entries, messages, size_bytes = row.entries, row.messages, row.size_bytes
     first_append_ms, last_append_ms = row.first_append_ms, row.last_append_ms
     if not row.sealed and row.segment_id is not None:

@@ -1,4 +1,4 @@
-"""Partitioned topics: growing one. They never shrink: a partition's messages would have no place in the routing."""
+"""Adds partitions to a topic. A topic never gets fewer: routing would no longer reach a partition's messages."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ MOST_PARTITIONS = 10_000
 
 
 async def check_growth(pool: ConnectionPool, name: TopicName, partitions: int) -> int:
-    """How many partitions there are now. Raises what `grow` raises, and changes nothing."""
+    """Return the present number of partitions. Raises the same errors as `grow`; changes nothing."""
     if not 1 <= partitions <= MOST_PARTITIONS:
         raise MetadataInvalid(f"partitions is {partitions}: it takes a number from 1 to {MOST_PARTITIONS}")
     row = await repeat_until_done(pool, lambda c: topic_store.find_topic(c, name), what="finding a topic")
     if row is None:
         raise TopicNotFound(f"topic {name} does not exist")
     if not row.partitions:
-        raise NotAllowed(f"{name} is not partitioned, and a topic that holds messages cannot become so")
+        raise NotAllowed(f"{name} is not partitioned, and an existing topic cannot become so")
     if partitions < row.partitions:
         raise NotAllowed(f"{name} has {row.partitions} partitions; a topic never gets fewer")
     return row.partitions
 
 
 async def grow(pool: ConnectionPool, name: TopicName, partitions: int) -> Growth:
-    """Give a topic more partitions, each with the subscriptions that the others have, at its beginning.
+    """Give a topic more partitions. Each gets the subscriptions of the others, from its beginning.
 
-    Clients see it at their next look (Apache's ask once a minute); whoever sees the new count finds the partitions and
-    subscriptions. The same count again does nothing. Raises MetadataInvalid for a count out of range, NotAllowed for a
-    smaller one, a topic that is not partitioned, or a name that is taken, TopicNotFound. Safe to repeat.
+    Clients notice when they next ask (Apache's ask once a minute). A client that sees the new count finds partitions
+    and subscriptions there. The same count again does nothing. Raises MetadataInvalid for a count out of range,
+    NotAllowed for a smaller one, a topic that is not partitioned, or a name that is taken, TopicNotFound. Safe to
+    repeat.
     """
     await check_growth(pool, name, partitions)
     growth = await repeat_until_done(

@@ -1,4 +1,4 @@
-"""Reading and changing what is set on a namespace or a topic; a change is in force at once on every loaded topic."""
+"""Reads and changes the policies set on a namespace or a topic. Loaded topics apply a change at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class PolicyConflict(BrokerError):
-    """Somebody changed the document meanwhile: plan again."""
+    """Somebody changed the document after the plan was made: plan again."""
 
     code = "MetadataError"
     retriable = True
@@ -46,7 +46,7 @@ class PolicyConflict(BrokerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A namespace or a topic, as what policies hang on."""
+    """A namespace or a topic, as the owner of a policy document."""
 
     level: PolicyLevel
     tenant: str
@@ -55,22 +55,22 @@ class Holder:
 
     @classmethod
     def of_namespace(cls, text: str) -> Holder:
-        """`tenant/namespace`. Raises InvalidTopicName."""
+        """Parse `tenant/namespace`. Raises InvalidTopicName."""
         tenant, namespace = parse_namespace(text)
         return cls(level=PolicyLevel.NAMESPACE, tenant=tenant, namespace=namespace, topic=None)
 
     @classmethod
     def of_topic(cls, name: TopicName) -> Holder:
-        """A topic, partitioned or not."""
+        """Make the holder of a topic, partitioned or not."""
         return cls(level=PolicyLevel.TOPIC, tenant=name.tenant, namespace=name.namespace, topic=name)
 
     @property
     def name(self) -> str:
-        """As people write it."""
+        """The name as people write it."""
         return f"{self.tenant}/{self.namespace}" if self.topic is None else self.topic.full
 
     def covers(self, name: TopicName) -> bool:
-        """Whether a topic has its policies from here."""
+        """Return whether this document applies to a topic."""
         if self.topic is None:
             return (name.tenant, name.namespace) == (self.tenant, self.namespace)
         return self.topic.full in (name.full, name.base)
@@ -78,7 +78,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyState:
-    """What is set on a holder and what is in force there."""
+    """The policies set on a holder, and those in force there."""
 
     row_id: int
     document: Mapping[str, object]  # what is set here, as stored
@@ -87,14 +87,14 @@ class PolicyState:
 
 
 class PolicyDocuments:
-    """What is stored, and what it comes to."""
+    """Reads and stores policy documents, and computes the policies in force."""
 
     def __init__(self, pool: ConnectionPool, settings: BrokerSettings) -> None:
         self._pool = pool
         self._settings = settings
 
     async def read(self, holder: Holder) -> PolicyState:
-        """Raises TopicNotFound when there is no such topic or namespace, NotAllowed for a partition of one."""
+        """Read a holder's policies. Raises TopicNotFound if it does not exist, NotAllowed for a partition."""
         topic = holder.topic
         if topic is None:
             stored = await repeat_until_done(
@@ -129,12 +129,12 @@ class PolicyDocuments:
     def in_force_with(
         self, holder: Holder, document: Mapping[str, object], above: Mapping[str, object]
     ) -> Policies:
-        """What would be in force on a holder with this document; `above`: its namespace's, for a topic."""
+        """Return the policies in force if a holder had this document; `above` is a topic's namespace document."""
         namespace, topic = (document, {}) if holder.topic is None else (above, document)
         return effective_policies(self._settings, namespace, topic, where=holder.name)
 
     async def overridden(self, state: PolicyState, names: list[str]) -> dict[str, int]:
-        """Policy → how many topics of a namespace set it themselves, and so keep theirs."""
+        """Return policy → number of the namespace's topics that set it themselves and so keep their own."""
         return await repeat_until_done(
             self._pool, lambda c: store.overriding(c, state.row_id, names), what="counting topics"
         )
@@ -142,9 +142,9 @@ class PolicyDocuments:
     async def replace(
         self, holder: Holder, *, before: Mapping[str, object], after: Mapping[str, object]
     ) -> PolicyState:
-        """Store `after` in the place of `before`. Safe to repeat.
+        """Store `after` in place of `before`. Safe to repeat.
 
-        Raises PolicyConflict when the document is neither any more; nothing is changed then.
+        Raises PolicyConflict, and changes nothing, if the document is neither of the two any more.
         """
         state = await self.read(holder)
         if dict(state.document) == dict(after):
@@ -156,7 +156,7 @@ class PolicyDocuments:
             ),
             what="changing policies",
         )
-        # Repeated after a lost answer it finds `after` instead of `before`: then it was done.
+        # After a lost answer the repeated statement finds `after` instead of `before`: the first one did it.
         state = await self.read(holder)
         if not stored and dict(state.document) != dict(after):
             raise PolicyConflict(
@@ -166,7 +166,7 @@ class PolicyDocuments:
         return state
 
     async def stored_of(self, topics: Sequence[TopicName]) -> dict[str, Policies]:
-        """Full name → what is in force by the documents as they are stored now, of those that are stored."""
+        """Return full name → policies in force by the stored documents, for those of the topics that are stored."""
         rows = await repeat_until_done(
             self._pool, lambda c: store.in_force(c, [each.full for each in topics]), what="reading policies"
         )
@@ -177,22 +177,22 @@ class PolicyDocuments:
 
 
 def parsed(texts: Mapping[str, str], level: PolicyLevel) -> dict[str, PolicyValue]:
-    """Values written as text. Raises PolicyInvalid for the first that is wrong."""
+    """Parse values written as text. Raises PolicyInvalid for the first wrong one."""
     values = {name: FIELDS[name].parse(text) if name in FIELDS else text for name, text in texts.items()}
     return checked(values, level)
 
 
 def check_names(names: Iterable[str], level: PolicyLevel) -> None:
-    """Raises PolicyInvalid for the first that is no policy."""
+    """Check that all names are policies. Raises PolicyInvalid for the first that is not."""
     for name in names:
         if name not in FIELDS:
-            checked({name: None}, level)  # names those there are
+            checked({name: None}, level)  # its error lists the policies that exist
 
 
 def changed(
     state: PolicyState, level: PolicyLevel, *, to_set: Mapping[str, object], to_unset: tuple[str, ...]
 ) -> dict[str, object]:
-    """The document as it would be. Raises PolicyInvalid for unknown names and bad values; changes nothing."""
+    """Return the document after a change. Raises PolicyInvalid for unknown names and bad values; stores nothing."""
     check_names(to_unset, level)
     for name in to_unset:
         if name not in state.document:
@@ -213,7 +213,7 @@ class Difference:
 
 
 def differences(before: Policies, after: Policies) -> list[Difference]:
-    """What changes of what is in force."""
+    """Return the policies in force that differ."""
     old, new = asdict(before), asdict(after)
     return [
         Difference(name=name, before=old[name], after=new[name]) for name in old if old[name] != new[name]
@@ -221,7 +221,7 @@ def differences(before: Policies, after: Policies) -> list[Difference]:
 
 
 class PolicyChanges:
-    """Changes documents, and puts what they say in force on the topics in memory."""
+    """Changes documents, and applies them to the topics in memory."""
 
     def __init__(
         self, documents: PolicyDocuments, topics: Topics, non_persistent: NonPersistentTopics
@@ -235,14 +235,14 @@ class PolicyChanges:
     ) -> PolicyState:
         """Replace the document `before` by `after` and put it in force. Safe to repeat.
 
-        Raises PolicyConflict when the document is neither any more; nothing is changed then.
+        Raises PolicyConflict, and changes nothing, if the document is neither of the two any more.
         """
         state = await self.documents.replace(holder, before=before, after=after)
         await self.reload(holder)
         return state
 
     async def reload(self, holder: Holder) -> int:
-        """Put what is stored in force on the loaded topics below a holder; how many there are."""
+        """Apply the stored documents to the loaded topics of a holder; return the number of topics."""
         await self._topics.loads_done()  # a topic being loaded may have read the old document
         topics = [topic for topic in self._topics.all() if holder.covers(topic.name)]
         stored = await self.documents.stored_of([topic.name for topic in topics])

@@ -1,4 +1,4 @@
-"""Which policies are in force on a topic: the settings, the namespace's document, the topic's."""
+"""Computes the policies in force on a topic from the settings, the namespace's document and the topic's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def default_policies(settings: BrokerSettings) -> Policies:
-    """What is in force where nothing is set."""
+    """Return the policies in force where no document sets any."""
     return Policies(
         retention_ms=settings.default_retention_ms,
         retention_bytes=settings.default_retention_bytes,
@@ -37,7 +37,7 @@ def effective_policies(
     *,
     where: str,
 ) -> Policies:
-    """Merge stored documents. What is wrong in one, as only a hand in the table can make it, is logged and left out."""
+    """Merge stored documents. Log and ignore invalid values, which only a manual change of the table can cause."""
     usable, complaints = readable(namespace, PolicyLevel.NAMESPACE)
     usable_of_topic, of_topic = readable(topic, PolicyLevel.TOPIC)
     for complaint in (*complaints, *of_topic):
@@ -46,7 +46,7 @@ def effective_policies(
 
 
 def rollover_policy(policies: Policies) -> RolloverPolicy:
-    """When an open ledger is full."""
+    """Return the limits at which an open ledger is full."""
     return RolloverPolicy(
         max_entries=policies.ledger_max_entries,
         max_bytes=policies.ledger_max_bytes,

@@ -1,4 +1,4 @@
-"""Rates per second out of cumulative counts, smoothed over a few seconds."""
+"""Computes rates per second from cumulative counts, smoothed over a few seconds."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ if TYPE_CHECKING:
 
 __all__ = ["MEASURED_OVER_S", "Moving", "Rates"]
 
-_WEIGHT = 0.4  # of the newest second: a change is seen at once and settled after about five reports
-MEASURED_OVER_S = 5  # what that weight comes to: older seconds have less than a tenth of the weight
+_WEIGHT = 0.4  # of the newest second: a change shows at once and has settled after about five reports
+MEASURED_OVER_S = 5  # follows from that weight: older seconds have less than a tenth of it
 _NOTHING_PER_S = 0.05
-_FORGET_EVERY = (
-    60  # looks; going through ten thousand topics at each would cost what they are to cost together
-)
-_TRICKLE_PER_S = 1.0  # messages: below it a report without news ends the rate
+# Reports. Going through ten thousand topics at each one would cost as much as reporting may cost in all.
+_FORGET_EVERY = 60
+_TRICKLE_PER_S = 1.0  # messages: below this, a report without news sets the rate to 0
 
 
 @dataclass(slots=True)
 class Moving:
-    """Who has a rate that is not 0 yet."""
+    """Topics and subscriptions whose rate is not yet 0."""
 
     topics: set[Topic] = field(default_factory=set)
     subscriptions: set[Subscription] = field(default_factory=set)
@@ -38,7 +37,7 @@ class _Pair:
 
     def update(self, first: int, second: int, now_ms: int) -> tuple[float, float]:
         elapsed_s = max(0.001, (now_ms - self.at_ms) / 1000)
-        # Of a topic with a message a minute one report says so and the next that it is over, not six.
+        # With a message a minute, one report shows the rate and the next one ends it, rather than six.
         is_trickle = self.first == first and self.second == second and self.first_rate < _TRICKLE_PER_S
         if is_trickle:
             self.first_rate = self.second_rate = 0.0
@@ -56,7 +55,7 @@ class _Pair:
 
 
 class Rates:
-    """One pair of rates a topic (messages, bytes in) and a subscription (messages out, acked)."""
+    """A pair of rates for each topic (messages and bytes in) and subscription (messages out and acked)."""
 
     def __init__(self) -> None:
         self._topics: dict[Topic, _Pair] = {}
@@ -65,7 +64,7 @@ class Rates:
         self._looks = 0
 
     def of_topic(self, topic: Topic, messages: int, size_bytes: int, now_ms: int) -> tuple[float, float]:
-        """Messages and bytes per second since the last call, smoothed; 0 at first, and once closed."""
+        """Return messages and bytes per second since the last call, smoothed; 0 at first, and once closed."""
         if not topic.is_open:
             return 0.0, 0.0
         pair = self._topics.setdefault(topic, _Pair(messages, size_bytes, now_ms))
@@ -74,7 +73,7 @@ class Rates:
         return rates
 
     def of_subscription(self, each: Subscription, out: int, acked: int, now_ms: int) -> tuple[float, float]:
-        """Messages delivered and acked per second since the last call, smoothed; 0 at first, and once closed."""
+        """Return messages delivered and acked per second since the last call, smoothed; 0 at first, and once closed."""
         if _is_gone(each):
             return 0.0, 0.0
         pair = self._subscriptions.setdefault(each, _Pair(out, acked, now_ms))
@@ -93,9 +92,9 @@ class Rates:
         return 0.0 if pair is None else pair.second_rate
 
     def still_moving(self) -> Moving:
-        """Whoever must be reported again although nothing changed; who is gone, a last time: its rate is 0.
+        """Return what must be reported again although nothing changed. Closed ones come a last time, with rate 0.
 
-        Who is gone is forgotten now and then.
+        Now and then it forgets closed topics and deleted subscriptions.
         """
         self._looks += 1
         if self._looks % _FORGET_EVERY == 0:

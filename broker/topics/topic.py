@@ -57,30 +57,30 @@ T = TypeVar("T")
 
 
 class TopicReports(SubscriptionReports, Protocol):
-    """Who reports topics, their producers and subscriptions."""
+    """Reports topics, their producers and their subscriptions."""
 
     def topic_changed(self, topic: Topic) -> None:
         """Report this topic anew."""
 
     def producer_gone(self, topic: Topic, producer: Producer) -> None:
-        """Report no more of this producer."""
+        """Stop reporting this producer."""
 
 
 class WaitingPulls(Protocol):
     """The long-poll pulls of this process that wait for a message."""
 
     def waits_for(self, name: TopicName) -> bool:
-        """Whether one waits for this topic."""
+        """Return whether a pull waits for this topic."""
 
     def arrived(self, topic: Topic, entries: Sequence[StoredEntry]) -> None:
-        """These entries of the topic are durable."""
+        """Offer the waiting pulls these entries, which are durable now."""
 
     def topic_gone(self, topic: Topic) -> None:
-        """The topic leaves this process."""
+        """Answer the pulls of a topic that leaves this process."""
 
 
 class Topic:
-    """A topic that this process owns, as its log says; closed for good with its log."""
+    """A topic that this process owns. Once its log is closed, it never opens again."""
 
     def __init__(
         self,
@@ -107,11 +107,11 @@ class Topic:
         new_subscription: NewSubscription,
         refuse_old_clients: bool,
     ) -> None:
-        """`producer_epoch` None: it had no exclusive producer yet. `next_key` numbers producers in this process."""
+        """`producer_epoch` None = no exclusive producer yet. `next_key` numbers the producers of this process."""
         self.name = log.name
         self.topic_id = log.topic_id
         self.is_terminated = terminated
-        self.policies = policies  # in force now; replaced by `set_policies` alone
+        self.policies = policies  # in force now; only `set_policies` replaces them
         self.log = log
         log.listener = self
         self._refuse_old_clients = refuse_old_clients
@@ -158,7 +158,7 @@ class Topic:
         self.publishes = publishes.account()
         self.publish_limit: PublishLimit | None = None
         self.dispatch_rate: RatePair | None = None
-        self._rates: tuple[int, ...] | None = None  # in force; None = not looked at yet
+        self._rates: tuple[int, ...] | None = None  # in force; None = not yet applied
         self.quota = BacklogQuota(self, pool, clock)
         self.last_append_ms = 0
         self.last_used_ms = clock.now_ms()  # when the last client left
@@ -166,7 +166,7 @@ class Topic:
 
     @property
     def owner_epoch(self) -> int:
-        """Under which this process owns the topic; see `Epochs`."""
+        """The epoch under which this process owns the topic; see `Epochs`."""
         return self.log.owner_epoch
 
     @property
@@ -176,11 +176,11 @@ class Topic:
 
     @property
     def is_fenced(self) -> bool:
-        """Closed because nothing of it may be stored any more."""
+        """Whether it is closed because this process may store nothing of it any more."""
         return self.log.is_fenced
 
     async def write(self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str) -> T | None:
-        """One write guarded by this topic's epoch; None: another broker has the topic. Raises as `Epochs.write`."""
+        """Run a write guarded by this topic's epoch; None = another broker has the topic. Raises as `Epochs.write`."""
         return await self._epochs.write(self.log, call, what=what)
 
     # -- producers and appends -----------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class Topic:
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer, or queue one that waits for exclusive access: it is not ready then.
+        """Attach a producer, or queue one that waits for exclusive access; it is then not ready yet.
 
         Raises ProducerBusy, ProducerFenced, IncompatibleSchema, TopicTerminated.
         """
@@ -224,13 +224,13 @@ class Topic:
         return producer
 
     def remove_producer(self, producer: Producer) -> None:
-        """A producer is gone; its queued sends stay."""
+        """Remove a producer. Its queued sends stay."""
         self.access.remove(producer)
         self.last_used_ms = self._clock.now_ms()
         self._reports.producer_gone(self, producer)
 
     def close_producers(self, error: BrokerError | None) -> None:
-        """Let every producer go; each opens again by itself and is told why not."""
+        """Close every producer. Each client opens again by itself, and is then told `error` if it may not."""
         self.access.close(error)
 
     def append(self, producer: Producer, request: SendRequest) -> None:
@@ -270,9 +270,9 @@ class Topic:
             subscription.pump()
 
     def refused(self, sends: Sequence[Send], error: BrokerError) -> None:
-        """Close the producers of sends that cannot be stored: they resend after reconnecting.
+        """Close the producers of sends that cannot be stored; they send again after reconnecting.
 
-        Closed, since what such a producer has sent after the refused entries must not overtake their repetition.
+        They must be closed, since entries sent after the refused ones must not overtake their repetition.
         """
         if self.deduplication is not None:
             sends = [*sends, *self.deduplication.give_up()]
@@ -296,7 +296,7 @@ class Topic:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer, making its subscription when there is none."""
+        """Attach a consumer, and make its subscription if there is none."""
         self._require_open()
         if self._refuse_old_clients:
             check_batches(self.log, identity)
@@ -311,37 +311,37 @@ class Topic:
             self.subscriptions.settle_reader(subscription)
 
     def _is_idle(self) -> bool:
-        """Neither messages nor clients: a schema can still be anything."""
+        """Return whether it has neither messages nor clients, so that any schema is still possible."""
         has_consumers = any(each.consumers for each in self.subscriptions.values())
         return not (self.producers or has_consumers or self.log.ledgers.total_entries)
 
     def forget_subscription(self, subscription: Subscription) -> None:
-        """See `TopicSubscriptions.forget`."""
+        """Forget a subscription, as `TopicSubscriptions.forget` describes."""
         self.subscriptions.forget(subscription)
 
     def consumers_connected(self) -> int:
-        """Over all subscriptions, readers included."""
+        """Return the number of consumers of all subscriptions, readers included."""
         return sum(len(each.consumers) for each in self.subscriptions.values())
 
     def consumer_left(self, now_ms: int) -> None:
-        """The topic was in use until now."""
+        """Note that the topic was in use until now."""
         self.last_used_ms = now_ms
 
     # -- policies ------------------------------------------------------------------------------------------------
 
     def set_policies(self, policies: Policies) -> None:
-        """An operator changed the namespace's document or the topic's. Costs nothing when the outcome is the same."""
+        """Put policies in force after an operator changed a document. Does nothing if they are the same as before."""
         if policies != self.policies:
             self.policies = policies
             self.policies_changed()
 
     def loaded(self) -> None:
-        """It is in memory as it is stored: begin to act by its policies."""
+        """Begin to apply its policies, once everything stored is in memory."""
         self.policies_changed()
         self._reports.topic_changed(self)
 
     def policies_changed(self) -> None:
-        """Bring what was derived from `self.policies` up to date; what reads them at each use needs nothing here."""
+        """Update everything derived from `self.policies`. Code that reads them at each use needs no update."""
         self.log.policy = rollover_policy(self.policies)
         self.delayed.policies_changed(self.policies)
         for subscription in list(self.subscriptions.values()):
@@ -364,7 +364,7 @@ class Topic:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def given_up(self, error: BrokerError | None) -> None:
-        """Let every client go: the log was fenced or closed."""
+        """Close every client, because the log was fenced or closed."""
         self._on_gone(self)
         steps: list[Callable[[], object]] = [self.publishes.close]
         if self.publish_limit is not None:
@@ -381,8 +381,8 @@ class Topic:
         for step in steps:
             try:
                 step()
-            except Exception:  # everybody else must be let go all the same
-                logger.exception("%s: letting the topic go", self.name)
+            except Exception:  # the other clients must still be closed
+                logger.exception("%s: a step of letting the topic go failed", self.name)
 
     def _require_open(self) -> None:
         if not self.is_open:

@@ -1,4 +1,4 @@
-"""The subscriptions of one topic: found, made, loaded, let go."""
+"""Finds, makes, loads and forgets the subscriptions of one topic."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SubscribedTopic(SubscriptionTopic, Protocol):
-    """A topic, as its subscriptions together need it."""
+    """What the set of a topic's subscriptions needs of the topic."""
 
     async def write(
         self, call: Callable[[Connection, int], Awaitable[T | None]], *, what: str
@@ -55,14 +55,14 @@ class NewSubscription(Protocol):
 
 
 class SubscriptionReports(Protocol):
-    """Who reports subscriptions."""
+    """Reports subscriptions."""
 
     def changed(self, subscription: Subscription) -> None:
         """Report this subscription anew."""
 
 
 class TopicSubscriptions(Mapping[str, "Subscription"]):
-    """By name. Touched by the event loop only."""
+    """The subscriptions by name. Only the event loop touches it."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         self._tasks = tasks
         self._reports = reports
         self._by_name: dict[str, Subscription] = {}
-        self.creating = asyncio.Lock()  # while one or a bookmark is made, and while ledgers are trimmed
+        self.creating = asyncio.Lock()  # taken to make a subscription or a bookmark, and to trim ledgers
 
     def __getitem__(self, name: str) -> Subscription:
         return self._by_name[name]
@@ -95,11 +95,11 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return len(self._by_name)
 
     def values(self) -> ValuesView[Subscription]:
-        """The dict's own, which a batch that was stored goes through."""
+        """Return the dict's own values, a fast path: every stored batch goes through them."""
         return self._by_name.values()
 
     async def of_request(self, request: SubscribeRequest) -> Subscription:
-        """The subscription that a consumer asks for, made where there is none and connecting may make one.
+        """Return the subscription that a consumer asks for; make it if it is missing and connecting may make one.
 
         Raises NotAllowed, SubscriptionNotFound, TopicFenced, ServiceNotReady.
         """
@@ -126,11 +126,11 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         by_attaching: bool = False,
         remaining: int | None = None,
     ) -> Subscription:
-        """The durable subscription of this name; `by_attaching`: made only where connecting may make one.
+        """Return the durable subscription of this name, or make it; `by_attaching`: only if connecting may make one.
 
-        Raises NotAllowed when a reader uses the name or there are too many, SubscriptionNotFound, TopicFenced.
+        Raises NotAllowed if a reader uses the name or there are too many, SubscriptionNotFound, TopicFenced.
 
-        Cancelling it does not stop it: what PostgreSQL stores, memory must know.
+        Cancelling does not stop it, since memory must know every subscription that PostgreSQL stores.
         """
         return await self._tasks.finish(
             self._find_or_create(name, type_, start, properties, by_attaching, remaining)
@@ -178,12 +178,12 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 raise TopicFenced(f"{log.name} moved to another broker; connect again")
             if not subscription_id:
                 subscription_id, state = await self._stored(name)
-            # What was appended while the row was being written is delivered, even from LATEST: the stored cursor
-            # stands before it.
+            # Entries appended while the row was being written are delivered, even from LATEST: the stored cursor is
+            # before them.
             return self.add(subscription_id, name, type_, Cursor(log.ledgers, log.index, state))
 
     async def cursor_starting_at(self, start: Position, remaining: int | None = None) -> CursorState:
-        """A new cursor whose next entry is `start`, or the next one stored; of it `remaining` is unacked."""
+        """Return a new cursor whose next entry is `start` or the one after; only `remaining` of it is unacked."""
         log = self._topic.log
         while True:
             try:
@@ -192,7 +192,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
                 await self._topic.reader.load_index(missing.ranges)
 
     async def _stored(self, name: str) -> tuple[int, CursorState]:
-        """The row that was there already: written by the same call, whose answer was lost."""
+        """Return the row that already existed: the same call wrote it, and its answer was lost."""
         rows = await repeat_until_done(
             self._pool,
             lambda c: store.subscriptions_of(c, self._topic.log.topic_id),
@@ -228,7 +228,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
     def add(
         self, subscription_id: int | None, name: str, type_: SubscriptionType, cursor: Cursor
     ) -> Subscription:
-        """Take a subscription into memory; `subscription_id` None: a reader's."""
+        """Add a subscription to memory; `subscription_id` None = a reader's."""
         subscription = self._new_subscription(
             subscription_id=subscription_id, name=name, type_=type_, cursor=cursor, topic=self._topic
         )
@@ -238,7 +238,7 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         return subscription
 
     def settle_reader(self, subscription: Subscription) -> None:
-        """After an attach: a reader's cursor lives with its consumers. A failed attach neither leaves nor takes it."""
+        """After an attach, keep a reader's cursor only while it has consumers, whether or not the attach failed."""
         if subscription.is_durable:
             return
         if subscription.consumers:
@@ -247,19 +247,19 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
             self.forget(subscription)
 
     def forget(self, subscription: Subscription) -> None:
-        """It was removed, or the last consumer of a reader's cursor left."""
+        """Forget a subscription that was deleted, or a reader's cursor whose last consumer left."""
         if self._by_name.get(subscription.name) is subscription:
             del self._by_name[subscription.name]
         self._deadlines.forget(subscription)
 
     def replay(self, positions: Sequence[Position]) -> None:
-        """Send these entries, which are due, on every subscription that passes over what is not."""
+        """Send these entries, which are due, on every subscription that passes over delayed entries."""
         for subscription in list(self._by_name.values()):
             if subscription.type in DELAYING:
                 subscription.replay(positions)
 
     def has_room_for_replays(self) -> bool:
-        """Whether a Shared subscription has sent all that was released before, or none can send."""
+        """Return whether a Shared subscription has sent all entries released before, or none can send."""
         waiting = [
             each.dispatcher.replay_entries
             for each in self._by_name.values()

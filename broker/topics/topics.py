@@ -1,4 +1,4 @@
-"""The topics in this process's memory: loaded, or made, when somebody asks for one; gone when their logs are closed."""
+"""The topics in this process's memory: loaded or made when a client asks for one, forgotten when their logs close."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["Topics"]
 
 
 class Topics:
-    """The persistent ones. `load` takes a topic whose row was found; `require_ready` raises while none may be taken.
+    """The persistent topics. `load` takes a topic whose row was found; `require_ready` raises while none may be taken.
 
-    Touched by the event loop only.
+    Only the event loop touches it.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Topics:
         self._loading: dict[str, asyncio.Task[Topic]] = {}
 
     def all(self) -> list[Topic]:
-        """Those in memory now."""
+        """Return the topics in memory now."""
         return list(self.loaded.values())
 
     async def open(self, name: TopicName, *, create: bool) -> Topic:
-        """The topic in memory, loaded or made when need be; concurrent callers share one load.
+        """Return the topic; load or make it if necessary. Concurrent callers share one load.
 
-        Raises TopicNotFound, NotAllowed (a partitioned parent holds no messages), ServiceNotReady.
+        Raises TopicNotFound, NotAllowed (a partitioned parent has no messages of its own), ServiceNotReady.
         """
         await self.gates.passed(name.full)
         self._require_ready()
@@ -68,20 +68,20 @@ class Topics:
         return await asyncio.shield(loading)
 
     async def open_named(self, full_name: str) -> Topic:
-        """The same for a topic that is stored, by its full name."""
+        """Open a stored topic by its full name; never makes one. Raises as `open`."""
         return await self.open(TopicName.parse(full_name), create=False)
 
     async def partition_count(self, name: TopicName, *, create: bool) -> int:
-        """How many partitions a topic has; 0 = it is not partitioned. Raises TopicNotFound unless it may be made.
+        """Return how many partitions a topic has; 0 = not partitioned. Raises TopicNotFound unless it may be made.
 
-        With `create` a topic that will have partitions is made here; any other, by whoever connects to it.
+        With `create`, a topic that will have partitions is made here. Any other is made when a client connects to it.
         """
         self._require_ready()
         row = await self._find(name)
         if row is not None:
             return row.partitions
         if name.domain != "persistent":
-            return 0  # nothing of it is stored: it is made when somebody connects
+            return 0  # nothing of it is stored: it is made when a client connects
         if not create:
             raise topic_not_found(name)
         partitions = await self._creation.partitions_of_new(name)
@@ -90,17 +90,17 @@ class Topics:
         return partitions
 
     def forget(self, topic: Topic) -> None:
-        """Its log is closed. Safe to repeat."""
+        """Forget a topic whose log is closed. Safe to repeat."""
         if self.loaded.get(topic.name.full) is topic:
             del self.loaded[topic.name.full]
 
     async def loads_done(self) -> None:
-        """Wait for the loads that are under way now, whatever comes of them."""
+        """Wait until the loads now under way have ended, successful or not."""
         under_way = list(self._loading.values())
         await asyncio.gather(*(asyncio.shield(task) for task in under_way), return_exceptions=True)
 
     def cancel_loads(self) -> None:
-        """The broker stops: give up the loads that are under way."""
+        """Cancel the loads under way, because the broker stops."""
         for loading in list(self._loading.values()):
             loading.cancel()
 

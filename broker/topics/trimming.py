@@ -1,7 +1,7 @@
-"""Freeing the ledgers of a topic that nobody needs: `core.ledgers.retention` decides which ones.
+"""Trims the ledgers of a topic that nobody needs: `core.ledgers.retention` decides which ones.
 
-Memory forgets them first, in one step with the decision, so that no move of a cursor and no new subscription comes in
-between; then the rows go. A crash before that brings them back, and they are trimmed again.
+Memory forgets them first, in one step with the decision, so that no cursor move and no new subscription can come in
+between. Then their rows are deleted. After a crash before that they are back, and are trimmed again.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Trimmer:
         self._clock = clock
 
     async def trim(self, topic: Topic, *, retention: Retention | None = None) -> int:
-        """Free what may go; how many bytes that was. `retention` stands in for the topic's policies.
+        """Trim what may go; return the freed bytes. `retention` replaces that of the topic's policies.
 
-        Kept: the open ledger, what a durable subscription has not acked durably, what retention keeps, and what an
-        undo or a bookmark pins while the backlog quota allows. Safe to repeat. Raises psycopg.Error when the server
-        refuses.
+        These stay: the open ledger, everything that a durable subscription has not acked durably, everything that
+        retention keeps, and everything that an undo or a bookmark pins, as far as the backlog quota allows. Safe to
+        repeat. Raises psycopg.Error if the server refuses.
         """
         retention = retention or Retention(
             time_ms=topic.policies.retention_ms, size_bytes=topic.policies.retention_bytes
@@ -45,8 +45,8 @@ class Trimmer:
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         if count:
             async with topic.subscriptions.creating:
-                # The cursors first, then what may bring them back: an act applied in between had not moved them by
-                # then.
+                # Read the cursors before the pins that may move them back: an act applied in between had not yet
+                # moved a cursor that was read.
                 limits = TrimLimits(
                     acked_entries=_acked_entries(topic),
                     pinned_entries=await self._pinned_entries(topic),
@@ -58,12 +58,12 @@ class Trimmer:
         return freed
 
     def trimmable_bytes(self, topic: Topic, retention: Retention) -> int:
-        """How much could go now by a retention; what an undo window or a bookmark pins is not taken off."""
+        """Return how many bytes a retention would trim now, ignoring pins of undo windows and bookmarks."""
         count = self._count(topic, retention, TrimLimits(acked_entries=_acked_entries(topic)))
         return sum(info.size_bytes for info in topic.log.ledgers.infos()[:count])
 
     async def _forget(self, topic: Topic, retention: Retention, limits: TrimLimits) -> int:
-        """Let memory forget what may go by `limits` and by the cursors as they are now."""
+        """Let memory forget the ledgers that may go by `limits` and by the present cursors; return their bytes."""
         while True:
             count = min(
                 self._count(topic, retention, limits),
@@ -89,7 +89,7 @@ class Trimmer:
         return trimmable(ledgers.infos(), retention=retention, limits=limits, now_ms=self._clock.now_ms())
 
     async def _pinned_entries(self, topic: Topic) -> int | None:
-        """Entries below what an open undo window or a bookmark pins; None when there is neither."""
+        """Return the number of entries below all pins of undo windows and bookmarks; None when there are none."""
 
         async def pins(connection: Connection) -> tuple[list[Position], list[Position]]:
             return (
@@ -107,7 +107,7 @@ class Trimmer:
 
 
 def _acked_entries(topic: Topic) -> int | None:
-    """Entries below every durable mark-delete, in memory and in PostgreSQL: a crash brings the stored one back."""
+    """Return the number of entries below every durable mark-delete, also the stored one: a crash returns to it."""
     return min(
         (
             topic.log.ledgers.entries_through(min(each.cursor.mark_delete, each.stored_mark_delete))
@@ -124,7 +124,7 @@ def _is_behind(topic: Topic, subscription: Subscription, last: LedgerInfo) -> bo
 
 
 async def _push_forward(reader: Subscription, through: Position) -> None:
-    """A reader's cursor keeps nothing: it goes on with the first entry that stays."""
+    """Move a reader's cursor to the first entry that stays; it does not keep ledgers from being trimmed."""
     async with reader.moves.moving(closes_consumers=False):
         await reader.moves.with_index(lambda: _move(reader, through))
         reader.after_move()

@@ -1,4 +1,4 @@
-"""Emptying a topic: every subscription passes over what is stored, then all ledgers but the open one go."""
+"""Empties a topic: every subscription passes over all stored messages, then all ledgers but the open one go."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Truncation:
 
     through: Position  # the last entry it passes over
     skipped_messages: int  # not acked, over all subscriptions
-    freed_bytes: int  # of whole ledgers that can go; what an undo window or a bookmark needs stays
+    freed_bytes: int  # of whole ledgers that can go; those that an undo window or a bookmark pins stay
 
 
 class Truncator:
@@ -40,7 +40,7 @@ class Truncator:
         self._flusher = flusher
 
     async def measure(self, topic: Topic, through: Position | None = None) -> Truncation:
-        """What `truncate` up to a position, by default the last one stored, would do now. Changes nothing."""
+        """Return what `truncate` up to a position, by default the last one stored, would do now. Changes nothing."""
         ledgers = topic.log.ledgers
         through = ledgers.last_position() if through is None else through
         skipped = 0
@@ -52,9 +52,10 @@ class Truncator:
         return Truncation(through=through, skipped_messages=skipped, freed_bytes=freed)
 
     async def truncate(self, topic: Topic, through: Position) -> int:
-        """Let every durable subscription pass over what is stored up to `through`, and free what then nobody needs.
+        """Move every durable subscription past `through`, and free the ledgers that nobody needs after that.
 
-        Returns the bytes freed. Consumers stay; what they hold of it can be acked, to no effect. Safe to repeat.
+        Returns the bytes freed. Consumers stay; acks of messages that they still have from it are accepted and change
+        nothing. Safe to repeat.
         """
         for subscription in _durable(topic):
             await self._pass_over(subscription, through)

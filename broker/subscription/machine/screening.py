@@ -1,7 +1,7 @@
 """Sorts out entries that are read but not sent: the step between a subscription's read and its dispatcher.
 
-Only reads with a flagged entry come here, or all of them if filters are configured; other reads cost one `|=` an entry.
-The broker itself acks an entry that nobody is to get: that spends no permit and makes no pending ack, and it is counted.
+Only reads with a flagged entry come here, or all if filters are configured; other reads cost one `|=` an entry.
+The broker itself acks an entry that nobody is to get: it spends no permit, makes no pending ack, and is counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A subscription of a non-persistent topic: the dispatchers of stored ones, without a cursor behind them.
+"""A subscription of a non-persistent topic: the same dispatchers as stored ones, but without a cursor.
 
-What is sent counts as acked at once, so that nothing is pending, redelivered or blocked; what nobody takes is dropped
-and counted.
+A message counts as acked when it is sent, so that nothing is pending, redelivered or blocked. A message that nobody
+takes is dropped and counted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BATCHES_REMEMBERED = 1000
 
 
 class PassingTopic(Protocol):
-    """A non-persistent topic, as its subscriptions need it."""
+    """What a subscription needs of its non-persistent topic."""
 
     @property
     def name(self) -> TopicName: ...
@@ -46,7 +46,7 @@ class PassingTopic(Protocol):
 
 
 class NonPersistentSubscription:
-    """Exists while it has consumers. Touched by the event loop only."""
+    """A subscription that exists while it has consumers. Only the event loop touches it."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class NonPersistentSubscription:
 
     @property
     def topic_name(self) -> TopicName:
-        """The topic, or the partition, that it reads."""
+        """The topic or partition that it reads."""
         return self.topic.name
 
     # -- attach and detach ---------------------------------------------------------------------------------------
@@ -110,18 +110,18 @@ class NonPersistentSubscription:
         )
         self.consumers[consumer.key] = consumer
         if self.type is SubscriptionType.FAILOVER:
-            # After the answer to SUBSCRIBE has been written. What comes before that is dropped, as before a Flow.
+            # Only after the answer to SUBSCRIBE is written. Messages before that are dropped, as before a Flow.
             asyncio.get_running_loop().call_soon(self._switch, consumer)
         return consumer
 
     def _switch(self, joined: Consumer | None) -> None:
-        """Failover without a wait: nothing can come twice, so there is nothing to wait for."""
+        """Switch the active consumer at once: no message can come twice, so there is nothing to wait for."""
         told = self.consumers.values() if self._dispatcher.run_due(0) else [joined] if joined else ()
         for consumer in list(told):
             consumer.tell_active(consumer.dispatch is self._dispatcher.active)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """A consumer is gone."""
+        """Remove a consumer that is gone."""
         if self.consumers.pop(consumer.key, None) is not None:
             self._dispatcher.detach(consumer.dispatch)
             self._switch(None)
@@ -129,7 +129,7 @@ class NonPersistentSubscription:
                 self.topic.forget_subscription(self)
 
     def close_consumers(self, reason: str) -> None:
-        """Let every consumer go."""
+        """Close every consumer."""
         for consumer in list(self.consumers.values()):
             consumer.closed_by_broker(reason)
             self.remove_consumer(consumer)
@@ -137,7 +137,7 @@ class NonPersistentSubscription:
     # -- dispatch ------------------------------------------------------------------------------------------------
 
     def deliver(self, entries: Sequence[StoredEntry], now_ms: int) -> None:
-        """Send these to consumers that take them now; the rest is dropped."""
+        """Send these entries to consumers that take them now, and drop the rest."""
         at = 0
         while at < len(entries):
             most = len(entries) if self.dispatch_limit is None else self._allowed(now_ms)
@@ -150,7 +150,7 @@ class NonPersistentSubscription:
             by_position = dict(zip((each.position for each in wanted), some, strict=True))
             assignments, unassigned = self._dispatcher.assign(wanted, plan, now_ms)
             for assignment in assignments:
-                # Nobody acks them: from here on they are no business of the dispatcher's.
+                # Nobody will ack them, so the dispatcher counts them as acked now.
                 for each in assignment.entries:
                     self._dispatcher.acked(each.position, each.messages_remaining, True, assignment.consumer)
                 consumer = self.consumers.get(assignment.consumer.key)
@@ -178,7 +178,7 @@ class NonPersistentSubscription:
         consumer.deliver(deliveries, now_ms)
 
     def rates_changed(self) -> None:
-        """The topic's dispatch rates are others now; what comes beyond them is dropped."""
+        """Apply the topic's new dispatch rates; messages beyond them are dropped."""
         self.dispatch_limit = DispatchLimit.of(
             self.topic.policies,
             self.topic.dispatch_rate,
@@ -189,12 +189,12 @@ class NonPersistentSubscription:
     # -- what consumers ask for ----------------------------------------------------------------------------------
 
     def flow(self, consumer: Consumer, permits: int) -> None:
-        """Permits from a client, for messages to come."""
+        """Take permits from a client, for messages to come."""
         self._dispatcher.flow(consumer.dispatch, permits)
         consumer.last_flow_ms = self._clock.now_ms()
 
     def pump(self) -> None:
-        """Nothing waits here."""
+        """Do nothing: no message waits here."""
 
     def ack(
         self,
@@ -206,9 +206,9 @@ class NonPersistentSubscription:
         validation_error: str | None,
         returns_permits: bool,
     ) -> None:
-        """There is nothing to acknowledge; who asks for a receipt gets one.
+        """Answer the receipt, if one was asked for; there is nothing to acknowledge.
 
-        `returns_permits`: a batch thrown away cost more than the one permit that the client gives back.
+        `returns_permits`: a discarded batch cost more than the one permit that the client gives back.
         """
         if returns_permits:
             for each in acks:
@@ -229,7 +229,7 @@ class NonPersistentSubscription:
         return 0
 
     def holds(self, consumer: Consumer, position: Position) -> bool:
-        """What was sent is acked already."""
+        """Return False: a sent message counts as acked."""
         return False
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
@@ -237,7 +237,7 @@ class NonPersistentSubscription:
         raise NotAllowed(f"{self.topic.name} keeps no messages")
 
     def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]:
-        """There is nothing to ack."""
+        """Return a function that does nothing: there is nothing to ack."""
         return lambda acks: None
 
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None:
@@ -252,11 +252,11 @@ class NonPersistentSubscription:
         return NotAllowed(f"{self.topic.name} keeps no messages, so there is nowhere to seek to")
 
     async def last_message(self) -> LastMessage:
-        """There is none."""
+        """Return an answer that says there is no message."""
         return LastMessage(position=Position(-1, -1), batch_size=0, mark_delete=EARLIEST)
 
     async def unsubscribe(self, consumer: Consumer, *, force: bool) -> None:
-        """Let the consumers go, and the subscription with them. Raises MetadataInvalid."""
+        """Close the consumers, and with them the subscription. Raises MetadataInvalid."""
         if len(self.consumers) > 1 and not force:
             raise MetadataInvalid(
                 f"{len(self.consumers) - 1} other consumers use subscription {self.name}; close them or use force"

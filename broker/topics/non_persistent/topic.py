@@ -1,7 +1,7 @@
-"""A topic that stores nothing: messages go to who is connected with permits, and are dropped for everybody else.
+"""A topic that stores nothing: consumers that are connected and have permits get a message, all others miss it.
 
 Sends are gathered for one turn of the loop, so that a burst is one write to each consumer; receipts come in the same
-turn. Acks mean nothing, and a message has no place to come back from.
+turn. Acks mean nothing, and no message can be redelivered.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 __all__ = ["NonPersistentTopic"]
 
-# Ids of its messages: no stored ledger comes this far, and each topic has its own, so that caches keep them apart.
+# For message ids: no stored ledger id comes this far, and each topic has its own, so that caches keep them apart.
 _FIRST_LEDGER: Final = 1 << 62
 
 
 class NonPersistentTopic:
-    """Lives while somebody is connected; `on_empty` is called when nobody is any more."""
+    """A topic that exists while clients are connected; it calls `on_empty` when the last one has left."""
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class NonPersistentTopic:
         self.policies_changed()
 
     async def _keep_epoch(self, epoch: int) -> None:
-        """The epoch lives as long as the topic: nobody can come back after it with an older one."""
+        """Store nothing: the epoch lives as long as the topic, so no producer can return later with an older one."""
 
     # -- producers -----------------------------------------------------------------------------------------------
 
     async def open_producer(
         self, request: ProducerRequest, identity: ClientIdentity, sink: ProducerSink
     ) -> Producer:
-        """Attach a producer. Raises as `Topic.open_producer`; an initial subscription would hold nothing."""
+        """Attach a producer. Raises as `Topic.open_producer`; an initial subscription has no effect."""
         producer = Producer(
             key=self._next_key(),
             topic=self,
@@ -120,7 +120,7 @@ class NonPersistentTopic:
         return producer
 
     def remove_producer(self, producer: Producer) -> None:
-        """A producer is gone."""
+        """Remove a producer that is gone."""
         self.access.remove(producer)
         self._leave_if_empty()
 
@@ -174,7 +174,7 @@ class NonPersistentTopic:
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
-        """Attach a consumer: it gets what comes from now on. Raises as `Topic.subscribe`."""
+        """Attach a consumer; it gets messages from now on. Raises as `Topic.subscribe`."""
         self._attaching += 1
         try:
             if request.schema is not None:
@@ -204,7 +204,7 @@ class NonPersistentTopic:
         )
 
     def forget_subscription(self, subscription: NonPersistentSubscription) -> None:
-        """Its last consumer left: it holds nothing that could wait for another."""
+        """Forget a subscription whose last consumer left: no message waits in it for another."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
         self._leave_if_empty()
@@ -212,13 +212,13 @@ class NonPersistentTopic:
     # -- policies and the end ------------------------------------------------------------------------------------
 
     def set_policies(self, policies: Policies) -> None:
-        """An operator changed the namespace's document."""
+        """Put policies in force after an operator changed a document."""
         if policies != self.policies:
             self.policies = policies
             self.policies_changed()
 
     def policies_changed(self) -> None:
-        """Bring what was derived from `self.policies` up to date."""
+        """Update everything derived from `self.policies`."""
         clock = self._clock
         self.publish_limit = PublishLimit.of(
             self.policies, clock, asyncio.get_running_loop().call_later, replaces=self.publish_limit
@@ -231,7 +231,7 @@ class NonPersistentTopic:
             subscription.rates_changed()
 
     def close(self, error: BrokerError | None) -> None:
-        """The broker stops."""
+        """Close the topic and its clients, because the broker stops."""
         self.is_open = False
         if self.publish_limit is not None:
             self.publish_limit.release()

@@ -1,4 +1,4 @@
-"""The non-persistent topics of this broker, made when somebody connects and gone with the last who leaves."""
+"""The non-persistent topics of this broker, made when a client connects and gone when the last one leaves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["NonPersistentTopics"]
 
 
 class NewNonPersistentTopic(Protocol):
-    """Makes one."""
+    """Makes a non-persistent topic."""
 
     def __call__(
         self, name: TopicName, *, policies: Policies, on_empty: Callable[[NonPersistentTopic], None]
@@ -31,7 +31,7 @@ class NewNonPersistentTopic(Protocol):
 
 
 class NonPersistentTopics:
-    """By full name."""
+    """The topics by full name."""
 
     def __init__(
         self, new_topic: NewNonPersistentTopic, pool: ConnectionPool, settings: BrokerSettings
@@ -42,11 +42,11 @@ class NonPersistentTopics:
         self._topics: dict[str, NonPersistentTopic] = {}
 
     def all(self) -> list[NonPersistentTopic]:
-        """Those somebody uses now."""
+        """Return the topics in use now."""
         return list(self._topics.values())
 
     async def topic(self, name: TopicName, *, create: bool) -> NonPersistentTopic:
-        """The topic, made when it may be. Raises TopicNotFound, NotAllowed (a partitioned parent)."""
+        """Return the topic, or make it if allowed. Raises TopicNotFound, NotAllowed (a partitioned parent)."""
         known = self._topics.get(name.full)
         if known is not None:
             return known
@@ -58,14 +58,14 @@ class NonPersistentTopics:
         policies = await self._policies(name, row)
         if row is None and not (create and policies.auto_create_topics):
             raise topic_not_found(name)
-        # Somebody else may have made it meanwhile.
+        # Another caller may have made it meanwhile.
         return self._topics.setdefault(
             name.full,
             self._new_topic(name, policies=policies, on_empty=self._forget),
         )
 
     async def reload_policies(self, covers: Callable[[TopicName], bool]) -> int:
-        """A document was changed: put it in force on the topics it covers; how many there are."""
+        """Apply a changed document to the topics that it covers; return the number of topics."""
         topics = [each for each in self.all() if covers(each.name)]
         for topic in topics:
             name = topic.name
@@ -90,7 +90,7 @@ class NonPersistentTopics:
         return effective_policies(self._settings, namespace, own, where=name.full)
 
     def close(self) -> None:
-        """The broker stops."""
+        """Close all topics, because the broker stops."""
         for topic in self.all():
             topic.close(None)
         self._topics.clear()
