@@ -1,8 +1,8 @@
 """Runs one subscription's machine: tells it what happens, and carries out its effects.
 
-This file and its two parts handle faults of I/O and of the machine. A failed read is repeated (reads.py). A failed ack is
-answered, and its consumer closed (acks_without_counts.py). A failed dispatch closes every consumer. Faults of a
-consumer's sink are consumer.py's. `pump` is synchronous; a task reads only entries that are not in memory, and pumps
+This file and its two parts handle faults of I/O and of the machine. A failed read is repeated (reads.py). A failed
+ack is answered, and its consumer closed (acks_without_counts.py). A failed dispatch closes every consumer. Faults of a
+consumer's sink end in consumer.py. `pump` is synchronous; a task reads only entries that are not in memory, and pumps
 again when it has them. Over 400 lines: each method of the machine and each effect needs a few lines here.
 """
 
