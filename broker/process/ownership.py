@@ -35,11 +35,11 @@ _RETRY_S = 0.2
 
 
 class BrokerAlreadyRuns(Exception):
-    """Another broker holds this database's lock. The text names it."""
+    """Another broker has this database's lock. The text names it."""
 
 
 class Ownership:
-    """Holds the lock. `on_lost` stops sending at once; `on_resumed` is called when every kept topic has a new epoch."""
+    """Owns the lock. `on_lost` stops sending at once; `on_resumed` is called when every kept topic has a new epoch."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Ownership:
         self._logs = logs
         self._on_notify = on_notify
         self._connection: Connection | None = None
-        self._backends: set[int] = set()  # of the lock's connections since the lock was last held for sure
+        self._backends: set[int] = set()  # of the lock's connections since the lock was last certainly ours
         self._task: asyncio.Task[None] | None = None
         self.is_held = False
         self.on_lost: Callable[[], None] = lambda: None
@@ -83,7 +83,7 @@ class Ownership:
         )
 
     async def release(self) -> None:
-        """Let go at a clean stop."""
+        """Release the lock at a clean stop."""
         self.is_held = False
         if self._task is not None:
             self._task.cancel()
@@ -93,7 +93,7 @@ class Ownership:
                 await store.unname_broker(self._connection, host=socket.gethostname(), pid=os.getpid())
                 await self._connection.close()
             except psycopg.Error as error:
-                logger.warning("letting the broker lock go: %s", error)
+                logger.warning("releasing the broker lock failed: %s", error)
 
     async def _hold(self) -> None:
         """Listen until the lock's connection is lost, then take the lock again."""
@@ -114,7 +114,7 @@ class Ownership:
         await self._resume()
 
     async def _resume(self) -> None:
-        """Reconnect, take the lock again, advance each epoch from the value known; give up what another took."""
+        """Reconnect, take the lock again, advance each epoch from its known value; give up topics that another took."""
         attempts = 0
         while not self.is_held:
             attempts += 1
@@ -142,11 +142,11 @@ class Ownership:
                 await asyncio.sleep(_RETRY_S)
         try:
             self.on_resumed()
-        except Exception:  # the lock is held all the same
+        except Exception:  # the lock is ours even so
             logger.exception("going on after the broker lock was taken again failed")
 
     async def _take_back(self, connection: Connection) -> None:
-        """The lock is ours again: keep every topic that nobody took meanwhile."""
+        """After the lock is ours again, keep every topic that nobody took meanwhile."""
         await self._announce(connection)
         logs = self._logs()
         kept = await self._epochs.advance({each: each.owner_epoch for each in logs})
@@ -160,7 +160,7 @@ class Ownership:
         logger.warning("the broker lock is held again; %s of %s topics kept", len(kept), len(logs))
 
     def _give_up(self) -> None:
-        """Another broker holds the lock: what is in memory here is out of date by its first write."""
+        """Give up every topic: another broker has the lock, and its first write makes our memory out of date."""
         self._backends = {self._connection.info.backend_pid} if self._connection is not None else set()
         for each in self._logs():
             each.fence("another broker took over while the lock was lost")

@@ -28,12 +28,12 @@ __all__ = ["ParkedPulls"]
 
 logger = logging.getLogger(__name__)
 
-# An offset, at most so many messages, which: the rest of a request says nothing about its answer.
+# An offset, a number of messages and a filter: the rest of a request does not change its answer.
 _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
 class ParkedPulls:
-    """The parked pulls of this process. Use it on the event loop only."""
+    """The parked pulls of this process. Only the event loop touches it."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ParkedPulls:
         self.wake_ups = 0  # pulls answered because a message arrived
 
     def __len__(self) -> int:
-        """Requests parked now."""
+        """The number of requests parked now."""
         return len(self._table)
 
     def waits_for(self, name: TopicName) -> bool:
@@ -134,7 +134,7 @@ class ParkedPulls:
         return await self._reader.place(topic, offset)
 
     def forget(self, parked: ParkedPull) -> None:
-        """Drop a parked pull: the peer is gone."""
+        """Forget a pull whose peer is gone."""
         self._table.discard(parked)
 
     def topic_gone(self, topic: Topic) -> None:
@@ -143,7 +143,7 @@ class ParkedPulls:
             self._resolve(parked, empty_answer(topic, PullStatus.NOT_FOUND, parked.offset))
 
     def stop(self) -> None:
-        """Answer every parked pull, and park no more from now on."""
+        """Answer every parked pull, and park none from now on."""
         self._is_stopping = True
         for parked in self._table.take_all():
             self._refuse(parked)

@@ -1,4 +1,4 @@
-"""Values that parked pulls and their door exchange."""
+"""The values that pulls and the door serving them exchange."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PullAsk:
 
 
 class PulledMessage(NamedTuple):
-    """One message and where it lies."""
+    """One message and its place in the queue."""
 
     offset: int
     position: Position
@@ -50,7 +50,7 @@ class PulledMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullAnswer:
-    """The answer to a pull: what was found from an offset on."""
+    """The result of a read from an offset on."""
 
     status: PullStatus
     next_begin_offset: int  # the offset to pull next
