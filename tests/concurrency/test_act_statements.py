@@ -127,7 +127,7 @@ async def test_of_two_plans_of_one_name_the_second_is_refused(run: BrokerRun) ->
     assert (await apply(run, first))[0] == "applied"
     state, _, error = await apply(run, second)
     assert state == "refused"
-    assert f"b is {positions[0]}" in error
+    assert f"b is already at {positions[0]}" in error
     assert rows(run.database_url, BOOKMARKS) == [("b", *positions[0])]
     state, _, _, error = await answered(run, await ask(run, "create_bookmark", there, subscription=None))
     assert state == "refused", error

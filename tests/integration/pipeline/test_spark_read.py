@@ -198,14 +198,14 @@ def test_a_missing_entry_is_never_passed_over(read: Read, log_url: str) -> None:
             "DELETE FROM vela_entry_1 WHERE ledger_id = %s AND entry_id = 3", (topic.ledger_id,)
         )
 
-    assert f"entry {topic.ledger_id}:3 of {topic.name} was there" in refused(
+    assert f"entry {topic.ledger_id}:3 of {topic.name} existed when the read was planned" in refused(
         read("holed", onCorrupt="skip").count
     )
 
 
 def test_an_existing_folder_is_refused(spark: SparkSession, log_url: str, tmp_path: Path) -> None:
     create_topic(log_url, "twice")
-    with pytest.raises(InvalidOption, match="exists already"):
+    with pytest.raises(InvalidOption, match="already exists"):
         export(spark, {"topic": "twice", "url": log_url}, str(tmp_path))
 
 

@@ -109,7 +109,10 @@ async def test_a_failure_in_taking_a_message_ends_that_round_only(
     consumer.queue.messages = FailsOnce(consumer.queue.messages)
     with caplog.at_level(logging.ERROR):
         desk.deliver_each(b"0")
-        await until(lambda: any("could not be taken" in line for line in caplog.messages), "the failure")
+        await until(
+            lambda: any("taking a message for the listener failed" in line for line in caplog.messages),
+            "the failure",
+        )
     assert seen == []
     desk.deliver_each(b"1")
     await until(lambda: seen == [b"0", b"1"], "both messages")
