@@ -220,5 +220,6 @@ LOGGING = {
         "daphne": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
         "celery": {"level": "WARNING"},  # at INFO it has two lines for each tick
+        "psycopg.pool": {"level": "ERROR"},  # a page that gets no connection says so itself
     },
 }
