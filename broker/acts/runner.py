@@ -13,11 +13,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+
 from broker.acts.kinds.base import ActConflict, ActContext, ActKind, Plan
 from broker.acts.kinds.registry import find_kind
-from broker.core.errors import BrokerError
+from broker.core.errors import BrokerError, PersistenceFailed
 from broker.storage.acts import acts as store
-from broker.storage.pool import ConnectionPool, repeat_until_done
+from broker.storage.away import is_away
+from broker.storage.pool import ConnectionPool, first_line, repeat_until_done
 from broker.storage.supervised import for_ever
 
 if TYPE_CHECKING:
@@ -81,6 +84,15 @@ class ActRunner:
             await self._answer(act)
 
     async def _answer(self, act: store.WaitingAct) -> None:
+        """Finish an act whatever happens: if it kept its state, it would come first again and the others would wait."""
+        try:
+            await self._carry_out_or_refuse(act)
+        except Exception as error:
+            await self._fail(act, error)
+        async with self._pool.use() as connection:
+            await store.wake_requester(connection, act.act_id)
+
+    async def _carry_out_or_refuse(self, act: store.WaitingAct) -> None:
         try:
             if act.waited_s > self._expiry_s:
                 await self._finish(
@@ -96,16 +108,6 @@ class ActRunner:
                 await self._replan(act, error, error.preview)
             else:
                 await self._finish(act, state="refused", error=str(error), error_code=error.code)
-        except Exception:
-            logger.exception("act %s failed", act.act_id)
-            await self._finish(
-                act,
-                state="failed",
-                error="it failed inside the broker; its log says why",
-                error_code="UnknownError",
-            )
-        async with self._pool.use() as connection:
-            await store.wake_requester(connection, act.act_id)
 
     async def _replan(self, act: store.WaitingAct, error: BrokerError, preview: Plan) -> None:
         """Refuse an apply, and store its new preview as a new act that can be applied at once."""
@@ -149,14 +151,8 @@ class ActRunner:
             await self._finish(act, state="applied", result=result)
         except BrokerError as error:
             await self._finish(act, state="failed", error=str(error), error_code=error.code)
-        except Exception:
-            logger.exception("act %s failed", act.act_id)
-            await self._finish(
-                act,
-                state="failed",
-                error="it failed inside the broker; its log says why",
-                error_code="UnknownError",
-            )
+        except Exception as error:
+            await self._fail(act, error)
         async with self._pool.use() as connection:
             await store.wake_requester(connection, act.act_id)
 
@@ -174,6 +170,16 @@ class ActRunner:
                 self._start(kind, self._context_of(act), kind.read(act.parameters))
             except BrokerError as error:
                 await self._finish(act, state="failed", error=str(error), error_code=error.code)
+
+    async def _fail(self, act: store.WaitingAct, error: Exception) -> None:
+        """Finish an act after an error that is not a refusal of its own."""
+        if isinstance(error, psycopg.Error) and not is_away(error):
+            logger.error("act %s failed: the database refused it: %s", act.act_id, first_line(error))
+            text, code = f"the database refused it: {first_line(error)}", PersistenceFailed.code
+        else:
+            logger.error("act %s failed", act.act_id, exc_info=error)
+            text, code = "it failed inside the broker; its log says why", "UnknownError"
+        await self._finish(act, state="failed", error=text, error_code=code)
 
     async def _finish(
         self,

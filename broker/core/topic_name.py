@@ -1,4 +1,4 @@
-"""Topic names that the broker accepts: Pulsar's, with at most 1024 characters and no blanks."""
+"""Topic names that the broker accepts: Pulsar's, with at most 1,024 bytes and no blanks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from vela.wire.errors import InvalidTopicName as NotATopicName
 __all__ = ["TopicName", "parse_namespace"]
 
 _LOCAL: Final = re.compile(r"[^\s\x00-\x1f\x7f]+")
-_MAX_CHARACTERS: Final = 1024
+_MAX_BYTES: Final = 1024
+_MAX_NAMESPACE_CHARACTERS: Final = 255  # of a tenant, and of a namespace without its tenant
 _LOCAL_RULE: Final = "the local name must be set, without blanks or /"
 
 
@@ -27,12 +28,14 @@ class TopicName(wire.TopicName):
 
         Raises InvalidTopicName for anything else, and for names with a cluster (four parts, from Pulsar 1.x).
         """
-        if len(text) > _MAX_CHARACTERS:
-            raise InvalidTopicName(f"topic name is {len(text)} characters long; at most {_MAX_CHARACTERS}")
+        size_bytes = len(text.encode(errors="surrogatepass"))
+        if size_bytes > _MAX_BYTES:
+            raise InvalidTopicName(f"topic name is {size_bytes} bytes long; at most {_MAX_BYTES}")
         try:
             name = super().parse(text)
         except NotATopicName as error:
             raise InvalidTopicName(f"{error}; {_LOCAL_RULE}") from None
+        _check_lengths(name.tenant, name.namespace)
         if not _LOCAL.fullmatch(name.local_name):
             raise InvalidTopicName(f"{text!r} is not a topic name: {_LOCAL_RULE}")
         return name
@@ -52,6 +55,16 @@ class TopicName(wire.TopicName):
 def parse_namespace(text: str) -> tuple[str, str]:
     """Split `tenant/namespace`. Raises InvalidTopicName for anything else."""
     try:
-        return wire.parse_namespace(text)
+        tenant, namespace = wire.parse_namespace(text)
     except NotATopicName as error:
         raise InvalidTopicName(str(error)) from None
+    _check_lengths(tenant, namespace)
+    return tenant, namespace
+
+
+def _check_lengths(tenant: str, namespace: str) -> None:
+    for what, name in (("tenant", tenant), ("namespace", namespace)):
+        if len(name) > _MAX_NAMESPACE_CHARACTERS:
+            raise InvalidTopicName(
+                f"{what} is {len(name)} characters long; at most {_MAX_NAMESPACE_CHARACTERS}"
+            )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import psycopg
 
+from broker.storage.away import is_away
 from broker.storage.pool import ConnectionPool, first_line, repeat_until_done
 from broker.storage.topics import topics as store
 
@@ -127,15 +128,15 @@ class Epochs:
                 async with self._pool.use() as connection:
                     epochs = {log: log.owner_epoch for log in waiting}
                     results = await call(connection, epochs)
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            except psycopg.Error as error:
+                if not is_away(error):
+                    raise  # the server refused it, and nothing of it is stored
                 logger.warning("%s: the database is away (%s); trying again", what, first_line(error))
                 await asyncio.sleep(_RETRY_S)
                 if epochs:  # the statement may have been sent
                     kept = await self.advance_or_fence(epochs)
                     waiting = [log for log in waiting if log in kept]
                 continue
-            except psycopg.Error:
-                raise  # the server refused it, and nothing of it is stored
             except Exception:
                 if epochs:  # it may still be stored, even later
                     await self.advance_or_fence(epochs)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from broker.core.position import Position
 from broker.producers.deduplication import TopicDeduplication
+from broker.storage.away import is_away
 from broker.storage.log import deduplication as store
 from broker.storage.pool import repeat_until_done
-from broker.storage.supervised import AWAY
 
 if TYPE_CHECKING:
     from broker.clock import Clock
@@ -94,9 +94,9 @@ class DeduplicationKeeper:
         """
         try:
             await self._flush(topics)
-        except AWAY:
-            raise
-        except Exception:
+        except Exception as error:
+            if is_away(error):
+                raise
             if len(topics) <= 1:
                 logger.exception(
                     "storing the deduplication of %s failed", ", ".join(each.name.full for each in topics)

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import psycopg
 
+from broker.storage.away import is_away
 from broker.storage.connection import Connection, connect
 
 __all__ = ["ConnectionPool", "first_line", "repeat_until_done"]
@@ -62,14 +63,16 @@ async def repeat_until_done(
 ) -> T:
     """Run a call that is safe to repeat until it succeeds, while the database is away. Cancel it to give up.
 
-    Raises the error of the call if the database is reachable and refuses it.
+    Raises the error of the call if it does not mean that the database is away (`is_away`).
     """
     delay_s = _RETRY_FIRST_S
     while True:
         try:
             async with pool.use() as connection:
                 return await call(connection)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        except psycopg.Error as error:
+            if not is_away(error):
+                raise
             logger.warning("%s: the database is away (%s); trying again", what, first_line(error))
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, _RETRY_MOST_S)

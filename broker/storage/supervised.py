@@ -12,16 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import psycopg
-
+from broker.storage.away import is_away
 from broker.storage.pool import first_line
 
-__all__ = ["AWAY", "for_ever", "pause_after_faults_s"]
+__all__ = ["for_ever", "pause_after_faults_s"]
 
 logger = logging.getLogger(__name__)
-
-AWAY: Final = (psycopg.OperationalError, psycopg.InterfaceError)
-"""What psycopg raises when the database cannot be reached. Its other errors say why the server refused a statement."""
 
 _PAUSE_FIRST_S: Final = 0.1
 _PAUSE_MOST_S: Final = 5.0
@@ -44,7 +40,7 @@ async def for_ever(turn: Callable[[], Awaitable[None]], *, what: str) -> None:
         except Exception as error:
             faults += 1
             pause_s = pause_after_faults_s(faults)
-            if isinstance(error, AWAY):
+            if is_away(error):
                 logger.info(
                     "%s: the database is away (%s); next try in %.1f s", what, first_line(error), pause_s
                 )

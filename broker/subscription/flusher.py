@@ -24,9 +24,10 @@ from broker.core.errors import BrokerError, TopicFenced
 from broker.core.subscription.flush_pace import flush_pause_s
 from broker.log.epochs import TAKEN, Epochs
 from broker.storage.acts import acts as act_store
+from broker.storage.away import is_away
 from broker.storage.cursors import cursors as store
 from broker.storage.pool import ConnectionPool, first_line
-from broker.storage.supervised import AWAY, for_ever
+from broker.storage.supervised import for_ever
 from broker.subscription.refused_cursors import RefusedCursor, RefusedCursors
 
 if TYPE_CHECKING:
@@ -276,13 +277,14 @@ class Flusher:
             async with self._pool.use() as connection:
                 is_known = False
                 stored = await self._send(connection, part, epochs)
-        except AWAY as error:
-            logger.warning("cursor flush: the database is away (%s); trying again", first_line(error))
-            self._put_back(part)
-            await asyncio.sleep(_RETRY_S)
         except psycopg.Error as error:
-            is_known = True
-            await self._store_halves(part, error)
+            if is_away(error):
+                logger.warning("cursor flush: the database is away (%s); trying again", first_line(error))
+                self._put_back(part)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                is_known = True
+                await self._store_halves(part, error)
         except Exception as error:
             logger.exception("cursor flush: a fault while %s cursors were being stored", len(part))
             if not is_known:

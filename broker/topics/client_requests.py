@@ -5,17 +5,22 @@ A request that no topic could grant is refused before a topic is opened, so that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from broker.core.client_identity import INTERNAL_FACE
-from broker.core.errors import NotAllowed
+from broker.core.errors import NotAllowed, PersistenceFailed
 from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.schemas.schema import SchemaType
-from broker.core.subscription.types import SubscriptionType, check_attach, check_name, check_printable
+from broker.core.subscription.types import SubscriptionType, check_attach, check_name, check_storable
 from broker.core.topic_name import TopicName, parse_namespace
 from broker.producers.schemas import check_schema
-from broker.storage.pool import repeat_until_done
+from broker.storage.away import is_away
+from broker.storage.pool import first_line, repeat_until_done
 from broker.storage.topics import topics as store
 
 if TYPE_CHECKING:
@@ -33,6 +38,8 @@ if TYPE_CHECKING:
     from broker.topics.topics import Topics
 
 __all__ = ["ClientRequests"]
+
+logger = logging.getLogger(__name__)
 
 
 class ClientRequests:
@@ -71,16 +78,18 @@ class ClientRequests:
     ) -> Producer:
         """Attach a producer. Raises BrokerError."""
         _check_producer(request, identity)
-        topic = await self._topic(request.topic, create=request.create_topic)
-        return await topic.open_producer(request, identity, sink)
+        with _refusal_answered(f"opening a producer on {request.topic}"):
+            topic = await self._topic(request.topic, create=request.create_topic)
+            return await topic.open_producer(request, identity, sink)
 
     async def subscribe(
         self, request: SubscribeRequest, identity: ClientIdentity, sink: ConsumerSink
     ) -> Consumer:
         """Attach a consumer. Raises BrokerError."""
         _check_subscribe(request)
-        topic = await self._topic(request.topic, create=request.create_topic)
-        return await topic.subscribe(request, identity, sink)
+        with _refusal_answered(f"subscribing to {request.topic}"):
+            topic = await self._topic(request.topic, create=request.create_topic)
+            return await topic.subscribe(request, identity, sink)
 
     async def get_schema(self, topic: TopicName, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
         """Return a version of a topic's schema, None = the latest. Raises SchemaNotFound, IncompatibleSchema."""
@@ -106,9 +115,21 @@ class ClientRequests:
         return await self._non_persistent.topic(name, create=create)
 
 
+@contextmanager
+def _refusal_answered(what: str) -> Iterator[None]:
+    """Tell the client what the database refuses. Raises PersistenceFailed, and every other error as it is."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if is_away(error):
+            raise
+        logger.error("%s: the database refused it: %s", what, first_line(error))
+        raise PersistenceFailed(f"the database refused it: {first_line(error)}") from error
+
+
 def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
     """Check a request. Raises NotAllowed for bad names, IncompatibleSchema for an invalid schema."""
-    check_printable("producer", request.name or "")
+    check_storable("producer", request.name or "")
     if request.name == OUTBOX_PRODUCER and identity.face != INTERNAL_FACE:
         raise NotAllowed(
             f"producer name {OUTBOX_PRODUCER} is the broker's own, for what Django code publishes: choose another"
@@ -121,7 +142,7 @@ def _check_producer(request: ProducerRequest, identity: ClientIdentity) -> None:
 
 def _check_subscribe(request: SubscribeRequest) -> None:
     """Check names, options and schema. Raises NotAllowed, ConsumerAssignFailed, IncompatibleSchema."""
-    check_printable("consumer", request.consumer_name)
+    check_storable("consumer", request.consumer_name)
     check_name(request.subscription)
     check_attach(
         request.type,

@@ -7,10 +7,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-import psycopg
-
 from broker.core.position import LATEST
 from broker.storage import ownership as store
+from broker.storage.away import is_away
 from broker.storage.pool import first_line
 
 if TYPE_CHECKING:
@@ -73,10 +72,11 @@ class Housekeeping:
             for duty in self._duties:
                 try:
                     await duty()
-                except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                    logger.info("housekeeping: the database is away (%s)", first_line(error))
-                except Exception:  # the other duties and the next round go on
-                    logger.exception("housekeeping")
+                except Exception as error:  # the other duties and the next round go on
+                    if is_away(error):
+                        logger.info("housekeeping: the database is away (%s)", first_line(error))
+                    else:
+                        logger.exception("housekeeping")
 
     async def _show_life(self) -> None:
         if self._may_store():

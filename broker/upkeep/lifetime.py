@@ -12,11 +12,10 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import psycopg
-
 from broker.core.errors import BrokerError
 from broker.log.sealing import seal_idle
 from broker.log.segment_drops import SegmentDrops
+from broker.storage.away import is_away
 from broker.storage.log import lifetime as store
 from broker.storage.pool import first_line
 from broker.subscription.expiry import expire
@@ -179,9 +178,10 @@ class Lifetime:
         """Log a fault, so that the other topics and the next round go on."""
         try:
             await work
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            logger.info("lifetime of %s: the database is away (%s)", what, first_line(error))
         except BrokerError as error:
             logger.info("lifetime of %s: %s", what, error)
-        except Exception:
-            logger.exception("lifetime of %s", what)
+        except Exception as error:
+            if is_away(error):
+                logger.info("lifetime of %s: the database is away (%s)", what, first_line(error))
+            else:
+                logger.exception("lifetime of %s", what)

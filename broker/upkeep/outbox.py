@@ -24,9 +24,10 @@ from broker.core.producers.access import OUTBOX_PRODUCER
 from broker.core.topic_name import TopicName
 from broker.log.sends import Receipt, SendRequest
 from broker.producers.requests import ProducerRequest
+from broker.storage.away import is_away
 from broker.storage.log import outbox as store
 from broker.storage.pool import ConnectionPool
-from broker.storage.supervised import AWAY, for_ever
+from broker.storage.supervised import for_ever
 
 if TYPE_CHECKING:
     from broker.producers.internal_producer import OpenedProducer, ProducerOpener
@@ -100,9 +101,9 @@ class OutboxMover:
         for name in names:
             try:
                 await self._move(name)
-            except AWAY:
-                raise
-            except Exception:  # the other topics' rows are moved all the same
+            except Exception as error:  # the other topics' rows are moved all the same
+                if is_away(error):
+                    raise
                 logger.exception("outbox: moving the rows of %s failed; they are tried again", name)
         self._let_idle_go()
 
@@ -110,9 +111,9 @@ class OutboxMover:
         row_id, error = self._refusals[0]
         try:
             await self._refuse([row_id], error)
-        except AWAY:
-            raise
-        except Exception:  # the row will be read, and refused, again
+        except Exception as fault:  # the row will be read, and refused, again
+            if is_away(fault):
+                raise
             logger.exception("outbox: storing why row %s stays failed; it is refused again", row_id)
         self._refusals.popleft()
 

@@ -10,6 +10,7 @@ from broker.core.errors import ConsumerBusy, NotAllowed, SubscriptionBusy
 
 RESERVED_NAMES: Final = frozenset({"__compaction", "pulsar.dedup"})
 _RESERVED_PREFIXES: Final = ("pulsar.repl",)
+_MAX_NAME_BYTES: Final = 1024  # an index of PostgreSQL takes about 2,700
 
 
 class SubscriptionType(Enum):
@@ -26,21 +27,24 @@ class SubscriptionType(Enum):
 
 
 def check_name(name: str) -> None:
-    """Check a subscription's name. Raises NotAllowed if it is empty, reserved, padded or not printable."""
+    """Check a subscription's name. Raises NotAllowed if it is empty, reserved, padded, too long or not printable."""
     if not name:
         raise NotAllowed("a subscription needs a name")
+    check_storable("subscription", name)
     if name != name.strip():
         raise NotAllowed(f"subscription name {name!r} begins or ends with blanks; remove them")
-    check_printable("subscription", name)
     if name in RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
         raise NotAllowed(f"subscription name {name!r} is reserved; choose another")
 
 
-def check_printable(what: str, name: str) -> None:
-    """Check a name for control characters. Raises NotAllowed if it has one.
+def check_storable(what: str, name: str) -> None:
+    """Check a name's length and characters. Raises NotAllowed if it is too long or has a control character.
 
     PostgreSQL's text cannot store NUL, and users cannot type the others.
     """
+    size_bytes = len(name.encode(errors="surrogatepass"))
+    if size_bytes > _MAX_NAME_BYTES:
+        raise NotAllowed(f"{what} name is {size_bytes} bytes long; at most {_MAX_NAME_BYTES}")
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in name):
         raise NotAllowed(f"the {what} name {name!r} contains a control character; remove it")
 

@@ -16,10 +16,11 @@ import psycopg
 
 from broker.clock import Clock
 from broker.process.reports.rows import TopicReport, report_of
+from broker.storage.away import is_away
 from broker.storage.cursors import cursors as cursor_store
 from broker.storage.cursors import sessions as store
 from broker.storage.pool import ConnectionPool, first_line
-from broker.storage.supervised import AWAY, for_ever
+from broker.storage.supervised import for_ever
 from broker.topics.rates import Rates
 
 if TYPE_CHECKING:
@@ -141,12 +142,12 @@ class Reporter:
     async def _write(
         self, reports: Sequence[TopicReport], gone_consumers: list[int], gone_producers: list[int]
     ) -> None:
-        """Raises psycopg.OperationalError, psycopg.InterfaceError. What the server refuses, only its topic misses."""
+        """Raises psycopg.Error while the database is away. If the server refuses a report, only its topic misses it."""
         try:
             await self._store(reports, gone_consumers, gone_producers)
-        except AWAY:
-            raise
         except Exception as error:
+            if is_away(error):
+                raise
             if reports and (gone_consumers or gone_producers):
                 await self._write((), gone_consumers, gone_producers)
                 await self._write(reports, [], [])

@@ -11,7 +11,7 @@ from broker.acts.kinds.cursors.reset import Place, find_place
 from broker.acts.kinds.direct import DirectKind, Effect
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn, Rule
 from broker.core.errors import BrokerError, TopicFenced
-from broker.core.subscription.types import check_printable
+from broker.core.subscription.types import check_storable
 from broker.storage.acts import bookmarks as store
 from broker.storage.pool import repeat_until_done
 
@@ -35,7 +35,7 @@ class NewBookmark(Place):
         if not self.name or self.name != self.name.strip():
             raise ActInvalid(f"bookmark name {self.name!r}: use one without spaces around it")
         try:
-            check_printable("bookmark", self.name)
+            check_storable("bookmark", self.name)
         except BrokerError as error:
             raise ActInvalid(str(error)) from error
         if self.to in ("shift", "bookmark"):

@@ -1,0 +1,47 @@
+"""Which errors of psycopg mean that the database is away: those are waited for, the others are answered."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from broker.storage.away import is_away
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        psycopg.OperationalError("the connection is lost"),
+        psycopg.InterfaceError("the connection is closed"),
+        errors.ConnectionFailure(),
+        errors.DeadlockDetected(),
+        errors.DiskFull(),
+        errors.OutOfMemory(),
+        errors.TooManyConnections(),
+        errors.LockNotAvailable(),
+        errors.AdminShutdown(),
+        errors.CannotConnectNow(),
+        errors.IoError(),
+    ],
+)
+def test_the_database_is_away(error: psycopg.Error) -> None:
+    assert is_away(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.ProgramLimitExceeded(),
+        errors.StatementTooComplex(),
+        errors.ObjectNotInPrerequisiteState(),
+        errors.QueryCanceled(),
+        errors.StringDataRightTruncation(),
+        errors.UniqueViolation(),
+        errors.UndefinedTable(),
+        psycopg.DataError("text cannot contain NUL"),
+        ValueError("not of the database"),
+    ],
+)
+def test_the_statement_is_refused(error: Exception) -> None:
+    assert not is_away(error)
