@@ -11,11 +11,12 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from ninja import Body, Query, Router
 from ninja.responses import Status
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
-from pydantic_core import CoreSchema
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from broker.acts import requests as acts
 from broker.environment import Between
+from broker.models.acts import Act as StoredAct
 from console.api.access import ACTS, AuthorizedRequest
 from console.api.answers import Act, Acts
 from console.api.app import read
@@ -39,12 +40,26 @@ _MOST_ACTS = 10**18 - 1
 router = Router()
 
 
+def _one_of(*known: str) -> AfterValidator:
+    """Take one of these texts, or none."""
+    names = f"{', '.join(known[:-1])} or {known[-1]}"
+
+    def check(text: str) -> str:
+        if text and text not in known:
+            raise PydanticCustomError("unknown", "use {names}", {"names": names})
+        return text
+
+    return AfterValidator(check)
+
+
 class LoggedActs(BaseModel):
     """Which acts to list."""
 
     q: Annotated[SearchText, Field(description="part of a topic, a subscription or a person")] = ""
-    kind: Annotated[SearchText, Field(description="only this kind")] = ""
-    state: Annotated[SearchText, Field(description="only in this state")] = ""
+    kind: Annotated[SearchText, _one_of(*acts.KINDS), Field(description="only this kind")] = ""
+    state: Annotated[
+        SearchText, _one_of(*StoredAct.State.values), Field(description="only in this state")
+    ] = ""
     before: Annotated[
         int | None, Between(0, _MOST_ACTS), Field(description="the next_before of the previous page")
     ] = None

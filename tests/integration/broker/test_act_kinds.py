@@ -120,6 +120,9 @@ async def test_a_reset_goes_inside_a_batch(run: BrokerRun) -> None:
     [
         ("nonsense", "write it as ledger:entry"),
         ("1:2:3:4:5", "write it as ledger:entry"),
+        ("01:0", "write it as ledger:entry"),
+        ("99999999999999999999:0", "a number is too large; ledger and entry are at most 9223372036854775807"),
+        ("1:0:-1:2147483648", "a number is too large"),
         ("-1:-1", "cannot be negative"),
         ("{0}:-1:4", "has 1 message, so there is no index 4"),
         ("{0}:2:0", "is of partition 2"),
@@ -143,6 +146,16 @@ async def test_an_id_that_is_none_of_the_topics_is_refused(run: BrokerRun, text:
     ):
         assert complaint in await refused(run, kind, parameters), kind
     assert one_row(run.database_url, "SELECT mark_delete_entry, version FROM vela_cursor") == before
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"to": "back_time", "back_ms": 10**20}, {"to": "time", "time_ms": 10**20}]
+)
+async def test_a_time_that_no_clock_shows_is_refused(run: BrokerRun, parameters: dict[str, Any]) -> None:
+    await ten(run)
+    assert "_ms is 100000000000000000000: it takes a whole number from" in await refused(
+        run, "reset", parameters
+    )
 
 
 async def test_a_place_after_the_end(run: BrokerRun) -> None:

@@ -264,6 +264,8 @@ def test_everybody_who_logged_in_may_read_and_nobody_else(
         (f"{TOPICS}?limit=0", 400, "limit is '0': it takes a number from 1 to 500"),
         (f"{TOPICS}?limit=501", 400, "limit"),
         (f"{TOPICS}?sort=age", 400, "use name, backlog, rate or last"),
+        ("/api/v1/acts?kind=foo", 400, "kind is 'foo': use reset, skip, skip_one, clear"),
+        ("/api/v1/acts?state=foo", 400, "state is 'foo': use plan_requested, planned"),
         (f"{TOPICS}?backlog=1", 400, "backlog is '1': use false or true"),
         (f"{TOPICS}?q=%00", 400, "NUL"),
         (f"{TOPICS}?after=x", 400, "next_after"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.acts.kinds.cursors.cursor_kind import with_index
 from broker.acts.kinds.parameters import ActInvalid, NothingToActOn
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from broker.topics.topic import Topic
 
 __all__ = ["MessagePlace", "find_message"]
+
+# An id of the right shape, whatever the size of its numbers.
+_SHAPE: Final = re.compile(r"(0|[1-9][0-9]*):(0|[1-9][0-9]*)(:(-1|0|[1-9][0-9]*)){0,2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,11 @@ def _read(topic: Topic, text: str) -> tuple[Position, int | None]:
     try:
         message_id = MessageId.parse(text.strip())
     except InvalidMessageId as error:
+        if _SHAPE.fullmatch(text.strip()):
+            raise ActInvalid(
+                f"message id {text!r}: a number is too large; ledger and entry are at most {2**63 - 1}, partition and"
+                f" index at most {2**31 - 1}"
+            ) from error
         raise ActInvalid(
             f"message id {text!r}: write it as ledger:entry, or ledger:entry:partition:index for one message of a"
             " batch, with -1 where there are no partitions"

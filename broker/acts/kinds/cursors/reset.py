@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from broker.acts.kinds.base import ActContext
 from broker.acts.kinds.cursors.cursor_kind import Change, CursorKind, Target, with_index
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Place", "Reset", "find_place"]
 
+# The last ms of the year 9999: PostgreSQL could keep later times, Python and the console cannot show them.
+_MOST_MS: Final = 253_402_300_799_999
 _NEEDS = {
     "time": "time_ms",
     "back_time": "back_ms",
@@ -42,9 +44,13 @@ class Place:
     ]
     time_ms: Annotated[
         int | None,
-        Rule("with time: ms since 1970; the first message stored at or after it comes next", least=0),
+        Rule(
+            "with time: ms since 1970; the first message stored at or after it comes next",
+            least=0,
+            most=_MOST_MS,
+        ),
     ] = None
-    back_ms: Annotated[int | None, Rule("with back_time: how long before now", least=1)] = None
+    back_ms: Annotated[int | None, Rule("with back_time: how long before now", least=1, most=_MOST_MS)] = None
     messages: Annotated[
         int | None,
         Rule("with shift: number of messages after the mark-delete position; negative: before it"),
