@@ -46,7 +46,7 @@ class HttpPages:
 
     def _page(self, method: str, path: str) -> tuple[int, bytes, bytes]:
         if path not in ("/metrics", "/healthz", "/readyz"):
-            return 404, JSON, json_reason(f"nothing is served at {path}; see /metrics, /healthz, /readyz")
+            return 404, JSON, json_reason(_nothing_at(path))
         if method not in ("GET", "HEAD"):
             return 405, JSON, json_reason(f"{path} takes GET")
         if path == "/metrics":
@@ -55,3 +55,11 @@ class HttpPages:
             return 200, JSON, b'{"status":"ok"}'
         ready, reason = self._broker.is_ready()
         return (200, JSON, b'{"status":"ready"}') if ready else (503, JSON, json_reason(reason))
+
+
+def _nothing_at(path: str) -> str:
+    if path.startswith("/ws/"):
+        return (
+            f"{path} is a WebSocket address: open it with ws://, or send the headers of a WebSocket handshake"
+        )
+    return f"nothing is served at {path}; see /metrics, /healthz, /readyz"

@@ -70,7 +70,9 @@ async def test_pages(running: Running) -> None:
     assert await get(running, "/readyz") == (503, b'{"reason": "no lock"}')
     assert await get(running, "/metrics") == (200, b"vela_up 1\nvela_down 0\n")
     status, body = await get(running, "/nothing")
-    assert (status, "reason" in json.loads(body)) == (404, True)
+    assert (status, "nothing is served at /nothing" in json.loads(body)["reason"]) == (404, True)
+    status, body = await get(running, PRODUCER)
+    assert (status, "is a WebSocket address" in json.loads(body)["reason"]) == (404, True)
     assert (await get(running, "/metrics", "DELETE"))[0] == 405
     assert (await get(running, "/metrics", "HEAD")) == (200, b"")
 

@@ -169,7 +169,7 @@ def producer_options(query: Query) -> ProducerOptions:
             500, "Failed to create producer: no key reader is configured; remove encryptionKeys"
         )
     defaults = ProducerOptions()
-    batching = query.get("batchingEnabled", "").lower() == "true"
+    batching = _flag(query, "batchingEnabled")
     numbers = query if batching else {}
     return ProducerOptions(
         producer_name=query.get("producerName") or None,
@@ -218,7 +218,7 @@ def consumer_options(query: Query) -> ConsumerOptions:
         dead_letter=_dead_letter(query, retry),
         retry=retry,
         pull_mode=_flag(query, "pullMode"),
-        crypto_failure_action=_crypto_failure_action(query),
+        crypto_failure_action=_choice(query, "cryptoFailureAction", CryptoFailureAction.FAIL),
     )
 
 
@@ -229,7 +229,7 @@ def reader_options(query: Query) -> ReaderOptions:
             start=_start(query),
             receiver_queue_size=_receiver_queue_size(query),
             reader_name=query.get("readerName") or None,
-            crypto_failure_action=_crypto_failure_action(query),
+            crypto_failure_action=_choice(query, "cryptoFailureAction", CryptoFailureAction.FAIL),
         )
     except InvalidQuery as error:
         raise HandshakeRefused(500, f"Failed to create reader: {error.detail}") from None
@@ -306,8 +306,13 @@ def _retry(query: Query) -> RetryPolicy | None:
 
 
 def _flag(query: Query, name: str, *, default: bool = False) -> bool:
-    """Read a flag as Pulsar does: anything but true is false."""
-    return query[name].lower() == "true" if name in query else default
+    """Read a flag. Raises InvalidQuery for anything but true and false, which Pulsar takes for false."""
+    if name not in query:
+        return default
+    text = query[name].lower()
+    if text not in ("true", "false"):
+        raise InvalidQuery(f"{name} is true or false")
+    return text == "true"
 
 
 def _tick_ms(query: Query, ack_timeout_ms: int) -> int:
@@ -330,13 +335,6 @@ def _backoff(query: Query, name: str) -> RedeliveryBackoff | None:
     raise InvalidQuery(
         f"{name} is the shortest and the longest wait in ms and a multiplier from 1 on, such as 1000,60000,2"
     )
-
-
-def _crypto_failure_action(query: Query) -> CryptoFailureAction:
-    try:
-        return CryptoFailureAction(query.get("cryptoFailureAction", CryptoFailureAction.FAIL))
-    except ValueError:  # the one parameter whose bad value Pulsar ignores
-        return CryptoFailureAction.FAIL
 
 
 def _start(query: Query) -> MessageId:
