@@ -114,5 +114,8 @@ def _as_json(is_asked: bool) -> Iterator[None]:
         yield
     except click.UsageError as error:
         if is_asked:
-            raise CliError(error.format_message(), Exit.USAGE, as_json=True) from error
+            text = error.format_message()
+            if isinstance(error, click.NoSuchOption) and error.option_name == "--json":
+                text = f"{text} Write --json after the command."
+            raise CliError(text, Exit.USAGE, as_json=True) from error
         raise

@@ -136,6 +136,8 @@ def test_with_json_an_error_is_json_too(vela: Vela, console: FakeConsole) -> Non
         ("topics frobnicate --json", "No such command 'frobnicate'"),
         ("frobnicate --json", "No such command 'frobnicate'"),
         ("--frobnicate topics list --json", "No such option '--frobnicate'"),
+        ("--json topics list", "Write --json after the command"),
+        ("--json bogus", "Write --json after the command"),
         ("produce a/b m --json", "'a/b' is not a topic name"),
         ("produce t m --ids --json", "Use either --ids or --json, not both"),
         ("clear orders billing --json", "vela does not ask with --json"),
