@@ -73,6 +73,21 @@ def _upper(text: Any) -> Any:
     return text.upper() if isinstance(text, str) else text
 
 
+def _with_schemes(origins: tuple[str, ...]) -> tuple[str, ...]:
+    for origin in origins:
+        scheme, separator, host = origin.partition("://")
+        if scheme not in ("http", "https") or not separator or not host:
+            raise ValueError(f"it takes https://host:port, separated by commas, which {origin!r} is not")
+    return origins
+
+
+def _celery_url(text: str) -> str:
+    scheme, separator, _ = text.partition("://")
+    if not scheme or not separator:
+        raise ValueError("it takes a URL with a scheme, such as redis://host:6379/0")
+    return text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSettings(BrokerSettings):
     """Everything that the environment says to a checkout or an image of Vela."""
@@ -92,8 +107,12 @@ class ProjectSettings(BrokerSettings):
     ] = 54329
     celery_broker_url: Annotated[
         str,
+        AfterValidator(_celery_url),
         Variable(
-            "VELA_CELERY_BROKER_URL", "URL", "Celery's own broker; unset: tables in the same PostgreSQL"
+            "VELA_CELERY_BROKER_URL",
+            "URL",
+            "Celery's own broker; unset: tables in the same PostgreSQL",
+            is_secret=True,
         ),
     ] = field(default="", repr=False)
     secret_key: Annotated[
@@ -101,6 +120,7 @@ class ProjectSettings(BrokerSettings):
     ] = field(default="", repr=False)
     csrf_trusted_origins: Annotated[
         Names,
+        AfterValidator(_with_schemes),
         Variable(
             "VELA_CSRF_TRUSTED_ORIGINS", "origins, separated by commas", "for a proxy that changes the host"
         ),

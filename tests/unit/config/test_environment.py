@@ -74,6 +74,28 @@ def test_everything_that_is_wrong_is_said_at_once_in_a_line_each() -> None:
     assert "is 'loud': it takes DEBUG, INFO, WARNING, ERROR or CRITICAL" in lines[3]
 
 
+@pytest.mark.parametrize("value", ["bar", "https://a.example,bar", "https://", "ftp://a.example"])
+def test_a_csrf_origin_needs_a_scheme_and_a_host(value: str) -> None:
+    with pytest.raises(SettingInvalid, match=r"VELA_CSRF_TRUSTED_ORIGINS is .*: it takes https://host:port"):
+        ProjectSettings.from_environment({"VELA_CSRF_TRUSTED_ORIGINS": value})
+
+
+def test_csrf_origins_may_name_all_subdomains() -> None:
+    settings = ProjectSettings.from_environment(
+        {"VELA_CSRF_TRUSTED_ORIGINS": "https://*.a.example, http://b:81"}
+    )
+    assert settings.csrf_trusted_origins == ("https://*.a.example", "http://b:81")
+
+
+@pytest.mark.parametrize("value", ["hush", "://hush", "user:hush@host"])
+def test_celery_s_broker_needs_a_scheme(value: str) -> None:
+    with pytest.raises(
+        SettingInvalid, match="VELA_CELERY_BROKER_URL cannot be used: it takes a URL"
+    ) as refused:
+        ProjectSettings.from_environment({"VELA_CELERY_BROKER_URL": value})
+    assert "hush" not in str(refused.value)
+
+
 def test_no_secret_is_shown_with_the_settings() -> None:
     secrets = {
         "VELA_SECRET_KEY": "hush",
