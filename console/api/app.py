@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from console.api.access import LOOKS
 from console.api.problems import Problem, no_such_address
 
-__all__ = ["api_of", "patterns_of", "read"]
+__all__ = ["api_of", "patterns_of", "read", "unknown_address_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,19 @@ def patterns_of(api: NinjaAPI) -> list[URLPattern]:
     for pattern in patterns:
         pattern.callback = _answered(cast("View", pattern.callback))
     return [pattern for pattern in patterns if pattern.name != "api-root"]
+
+
+def unknown_address_of(api: NinjaAPI) -> View:
+    """Return the view of every address that no operation has. It checks who asks as the operations do."""
+
+    def unknown_address(request: HttpRequest) -> HttpResponse:
+        try:
+            LOOKS(request)
+        except Exception as error:
+            return api.on_exception(request, error)  # raises what no handler knows
+        return no_such_address(request)
+
+    return csrf_exempt(login_not_required(unknown_address))
 
 
 class _Api(NinjaAPI):

@@ -6,9 +6,8 @@ from django.urls import path, re_path
 
 import console.addresses  # noqa: F401 - registers how names are written in addresses
 from console.api import acts, policies, reads, topics
-from console.api.app import api_of, patterns_of
+from console.api.app import api_of, patterns_of, unknown_address_of
 from console.api.openapi import openapi
-from console.api.problems import no_such_address
 
 __all__ = ["api", "app_name", "urlpatterns"]
 
@@ -17,5 +16,5 @@ api = api_of(acts.router, topics.router, policies.router, reads.router)
 urlpatterns = [
     path("openapi.json", openapi, {"api": api}, name="openapi"),
     *patterns_of(api),
-    re_path("", no_such_address),
+    re_path("", unknown_address_of(api)),
 ]

@@ -90,6 +90,24 @@ def test_an_address_that_is_none_is_a_problem_too(address: str, operator: Client
     assert answer.json()["code"] == "NotFound"
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["nothing", "acts/abc", "", "topics/persistent/public/default/orders/subscriptions/g%2F1"],
+)
+def test_an_unknown_address_asks_for_credentials_as_a_known_one_does(
+    address: str, nobody: Client, staff: dict[str, str]
+) -> None:
+    refused = nobody.get(f"/api/v1/{address}")
+    known = nobody.get("/api/v1/stats")
+    assert (refused.status_code, refused.json()) == (401, known.json())
+    assert refused["WWW-Authenticate"] == known["WWW-Authenticate"]
+    answer = nobody.get(f"/api/v1/{address}", headers=staff)
+    assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")
+    assert answer.json()["code"] == "NotFound"
+    strict = Client(enforce_csrf_checks=True)
+    assert post(strict, f"/api/v1/{address}", headers=staff).json()["code"] == "NotFound"
+
+
 def test_an_act_that_nobody_answered_is_202_and_has_an_address(operator: Client, broker: FakeActs) -> None:
     broker.answers = False
     answer = post(operator, "/api/v1/acts", CLEAR)
