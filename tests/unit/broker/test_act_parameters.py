@@ -33,6 +33,8 @@ from broker.acts.kinds.registry import KINDS, find_kind
         ("disconnect", {"consumer": "a", "consumer_key": 1}, "name the consumer"),
         ("create_subscription", {"name": "a", "to": "shift", "messages": 1}, "there is none yet"),
         ("create_subscription", {"name": " ", "to": "latest"}, "blanks"),
+        ("create_subscription", {"name": "x" * 1025, "to": "latest"}, "at most 1024"),
+        ("create_bookmark", {"name": "x" * 1025, "to": "latest"}, "at most 1024"),
         (
             "create_subscription",
             {"name": "a", "to": "latest", "properties": {"k": 1}},

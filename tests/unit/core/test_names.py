@@ -35,6 +35,7 @@ def test_position_refuses(text: str) -> None:
         ("persistent://a/b/c-partition-12", "persistent://a/b/c-partition-12", 12),
         ("persistent://a/b/c-partition-012", "persistent://a/b/c-partition-012", None),
         ("persistent://a/b/-partition-1", "persistent://a/b/-partition-1", None),
+        (f"{'t' * 255}/{'n' * 255}/x", f"persistent://{'t' * 255}/{'n' * 255}/x", None),
         ("orders-üéñ", "persistent://public/default/orders-üéñ", None),
     ],
 )
@@ -70,7 +71,10 @@ def test_partitions_of_a_topic() -> None:
         "a/b/",
         "a/b/c d",
         "a/b/c\n",
-        "x" * 2000,
+        "x" * 1025,
+        "é" * 513,
+        f"{'t' * 256}/eu/x",
+        f"shop/{'n' * 256}/x",
     ],
 )
 def test_topic_names_refused(text: str) -> None:
@@ -80,7 +84,7 @@ def test_topic_names_refused(text: str) -> None:
 
 def test_namespaces() -> None:
     assert parse_namespace("shop/eu") == ("shop", "eu")
-    for text in ("shop", "", "shop/", "/eu", "shop/eu/de", "../..", "shop/.", "sh op/eu"):
+    for text in ("shop", "", "shop/", "/eu", "shop/eu/de", "../..", "shop/.", "sh op/eu", "t" * 256 + "/eu"):
         with pytest.raises(InvalidTopicName):
             parse_namespace(text)
 

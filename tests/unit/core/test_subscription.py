@@ -62,12 +62,15 @@ def test_compacted_reads_need_a_single_consumer_and_a_stored_topic() -> None:
         check_attach(EXCLUSIVE, current=None, consumers=0, read_compacted=True, persistent=False)
 
 
-@pytest.mark.parametrize("name", ["", "__compaction", "pulsar.dedup", "pulsar.repl.eu"])
-def test_reserved_names(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["", "__compaction", "pulsar.dedup", "pulsar.repl.eu", "x" * 1025, "é" * 513]
+)
+def test_refused_names(name: str) -> None:
     with pytest.raises(NotAllowed):
         check_name(name)
 
 
 def test_ordinary_names() -> None:
     check_name("billing")
+    check_name("é" * 512)
     assert SubscriptionType("Key_Shared") is SubscriptionType.KEY_SHARED
