@@ -109,10 +109,7 @@ class Supervisor:
         for child in reversed(waiting):
             child.start()
         while not self._stop_asked:
-            for child in waiting:
-                if child.died() == EXIT_SETTING_INVALID:
-                    raise StartRefused(f"{child.name}: {child.last_words()}")
-            self._tend_all()
+            self._tend_all(refuses_settings=True)
             waiting = [child for child in waiting if child.process is None or not child.is_up()]
             if not waiting:
                 return
@@ -161,15 +158,20 @@ class Supervisor:
         took_s = time.monotonic() - began_s
         return f"did not stop in {took_s:.1f} s and was killed; set VELA_STOP_TIMEOUT_S to give it longer"
 
-    def _tend_all(self) -> None:
+    def _tend_all(self, *, refuses_settings: bool = False) -> None:
+        """Restart what died. With `refuses_settings`, raises StartRefused if a child died of a setting."""
         now_s = time.monotonic()
         self._tend_postgres(now_s)
         for stage in self._stages:
             for child in stage:
-                self._tend(child, now_s)
+                # Read the exit code once: a second look could miss a death in between.
+                code = child.died()
+                if refuses_settings and code == EXIT_SETTING_INVALID:
+                    raise StartRefused(f"{child.name}: {child.last_words()}")
+                self._tend(child, code, now_s)
 
-    def _tend(self, child: Child, now_s: float) -> None:
-        if (code := child.died()) is not None:
+    def _tend(self, child: Child, code: int | None, now_s: float) -> None:
+        if code is not None:
             said = f" ({child.last_words()})" if code > 0 else ""
             child.bury()
             wait_s = child.restart_s - now_s

@@ -187,6 +187,25 @@ def test_a_taken_port_is_named_with_its_setting(prepared: VelaProcess, setting: 
 
 
 @pytest.mark.parametrize(
+    ("setting", "value", "says"),
+    [
+        ("VELA_ENTRY_FILTERS", "no.such.Filter", "VELA_ENTRY_FILTERS: no.such.Filter cannot be created"),
+        ("VELA_READ_ROLE", "no such role", "VELA_READ_ROLE is 'no such role': it takes a role"),
+    ],
+)
+def test_a_setting_that_only_the_broker_can_check_ends_the_start(
+    prepared: VelaProcess, setting: str, value: str, says: str
+) -> None:
+    prepared.environment[setting] = value
+    prepared.spawn()
+    assert prepared.process is not None
+    assert prepared.process.wait(60) == 1
+    assert processes_about(prepared.data_dir) == []
+    assert prepared.text().splitlines()[-1].startswith(f"vela: broker: {says}")
+    assert "starting it again" not in prepared.text()
+
+
+@pytest.mark.parametrize(
     ("url", "named"),
     [
         ("mysql://somebody@127.0.0.1/vela", "postgresql://"),

@@ -13,6 +13,7 @@ from broker.database_version import foreign_database
 from broker.process.broker import Broker
 from broker.process.serving import CannotStart, run_broker
 from broker.storage.conninfo import conninfo
+from broker.storage.queries import query
 
 
 class Command(BaseCommand):
@@ -27,7 +28,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **_options: Any) -> None:
         try:
             settings = broker_settings()
-            _refuse_foreign_database()
+            _refuse_unusable_database(settings.read_role)
             run_broker(lambda: Broker(settings, conninfo(), read_role=settings.read_role))
         except SettingInvalid as error:
             raise CommandError(str(error), returncode=EXIT_SETTING_INVALID) from None
@@ -35,8 +36,22 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=1 if error.may_pass else EXIT_SETTING_INVALID) from None
 
 
-def _refuse_foreign_database() -> None:
-    """Raises CannotStart on a database of another version. The broker's own start reports every other fault."""
+def _refuse_unusable_database(read_role: str) -> None:
+    """Raises CannotStart on a database of another version, SettingInvalid if it lacks the role that pages read with.
+
+    The broker's own start reports every other fault.
+    """
     with closing(connection), suppress(DatabaseError):
         if refusal := foreign_database():
             raise CannotStart(refusal, may_pass=False)
+        if read_role and not _has_role(read_role):
+            raise SettingInvalid(
+                f"VELA_READ_ROLE is {read_role!r}: it takes a role that the PostgreSQL server has; create it, or"
+                " leave the setting empty"
+            )
+
+
+def _has_role(name: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(query("topics", "has_role").decode(), (name,))
+        return bool(cursor.fetchone()[0])

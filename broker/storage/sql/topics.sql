@@ -99,6 +99,9 @@ UPDATE vela_segment SET state = 'closed', closed_ms = %s WHERE id = %s AND state
 -- A broker that died between opening a segment and closing the one before left both open.
 UPDATE vela_segment SET state = 'closed', closed_ms = %s WHERE state = 'open' AND NOT long_lived AND id < %s
 
+-- name: has_role
+SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)
+
 -- name: refresh_views
 SELECT vela_refresh_entry_views_v1()
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import psycopg
 from psycopg import sql
+
+from broker.conf import EXIT_SETTING_INVALID
+from config.environment import PROJECT_DIR
 
 
 def test_the_read_role_sees_every_segment_and_changes_none(database_url: str) -> None:
@@ -24,3 +31,24 @@ def test_the_read_role_sees_every_segment_and_changes_none(database_url: str) ->
         finally:
             connection.execute("DROP OWNED BY vela_reader_under_test")
             connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier("vela_reader_under_test")))
+
+
+def test_a_broker_refuses_a_role_that_does_not_exist_and_names_the_setting(database_url: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "runbroker"],
+        cwd=PROJECT_DIR,
+        env={
+            **os.environ,
+            "DATABASE_URL": database_url,
+            "VELA_READ_ROLE": "no such role",
+            "VELA_HTTP_PORT": "0",
+            "VELA_PULSAR_PORT": "0",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == EXIT_SETTING_INVALID, done.stderr
+    assert "VELA_READ_ROLE is 'no such role': it takes a role that the PostgreSQL server has" in done.stderr
+    assert "Traceback" not in done.stderr
