@@ -1,6 +1,6 @@
-"""One broker process: builds the parts, starts and stops them, and passes on what doors ask of them.
+"""One broker process: it builds the parts, starts and stops them, and passes the doors' requests on to them.
 
-Over 400 lines: what is wired together here, and in which order it starts and stops, must be read in one place.
+Over 400 lines, so that the wiring of the parts and the order of their start and stop can be read in one place.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _STOP_DRAIN_S = 3.0
 
 
 class Broker:
-    """Owns every background task. All calls from the event loop that ran `start`."""
+    """Owns every background task. Call it only from the event loop that ran `start`."""
 
     def __init__(
         self, settings: BrokerSettings, conninfo: str, *, read_role: str = "", clock: Clock | None = None
@@ -298,7 +298,7 @@ class Broker:
         return Metrics(self.topics, self.non_persistent, registry)
 
     async def start(self) -> None:
-        """Take the lock and begin. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
+        """Take the broker lock and start every part. Raises BrokerAlreadyRuns, psycopg.OperationalError."""
         await self.ownership.acquire()
         await self.creation.make_default_namespace()
         await self.segments.start()
@@ -311,7 +311,7 @@ class Broker:
         self.lifetime.start()
 
     async def stop(self) -> None:
-        """Let clients go in order: receipts first, then cursors, then connections. Within about 5 s."""
+        """Write the receipts, then the cursors, then close the connections. Takes about 5 s at most."""
         self._is_stopping = True
         await self._housekeeping.stop()
         self.policy_rounds.stop()
@@ -323,7 +323,9 @@ class Broker:
         try:
             await asyncio.wait_for(self.writer.drain(), timeout=_STOP_DRAIN_S)
         except TimeoutError:
-            logger.warning("stopping with sends that got no receipt; their producers send them again")
+            logger.warning(
+                "stopping before every send has its receipt; the producers will send those messages again"
+            )
         self.non_persistent.close()
         for topic in self.topics.all():
             topic.log.close()
@@ -336,7 +338,7 @@ class Broker:
         await self.pool.close()
 
     def is_ready(self) -> tuple[bool, str]:
-        """Whether clients are served now, and if not, why."""
+        """Return whether the broker serves clients now, and if not, the reason."""
         if self._is_stopping:
             return False, "the broker is stopping"
         if not self.ownership.is_held:
@@ -344,7 +346,7 @@ class Broker:
         return True, ""
 
     def metrics_page(self) -> Iterator[bytes]:
-        """The page /metrics in slices, each of which takes about a millisecond to make."""
+        """Yield the page /metrics in slices. Each slice takes about a millisecond to make."""
         return self._metrics.page()
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int:
@@ -410,7 +412,7 @@ class Broker:
             self.lifetime.wake()
 
     def _resumed(self) -> None:
-        """The lock is held again: what could not be sent meanwhile goes out, deliveries are reported anew."""
+        """This process has the lock again: send the messages that had to wait, and report every subscription anew."""
         for topic in self.topics.all():
             for subscription in list(topic.subscriptions.values()):
                 self.reporter.changed(subscription)
@@ -421,11 +423,11 @@ class Broker:
         return self.is_ready()[0]
 
     def _owns_topics(self) -> bool:
-        """Whether this process is sure to own its topics: not while the broker lock is lost."""
+        """Return whether this process certainly owns its topics. It does not while the broker lock is lost."""
         return self.ownership.is_held
 
     def _require_ready(self) -> None:
         ready, why_not = self.is_ready()
         if not ready:
-            # Without the lock a topic must not even be taken: it would be fenced away from the broker that serves it.
+            # Without the lock, do not even take a topic: that would fence off the broker that serves it.
             raise ServiceNotReady(f"{why_not}; connect again")

@@ -41,7 +41,7 @@ class Family(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class SplitFamily(Generic[S]):
-    """Several numbers for each topic or subscription, told apart by one more label."""
+    """Several numbers for each topic or subscription, distinguished by one more label."""
 
     name: str
     kind: str

@@ -1,8 +1,8 @@
-"""The page /metrics: what the process measures, then the series of each topic and subscription.
+"""The page /metrics: the series of the process, then those of each topic and subscription.
 
-The page is made in slices of about a millisecond, so that messages are served between two of them. prometheus_client
-makes the process's part. It takes 10 µs a line and makes a page only in one go, so the lines of topics and
-subscriptions, a hundred thousand of them on a large broker, are written here.
+The page is made in slices of about a millisecond, so that the broker serves messages between two slices.
+prometheus_client makes the process's part. It takes 10 µs a line and can only make a whole page at once. A large
+broker has a hundred thousand lines for topics and subscriptions, so this module writes those itself.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Metrics:
         self._registry = registry
 
     def page(self) -> Iterator[bytes]:
-        """Yield the page in slices, each of which took about `SLICE_S` to make; some are empty. Reads no database.
+        """Yield the page in slices that each take about `SLICE_S` to make; some are empty. Reads no database.
 
-        A topic or subscription that comes or goes meanwhile may be missing or still there.
+        A topic or subscription that comes or goes while the page is made may or may not be on it.
         """
         yield generate_latest(self._registry)
         yield from _Page().slices(self._topics.all(), self._non_persistent.all())

@@ -1,4 +1,4 @@
-"""The series of the process as a whole, read when /metrics is."""
+"""The series of the process as a whole, read each time somebody asks for /metrics."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ProcessMetrics(Collector):
         self._is_ready = is_ready
 
     def describe(self) -> list[Metric]:
-        """Nothing: the names are looked at when the page is made."""
+        """Return nothing: the registry learns the names when it makes the page."""
         return []
 
     def collect(self) -> Iterator[Metric]:

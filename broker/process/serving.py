@@ -33,7 +33,7 @@ __all__ = ["CannotStart", "RunningBroker", "run_broker"]
 
 logger = logging.getLogger(__name__)
 
-# A tenth of the default: the threads of flusher and driver give way to the loop sooner.
+# A tenth of the default, so that the threads of the flusher and the driver yield to the loop sooner.
 SWITCH_INTERVAL_S: Final = 0.0005
 CLOSE_TIMEOUT_S: Final = 1.0
 
@@ -45,11 +45,14 @@ class RunningBroker(BrokerPort, Protocol):
         """Take the lock and begin to serve."""
 
     async def stop(self) -> None:
-        """Let clients go in order."""
+        """Answer and disconnect the clients, then stop every part."""
 
 
 class CannotStart(Exception):
-    """The reason, in one sentence that names what to change. `may_pass`: the same start may succeed later."""
+    """The broker cannot start. One sentence says why and what to change.
+
+    `may_pass`: the same start may succeed later.
+    """
 
     def __init__(self, text: str, *, may_pass: bool) -> None:
         super().__init__(text)
@@ -66,7 +69,7 @@ def run_broker(broker: Callable[[], RunningBroker]) -> None:
 
 
 def _reactor() -> Any:
-    return reactor  # Twisted puts the installed one in the module's place; it has no useful type
+    return reactor  # Twisted replaces this module with the installed reactor, which has no useful type
 
 
 async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
@@ -92,14 +95,14 @@ async def _serve(make_broker: Callable[[], RunningBroker]) -> None:
         await _close(tcp, http)
         raise
     try:
-        # Nearly every object that lives after the start stays, so the collector need not visit it again.
+        # Nearly every object that is alive now stays alive, so the collector need not visit it again.
         gc.collect()
         gc.freeze()
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         logger.info("serving pulsar://%s:%s and http port %s", broker.settings.bind, tcp.port, http.port)
         await stopping.wait()
     finally:
-        # Take no new connections and no new commands, write receipts and cursors, then let every client go.
+        # Stop taking connections and commands, write receipts and cursors, then disconnect every client.
         tcp.stop_accepting()
         await http.stop_accepting()
         tcp.pause_reading()
@@ -123,7 +126,7 @@ async def _listen(settings: BrokerSettings, tcp: TcpListener, http: DaphneServer
 
 
 async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
-    """Start the broker; False when it was told to stop before it had the lock."""
+    """Start the broker. Return False if it was told to stop before it got the lock."""
     starting = asyncio.ensure_future(broker.start())
     told = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)
@@ -134,7 +137,7 @@ async def _start(broker: RunningBroker, stopping: asyncio.Event) -> bool:
         return False
     try:
         await starting
-    except BrokerAlreadyRuns as error:  # it has been waited for, VELA_LOCK_WAIT_S
+    except BrokerAlreadyRuns as error:  # start() has already waited VELA_LOCK_WAIT_S for it
         raise CannotStart(str(error), may_pass=False) from None
     except psycopg.Error as error:
         first = str(error).strip().splitlines()[0]

@@ -1,4 +1,4 @@
-"""A consumer's pending acks as rows for the console and the sweep: runs of neighbouring entries of one delivery."""
+"""A consumer's pending acks as rows for the console and the sweep: one row for neighbouring entries of one delivery."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_ROWS", "pending_rows"]
 
-MAX_ROWS = 2000  # of one consumer: what a page can show; the counts of sessions stay exact
+MAX_ROWS = 2000  # of one consumer, as many as a page can show; the counts of sessions stay exact
 
 _Run = tuple[
     int, int, int, int, int, int, int | None
@@ -21,7 +21,10 @@ _Run = tuple[
 
 
 def pending_rows(subscription: Subscription, consumer: Consumer) -> list[PendingRow]:
-    """At most MAX_ROWS rows, lowest positions first; the last of them stands for the deadlines of what is left out."""
+    """Return at most MAX_ROWS rows, lowest positions first.
+
+    If entries are left out, the last row carries the subscription's next deadline in their place.
+    """
     runs = _delivered_range if subscription.type.single_active else _held_runs
     rows: list[PendingRow] = []
     for ledger_id, first, last, messages, delivered_ms, count, deadline_ms in runs(subscription, consumer):
@@ -48,7 +51,7 @@ def pending_rows(subscription: Subscription, consumer: Consumer) -> list[Pending
 
 
 def _held_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Shared: what the consumer holds, split where the delivery, the count or the deadline changes."""
+    """Shared types: yield the consumer's pending entries, split where delivery, count or deadline changes."""
     pending, dispatcher, deadlines = (
         consumer.dispatch.pending,
         subscription.dispatcher,
@@ -78,13 +81,13 @@ def _held_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]
 
 
 def _delivered_range(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]:
-    """Exclusive and Failover: only the delivered range is known; its deadline is the nearest one in it."""
+    """Exclusive and Failover: only the delivered range is known, so yield it with its nearest deadline."""
     if not consumer.dispatch.unacked_messages:
         return
     ledgers = subscription.log.ledgers
     through = ledgers.previous_of(subscription.read_position)
     messages = consumer.dispatch.unacked_messages
-    # One consumer has all the deadlines there are, and whichever comes first rewinds everything.
+    # One consumer has all the deadlines, and the first one to pass rewinds everything.
     deadline_ms = subscription.deadlines.next_due_ms()
     for ledger_id, first, last in ledgers.spans(subscription.cursor.mark_delete, through):
         yield ledger_id, first, last, messages, consumer.last_delivery_ms, 0, deadline_ms

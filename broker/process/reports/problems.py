@@ -1,4 +1,4 @@
-"""What went wrong on a subscription since it came into memory, in words, with how often: for the console."""
+"""The problems of a subscription since it came into memory, in words and with their counts, for the console."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["problems"]
 
 
 def problems(subscription: Subscription) -> dict[str, int]:
-    """Each kind with its count, empty when there was none. `/metrics` has the same numbers."""
+    """Return each kind of problem with its count; empty if there was none. `/metrics` has the same numbers."""
     counters = subscription.counters
     found = {
         f"messages that consumers threw away: {reason}": count

@@ -1,6 +1,6 @@
-"""What the console sees of memory: sessions, pending acks and summaries, written behind.
+"""Writes the state that the console shows from memory to tables: sessions, pending acks and summaries.
 
-Only what changed, at most once a second. Nothing here is read to recover.
+It writes only changes, at most once a second. The broker never reads these tables to recover.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ INTERVAL_S = 1.0
 
 
 class Reporter:
-    """Collects what changed and writes it once a second; a lost second is written with the next."""
+    """Collects changes and writes them once a second. If a write fails, the next one includes its changes."""
 
     def __init__(self, pool: ConnectionPool, clock: Clock) -> None:
         self._pool = pool
@@ -47,19 +47,19 @@ class Reporter:
         self._gone_consumers: list[int] = []
         self._gone_producers: list[int] = []
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
-        self._refused: set[Topic] = set()  # whose numbers the server did not take last time
+        self._refused: set[Topic] = set()  # the database refused their numbers last time
         self.rates = Rates()  # read by plans of acts too
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Forget whoever was connected to an earlier broker, then begin."""
+        """Delete the sessions of an earlier broker, then start reporting. Raises psycopg.Error."""
         async with self._pool.use() as connection:
             await store.forget_all(connection, self._clock.now_ms())
             await cursor_store.forget_pending(connection)
         self._task = asyncio.create_task(for_ever(self._turn, what="the report"), name="reporter")
 
     async def stop(self) -> None:
-        """Write a last time, if the database is there."""
+        """Write once more, if the database is reachable, and stop."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -70,20 +70,20 @@ class Reporter:
         await self._pool.close()
 
     def topic_changed(self, topic: Topic) -> None:
-        """Messages came, or a producer came or went."""
+        """Report the topic: messages arrived, or a producer came or went."""
         self._topics.add(topic)
 
     def changed(self, subscription: Subscription) -> None:
-        """Messages went out, acks came in, or a consumer came."""
+        """Report the subscription: messages went out, acks arrived, or a consumer came."""
         self._subscriptions.add(subscription)
 
     def consumer_gone(self, subscription: Subscription, consumer: Consumer) -> None:
-        """Its rows go with the next report."""
+        """Delete the consumer's rows with the next report."""
         self._gone_consumers.append(consumer.key)
         self.changed(subscription)
 
     def producer_gone(self, topic: Topic, producer: Producer) -> None:
-        """Its row goes with the next report."""
+        """Delete the producer's row with the next report."""
         self._gone_producers.append(producer.key)
         self.topic_changed(topic)
 
@@ -97,14 +97,14 @@ class Reporter:
         gone_consumers, self._gone_consumers = self._gone_consumers, []
         gone_producers, self._gone_producers = self._gone_producers, []
         try:
-            # A rate that has not come down to 0 yet is reported again although nothing changes any more.
+            # Report a rate until it has come down to 0, although nothing else changes any more.
             quiet = self.rates.still_moving()
             topics |= quiet.topics
             subscriptions |= quiet.subscriptions
             if not (topics or subscriptions or gone_consumers or gone_producers):
                 return
             await self._write(self._reports(topics, subscriptions), gone_consumers, gone_producers)
-        except BaseException:  # the database is away, or the time is up: the same goes with the next report
+        except BaseException:  # the database is away, or time is up: the next report includes these changes
             self._topics |= topics
             self._subscriptions |= subscriptions
             self._gone_consumers += gone_consumers
@@ -112,7 +112,7 @@ class Reporter:
             raise
 
     def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
-        """One for each topic that is not another owner's by now, and not another object's of this process."""
+        """Return one report for each topic, without those taken over by another owner or a newer `Topic`."""
         for topic in topics:
             known = self._newest.get(topic.topic_id)
             if not topic.is_fenced and (known is None or known.owner_epoch <= topic.owner_epoch):
@@ -156,7 +156,7 @@ class Reporter:
                 await self._write(reports[:half], [], [])
                 await self._write(reports[half:], [], [])
             else:
-                # Said again with what changes next: a row refused once is likely to be refused for ever.
+                # Do not retry: a refused row is likely to be refused for ever. The next change reports it again.
                 self._say_refused(reports, error)
         else:
             self._refused.difference_update(each.topic for each in reports)
@@ -164,8 +164,11 @@ class Reporter:
     def _say_refused(self, reports: Sequence[TopicReport], error: Exception) -> None:
         self._refused = {each for each in self._refused if each.is_open}
         if isinstance(error, psycopg.errors.ForeignKeyViolation):
-            # Deleted between the look for its row and the insert; the next report finds it gone.
-            logger.info("report: something was deleted meanwhile (%s)", first_line(error))
+            # It was deleted between the lookup of its row and the insert; the next report finds it gone.
+            logger.info(
+                "a report named something that was just deleted; the next report leaves it out (%s)",
+                first_line(error),
+            )
             return
         for each in reports:
             if each.topic not in self._refused:  # once, not every second
@@ -189,7 +192,7 @@ class Reporter:
                 consumer_keys=[row.key for row in consumers] + gone_consumers,
                 rows=[row for each in reports for row in each.pending],
             )
-            # First what was published: whoever reads in between must not find more acked than that.
+            # Write the published counts first: a reader in between must not see more acked than published.
             await store.upsert_topic_summaries(connection, [each.row for each in reports])
             await store.upsert_subscription_summaries(connection, subscriptions)
             keys = [f"topic:{each.row.topic_id}" for each in reports]

@@ -1,4 +1,4 @@
-"""What a report says of topics, subscriptions and who is connected: rows of the console's tables."""
+"""The rows of a report: topics, subscriptions, producers and consumers, as in the console's tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_PROPERTIES = 50  # of one producer or consumer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicReport:
-    """Everything that one report says of one topic."""
+    """Everything that one report says about one topic."""
 
     topic: Topic
     row: store.TopicSummaryRow
@@ -40,7 +40,7 @@ class TopicReport:
 
 
 def report_of(topic: Topic, changed: Iterable[Subscription], rates: Rates, now_ms: int) -> TopicReport:
-    """The topic, its producers and what of its subscriptions has changed, as they are now."""
+    """Return the current state of the topic, its producers and its changed subscriptions."""
     consumers = [(each, consumer) for each in changed for consumer in each.consumers.values()]
     return TopicReport(
         topic=topic,
@@ -150,7 +150,7 @@ def _producer_row(topic: Topic, producer: Producer, now_ms: int) -> store.Produc
 
 
 def _properties(given: Mapping[str, str]) -> str:
-    """A client's properties as a JSON object, cut to a size that an operator can be shown."""
+    """Return a client's properties as a JSON object, cut to a size that a page can show."""
     if not given:
         return "{}"
     shown = islice(given.items(), _MOST_PROPERTIES)
@@ -158,5 +158,5 @@ def _properties(given: Mapping[str, str]) -> str:
 
 
 def _storable(text: str) -> str:
-    """A client's free text as PostgreSQL can hold it."""
+    """Return a client's free text in a form that PostgreSQL can store."""
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")[:_LONGEST_TEXT]

@@ -1,4 +1,4 @@
-"""Numbers of a topic, partition by partition and summed, as the owner last reported them."""
+"""A topic's numbers, for each partition and in total, as its owner last reported them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class SubscriptionStatistics:
     """One subscription of one partition, or of all."""
 
     name: str
-    type: str  # of its consumers, last seen; of several partitions the first one's
-    consumers: int  # attached; a consumer of a partitioned topic counts once a partition
+    type: str  # of its last consumers; the first partition's where there are several
+    consumers: int  # attached; a consumer of a partitioned topic counts once for each partition
     backlog_messages: int
     backlog_bytes: int
     unacked_messages: int
@@ -55,20 +55,20 @@ class TopicStatistics:
 
     @property
     def consumers(self) -> int:
-        """Attached, over the subscriptions."""
+        """The number of attached consumers of all subscriptions."""
         return sum(each.consumers for each in self.subscriptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionedStatistics:
-    """A topic's sum and its parts; a topic that is not partitioned is its only part."""
+    """A topic's totals and its parts. A topic without partitions is its own only part."""
 
     total: TopicStatistics
     parts: tuple[TopicStatistics, ...]  # in the order of the partitions
 
 
 async def partitioned_statistics(pool: ConnectionPool, name: TopicName) -> PartitionedStatistics:
-    """Raises TopicNotFound."""
+    """Read the statistics of a topic. Raises TopicNotFound."""
     rows = await repeat_until_done(pool, lambda c: store.statistics(c, name.full), what="reading statistics")
     if not rows:
         raise TopicNotFound(f"topic {name} does not exist")
@@ -103,7 +103,7 @@ def _subscription(values: Sequence[Any]) -> SubscriptionStatistics:
 
 
 def summed(name: str, parts: Sequence[TopicStatistics]) -> TopicStatistics:
-    """All partitions as one topic; subscriptions of the same name are one. `parts` is not empty."""
+    """Sum all partitions as one topic and merge subscriptions of the same name. `parts` must not be empty."""
     by_name: dict[str, list[SubscriptionStatistics]] = {}
     for part in parts:
         for each in part.subscriptions:
