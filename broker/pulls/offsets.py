@@ -1,9 +1,9 @@
 """Offsets of consumer groups that pull: the group is a durable subscription, its offset the cursor's mark-delete.
 
 A client commits the smallest offset that it has not finished, as RocketMQ's clients do. A commit is a cumulative ack:
-it never goes back (an operator's reset does), what it has not passed is not trimmed, and the console shows the
-group's backlog like any other. The act log has each commit that moves an offset: as one act a day for each group and
-client address, because a consumer commits every few seconds.
+it never goes back (an operator's reset does), retention keeps the messages after it, and the console shows the group's
+backlog like any other. The act log records the commits that move an offset, as one act a day for each group and client
+address, because a consumer commits every few seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["GroupOffsets"]
 
 
 class GroupOffsets:
-    """The offsets of any queue in this process's memory. `changed` reports a subscription anew."""
+    """The group offsets of every queue in this process's memory. `changed` has a subscription reported again."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class GroupOffsets:
         self._changed = changed
 
     async def committed(self, topic: Topic, name: str) -> int:
-        """The group's next offset. Raises SubscriptionNotFound for a group that never committed."""
+        """Return the group's next offset. Raises SubscriptionNotFound for a group that never committed."""
         subscription = topic.subscriptions.get(name)
         if subscription is None or not subscription.is_durable:
             raise SubscriptionNotFound(f"no group {name} has committed an offset of {topic.name}")
@@ -62,8 +62,8 @@ class GroupOffsets:
         """Store that everything before `offset` is consumed and return the offset kept; durable when this returns.
 
         An offset behind the group's own changes nothing. `peer` is the client's address without its port. Raises
-        SubscriptionBusy while consumers are attached to the subscription of that name, NotAllowed for an offset beyond
-        the end, which another queue's would be, and for a name that cannot be.
+        SubscriptionBusy while consumers are attached to the subscription of that name, and NotAllowed for an invalid
+        name or an offset beyond the end, which may belong to another queue.
         """
         check_name(name)
         low, end = bounds(topic)
@@ -83,7 +83,7 @@ class GroupOffsets:
                 )
             kept = await _offset_of(topic, subscription)
             is_move = offset > max(low, kept)
-            if is_new or is_move:  # into the log first: no cursor moves without a trace
+            if is_new or is_move:  # write the act first: no cursor moves without a trace
                 await self._record(topic, subscription, None if is_new else kept, max(kept, offset), peer)
             if is_move:
                 await self._ack_before(topic, subscription, offset)
@@ -136,7 +136,7 @@ class GroupOffsets:
 
 
 async def _offset_of(topic: Topic, subscription: Subscription) -> int:
-    """Messages before the first one that is not acked."""
+    """Return the number of messages before the first one that is not acked."""
     cursor = subscription.cursor
     index, following = topic.log.index, topic.log.ledgers.next_after(cursor.mark_delete)
     await topic.reader.load_index(index.unknown(cursor.mark_delete))

@@ -1,7 +1,7 @@
 """Long-poll pulls: answered at once, or parked until a message arrives or their time is over.
 
-A parked pull costs an entry in a table and a future, no task of its own: arrivals and checks run through the table and
-wake only those who get an answer. `Deadlines` runs the checks.
+A parked pull costs a table entry and a future, but no task: arrivals and checks go through the table and wake only the
+pulls that get an answer. `Deadlines` runs the checks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["ParkedPulls"]
 
 logger = logging.getLogger(__name__)
 
-# An offset, a number of messages and a filter: the rest of a request does not change its answer.
+# An offset, a number of messages and a filter: no other part of a request changes its answer.
 _Question: TypeAlias = "tuple[int, int, Matches | None]"
 
 
@@ -45,7 +45,11 @@ class ParkedPulls:
         max_message_bytes: int,
         longest_ms: int | None,
     ) -> None:
-        """`max_message_bytes`: uncompressed, of a message that is read. `longest_ms` None: as the client asks."""
+        """Create the table.
+
+        `max_message_bytes` limits a message that is read, uncompressed. `longest_ms` replaces the time for which a
+        client asks to be parked; None leaves the choice to the client.
+        """
         self._topic_in_memory = topic_in_memory
         self._clock = clock
         self._deadlines = deadlines
@@ -130,7 +134,7 @@ class ParkedPulls:
         return self._table.next_check_ms()
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
-        """The entry that holds a stored offset, and the messages before it."""
+        """Return the entry that contains a stored offset, and the number of messages before that entry."""
         return await self._reader.place(topic, offset)
 
     def forget(self, parked: ParkedPull) -> None:

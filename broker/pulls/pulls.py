@@ -1,6 +1,6 @@
-"""What pull clients ask of a queue: messages from an offset, a group's offset, and to move it.
+"""Serves the requests of pull clients: read messages from an offset, read a group's offset, or commit it.
 
-A queue is a partition, or the whole of a topic that has none.
+A queue is a partition, or the whole topic if it has no partitions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Pulls"]
 
 
 class Pulls:
-    """Finds the queue, and asks it. `is_ready` is false while nothing may be served from memory."""
+    """Finds the queue and passes the request on. `is_ready` is false while nothing may be served from memory."""
 
     def __init__(
         self, topics: Topics, parked: ParkedPulls, offsets: GroupOffsets, *, is_ready: Callable[[], bool]
@@ -34,11 +34,14 @@ class Pulls:
         self._is_ready = is_ready
 
     async def pull(self, ask: PullAsk) -> PullAnswer | ParkedPull:
-        """Answer a long-poll pull or park it. Raises TopicNotFound (also for a queue it has not), BrokerError."""
+        """Answer a long-poll pull or park it. Raises TopicNotFound (also if there is no such queue), BrokerError."""
         return await self._parked.pull(await self._queue(ask.topic, ask.queue), ask)
 
     def pull_now(self, ask: PullAsk) -> PullAnswer | ParkedPull | None:
-        """The same where topic and messages are in memory, which is where waiters pull; else None, nothing done."""
+        """Do the same without a query. Return None, with nothing done, if the topic or messages are not in memory.
+
+        Clients that wait for new messages usually find both there.
+        """
         topic = self._queue_in_memory(ask.topic, ask.queue)
         return None if topic is None else self._parked.pull_now(topic, ask)
 

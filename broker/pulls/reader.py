@@ -1,4 +1,4 @@
-"""From an offset, counted in messages, to the messages themselves."""
+"""Finds the messages at an offset, which counts messages since the topic began."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bounds(topic: Topic) -> tuple[int, int]:
 
 
 def empty_answer(topic: Topic, status: PullStatus, next_begin_offset: int) -> PullAnswer:
-    """An answer without messages."""
+    """Return an answer without messages."""
     low, end = bounds(topic)
     return PullAnswer(
         status=status,
@@ -47,7 +47,7 @@ def _partition(topic: Topic) -> int:
 
 
 def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
-    """Entries in memory from a position on, up to the first that is not."""
+    """Return the entries from a position on, up to the first that is not in memory."""
     entries: list[StoredEntry] = []
     while len(entries) < most:
         entry = topic.log.cached_entry(position)
@@ -59,28 +59,31 @@ def _cached(topic: Topic, position: Position, most: int) -> list[StoredEntry]:
 
 
 class PullReader:
-    """Reads for all pulls of the process. Remembers where answers ended: that is where the next pull begins."""
+    """Reads for all pulls of the process. It remembers where answers ended, because the next pull begins there."""
 
     def __init__(self, *, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
         self._places: OrderedDict[tuple[int, int], Position] = OrderedDict()  # (topic, offset) → its entry
-        # A pull takes a few messages of a batch and comes again for the next: decode it once.
+        # A client takes a batch a few messages at a time, one pull after another: decode the batch once.
         self._decoded: OrderedDict[Position, list[Message] | None] = OrderedDict()
 
     async def read(self, topic: Topic, ask: PullAsk) -> PullAnswer:
-        """What lies at `ask.offset`, which must be within `bounds`, and after. Raises BrokerError, psycopg.Error."""
+        """Read from `ask.offset` on. It must be within `bounds`. Raises BrokerError, psycopg.Error."""
         position = await self._place(topic, ask.offset)
         entries = _cached(topic, position, ask.max_messages) or await topic.reader.read_ahead(position)
         return self.answer(topic, ask, entries)
 
     def read_in_memory(self, topic: Topic, ask: PullAsk) -> PullAnswer | None:
-        """The same where an earlier answer ended at `ask.offset` and the tail is in memory from there; else None."""
+        """Do the same without a query, if an earlier answer ended at `ask.offset` and the tail from there is in memory.
+
+        Return None otherwise.
+        """
         position = self._known_place(topic, ask.offset)
         entries = () if position is None else _cached(topic, position, ask.max_messages)
         return self.answer(topic, ask, entries) if entries else None
 
     async def place(self, topic: Topic, offset: int) -> tuple[Position, int]:
-        """The entry that holds a stored offset, and the messages before it."""
+        """Return the entry that contains a stored offset, and the number of messages before that entry."""
         position = await self._place(topic, offset)
         index = topic.log.index
         await topic.reader.load_index(index.unknown(position))
@@ -90,7 +93,7 @@ class PullReader:
         return position, through - messages
 
     def answer(self, topic: Topic, ask: PullAsk, entries: Sequence[StoredEntry]) -> PullAnswer:
-        """Choose from consecutive entries, the first of which holds `ask.offset`."""
+        """Choose messages from consecutive entries. The first entry must contain `ask.offset`."""
         found: list[PulledMessage] = []
         unreadable = size_bytes = 0
         next_offset = ask.offset
@@ -159,7 +162,7 @@ class PullReader:
         return known if known is not None and topic.log.ledgers.contains(known) else None
 
     async def _place(self, topic: Topic, offset: int) -> Position:
-        """The entry that holds a stored offset."""
+        """Return the entry that contains a stored offset."""
         known = self._known_place(topic, offset)
         if known is not None:
             return known
@@ -171,8 +174,10 @@ class PullReader:
         return Position(ledger.ledger_id, await self._search(topic, ledger, offset))
 
     async def _search(self, topic: Topic, ledger: Ledger, offset: int) -> int:
-        """First entry whose count goes beyond `offset`: by interpolation, exact at once where entries are single
-        messages, with every second probe in the middle so that no mixture of batches makes it slow.
+        """Return the first entry whose message count goes beyond `offset`.
+
+        Interpolation finds it at once where every entry is a single message. Every second probe is in the middle,
+        so that no mixture of batches makes the search slow.
         """
         low, high = 0, ledger.entries - 1
         before, through = ledger.messages_before, ledger.messages_before + ledger.messages

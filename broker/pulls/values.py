@@ -1,4 +1,4 @@
-"""The values that pulls and the door serving them exchange."""
+"""The values that pulls and the pull door exchange."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ParkedPull", "PullAnswer", "PullAsk", "PullStatus", "PulledMessage"]
 
 
 class PullStatus(Enum):
-    """How a pull can end."""
+    """The outcome of a pull."""
 
     FOUND = "found"
     NOT_FOUND = "not found"
@@ -32,7 +32,7 @@ class PullAsk:
     """One pull of one queue."""
 
     topic: TopicName  # the partitioned topic, or the plain one
-    queue: int  # the partition; 0 where there is none
+    queue: int  # the partition; 0 for a topic without partitions
     offset: int  # messages since the topic began
     max_messages: int
     matches: Callable[[Mapping[str, str]], bool] | None  # by a message's properties; None = all
@@ -50,7 +50,7 @@ class PulledMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullAnswer:
-    """The result of a read from an offset on."""
+    """The answer to a pull."""
 
     status: PullStatus
     next_begin_offset: int  # the offset to pull next
@@ -58,7 +58,7 @@ class PullAnswer:
     max_offset: int  # the next message's
     partition: int  # -1 = the topic has none
     messages: Sequence[PulledMessage] = ()
-    unreadable_messages: int = 0  # passed over: corrupt, encrypted, or parts of a large message
+    unreadable_messages: int = 0  # skipped: corrupt, encrypted, or parts of a large message
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
