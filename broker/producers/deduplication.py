@@ -1,7 +1,7 @@
-"""Deduplication of one topic: judges its sends and says what to keep of them.
+"""Deduplication of one topic: recognizes repeated sends and remembers what each producer has stored.
 
-The state is written behind, once a second; what the log holds beyond it is read again when the topic is taken, so that
-a crash at any moment loses nothing of it.
+The state is stored once a second, after the sends themselves. When a broker takes the topic, it reads the newer entries
+from the log again, so that a crash at any moment loses nothing.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 __all__ = ["DeduplicationFlush", "TopicDeduplication", "mark_of_entry"]
 
-_MOST_BYTES = 2**31 - 1  # of a batch that is decoded for its last sequence id: it was accepted already
+_MOST_BYTES = 2**31 - 1  # no limit on decoding a batch for its last sequence id: it was accepted already
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeduplicationFlush:
-    """What changed since the last one."""
+    """The changes since the last flush."""
 
-    through: Position  # the entries up to here are in the rows
+    through: Position  # the rows include the entries up to here
     rows: list[ProducerRow]
-    gone: list[str]  # names to be forgotten
+    gone: list[str]  # producer names to delete
 
 
 class TopicDeduplication:
-    """Touched by the event loop only. One that was switched off stays until the repeats it holds are answered."""
+    """Only the event loop touches it. After it is switched off, it stays until its waiting repeats are answered."""
 
     def __init__(self, through: Position) -> None:
         self.is_enabled = True
@@ -51,16 +51,16 @@ class TopicDeduplication:
         self._seen_ms: dict[str, int] = {}
         self._changed: set[str] = set()
         self._gone: set[str] = set()
-        self._is_dirty = True  # also a topic without producers has to know where it began
+        self._is_dirty = True  # a topic without producers must store where it began, too
         self._held: deque[tuple[Producer, Repeat, Mark]] = deque()
-        self._marks: dict[int, tuple[SendRequest, Mark]] = {}  # of sends on their way, where they cost a look
+        self._marks: dict[int, tuple[SendRequest, Mark]] = {}  # of sends in flight whose entry was parsed
         self._settled = asyncio.Event()
         self._is_closed = False
 
     # -- sends ---------------------------------------------------------------------------------------------------
 
     def admit(self, producer: Producer, request: SendRequest) -> bool:
-        """Whether to store it. A repeat is answered: at once when the first one is stored, else together with it."""
+        """Return whether to store a send. A repeat is answered: at once if the first send is stored, else with it."""
         if not self.is_enabled or not producer.is_deduplicated:
             return True
         mark = self._mark(producer, request)
@@ -85,7 +85,10 @@ class TopicDeduplication:
         self._held, earlier._held = earlier._held, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
-        """These are durable. Returns who may have repeats to be answered; ask them after the receipts of the batch."""
+        """Note that these sends are durable. Return producers that may have repeats to answer.
+
+        Answer the repeats after the receipts of the batch.
+        """
         for producer, request in batch.sends:
             if producer.is_deduplicated:
                 self._store(producer.name, self._mark(producer, request), now_ms)
@@ -123,9 +126,9 @@ class TopicDeduplication:
         return bool(self._held)
 
     async def last_sequence_id(self, name: str) -> int:
-        """Of the last message stored under a name, once nothing of an earlier connection is on its way; -1 = none.
+        """Return the sequence id of the last message stored under a name; -1 = none.
 
-        Returns at once when the topic goes away.
+        Waits until no send of an earlier connection is in flight, but returns at once when the topic goes away.
         """
         while not self._filter.is_settled(name) and not self._is_closed:
             self._settled.clear()
@@ -143,7 +146,7 @@ class TopicDeduplication:
             self._seen_ms[row.producer_name] = row.seen_ms
 
     def replay(self, entries: Sequence[StoredEntry]) -> None:
-        """Take in, in order, entries of the log that are newer than the stored rows."""
+        """Learn from log entries that are newer than the stored rows. Pass them in order."""
         for entry in entries:
             found = mark_of_entry(entry.data, entry.flags)
             if found is not None:
@@ -188,7 +191,7 @@ class TopicDeduplication:
         self._gone.discard(name)
 
     def _mark(self, producer: Producer, request: SendRequest) -> Mark:
-        """As `mark_of_entry` will find it again; the entry is looked at only where the command does not say all."""
+        """Return the mark that `mark_of_entry` would find. Parse the entry only if the command does not say enough."""
         flags = request.flags
         if not flags & FLAG_BATCH and not (flags & FLAG_CHUNK and not flags & FLAG_LAST_CHUNK):
             return Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))
@@ -197,7 +200,7 @@ class TopicDeduplication:
             return known[1]
         mark = Mark(request.sequence_id, max(request.sequence_id, request.highest_sequence_id))
         found = mark_of_entry(request.data, flags)
-        # An entry copied from elsewhere keeps the name and numbers of whoever made it.
+        # An entry copied from elsewhere keeps the name and numbers of its first producer.
         if found is not None and found[0] == producer.name:
             mark = found[1]
         self._marks[id(request)] = (request, mark)
@@ -213,7 +216,7 @@ class TopicDeduplication:
 
 
 def mark_of_entry(data: bytes, flags: int) -> tuple[str, Mark] | None:
-    """Whose messages an entry of the log holds, and which; None when it does not say."""
+    """Return the producer name and the mark of a log entry, or None if its header is corrupt."""
     try:
         header = parse_header(data)
     except EntryCorrupt:
@@ -228,7 +231,7 @@ def _mark_of_header(header: EntryHeader, data: bytes, flags: int) -> Mark:
     if header.highest_sequence_id is not None:
         return Mark(sequence_id, max(sequence_id, header.highest_sequence_id))
     if header.is_batch and not header.encrypted:
-        # C++, Python and Go do not say the last one: its message does.
+        # The C++, Python and Go clients leave out the last sequence id; the last message of the batch has it.
         try:
             last = last_sequence_id(data, max_message_bytes=_MOST_BYTES)
         except EntryCorrupt:

@@ -1,4 +1,4 @@
-"""Brings deduplication state into memory with a topic, and stores it behind."""
+"""Loads the deduplication state of a topic into memory, and stores its changes later."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = ["DeduplicatedTopic", "DeduplicationKeeper"]
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-UNKNOWN_TAIL_ENTRIES = 10_000  # looked at when nothing is stored: deduplication was switched on just now
+UNKNOWN_TAIL_ENTRIES = 10_000  # read if nothing is stored: deduplication was only just switched on
 
 
 class DeduplicatedTopic(Protocol):
-    """A topic, as its deduplication needs it."""
+    """The part of a topic that its deduplication needs."""
 
-    deduplication: TopicDeduplication | None  # None = off, and nobody waits for an answer
+    deduplication: TopicDeduplication | None  # None = off, and no repeat waits for an answer
 
     @property
     def name(self) -> TopicName: ...
@@ -60,7 +60,7 @@ class DeduplicatedTopic(Protocol):
 
 
 class DeduplicationKeeper:
-    """Of all topics of this process. A producer not seen for `expiry_ms` is forgotten."""
+    """Keeps the deduplication of all topics of this process. Forgets a producer not seen for `expiry_ms`."""
 
     def __init__(self, pool: ConnectionPool, tasks: BackgroundTasks, clock: Clock, *, expiry_ms: int) -> None:
         self._pool = pool
@@ -69,13 +69,13 @@ class DeduplicationKeeper:
         self._expiry_ms = expiry_ms
 
     async def load(self, topic: DeduplicatedTopic) -> TopicDeduplication:
-        """The state of a topic just taken: what is stored, and what the log holds beyond it. Raises GapInLog."""
+        """Return the state of a topic that was just taken: the stored rows and newer log entries. Raises GapInLog."""
         through, rows = await repeat_until_done(
             self._pool, lambda c: store.load(c, topic.topic_id), what="loading deduplication"
         )
         ledgers = topic.log.ledgers
         if through is None:
-            # The last owner may have died before its first flush: what it stored by then lies in the newest ledger.
+            # The last owner may have died before its first flush. The entries it stored are in the newest ledger.
             last = ledgers.last_position()
             through = Position(last.ledger_id, max(-1, last.entry_id - UNKNOWN_TAIL_ENTRIES))
         deduplication = TopicDeduplication(through)
@@ -88,9 +88,9 @@ class DeduplicationKeeper:
         return deduplication
 
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
-        """Store what changed in these topics, in one statement; in several where the database refuses one.
+        """Store the changes of these topics in one statement, or in several if the database refuses one of them.
 
-        Raises what psycopg raises while the database is away. Nothing is lost then.
+        Raises what `AWAY` lists while the database is away; the changes then stay for the next flush.
         """
         try:
             await self._flush(topics)
@@ -130,15 +130,15 @@ class DeduplicationKeeper:
                     ],
                 )
         finally:
-            # Also of a topic whose epoch this process advanced meanwhile: the next round has the new one.
+            # This includes topics whose epoch this process has advanced meanwhile: the next round uses the new one.
             for topic_id, (_, deduplication, changed) in taken.items():
                 if topic_id not in stored:
                     deduplication.put_back(changed)
 
     def apply_policy(self, topic: DeduplicatedTopic) -> None:
-        """The policy `deduplication` may have changed while the topic is in memory.
+        """Switch deduplication on or off if the topic's policy `deduplication` has changed.
 
-        Switched on, it begins with what is on its way, as upstream: what was stored before is not known.
+        After switching on, it knows the sends in flight but, as in Pulsar, nothing that was stored before.
         """
         wanted, current = topic.policies.deduplication, topic.deduplication
         if current is not None and current.is_enabled and not wanted:
@@ -152,7 +152,10 @@ class DeduplicationKeeper:
             topic.deduplication.pushed([*(in_flight.sends if in_flight else ()), *topic.log.queue])
 
     def tidy(self, topic: DeduplicatedTopic) -> None:
-        """Forget producers not seen for long, and all of it once it was switched off and owes nobody an answer."""
+        """Forget producers that have been gone long enough.
+
+        After deduplication was switched off, drop its state once no repeat waits for an answer.
+        """
         deduplication = topic.deduplication
         if deduplication is None:
             return
@@ -163,7 +166,7 @@ class DeduplicationKeeper:
 
 
 async def _forget(topic: DeduplicatedTopic) -> None:
-    """An old state must not come back when it is switched on again."""
+    """Delete the stored state, so that old state does not come back when it is switched on again."""
     await topic.write(
         lambda connection, epoch: store.forget_topic(connection, topic_id=topic.topic_id, owner_epoch=epoch),
         what="forgetting deduplication",

@@ -1,8 +1,9 @@
-"""The broker publishing to a topic of its own process: dead letters, retry letters, redrives.
+"""The broker's own producer for topics of its process: dead letters, retry letters, redrives.
 
 It is an ordinary producer whose sends are awaited. A topic that is unloaded, fenced or refused by the database closes
-its producers; this one opens again with its next send. What had no receipt by then may be stored or not, and its
-sender is told so: it sends again and may store it twice, or gives up and may lose it. Letters and redrives send again.
+its producers; this one opens again with its next send. An entry without a receipt by then may or may not be stored, and
+its sender gets SendOutcomeUnknown. The sender may send it again, and perhaps store it twice, or give up, and perhaps
+lose it. Letters and redrives send again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _IDENTITY = ClientIdentity(address="broker", client_version="", face=INTERNAL_FA
 
 
 class OpenedProducer(Protocol):
-    """A producer of a topic, as far as the broker's own senders use it."""
+    """The part of a producer that the broker's own senders use."""
 
     @property
     def last_sequence_id(self) -> int: ...
@@ -45,7 +46,7 @@ class OpenedProducer(Protocol):
 
 
 class ProducerOpener(Protocol):
-    """Where the broker's own senders open their producers."""
+    """The interface through which the broker's own senders open their producers."""
 
     async def partition_count(self, topic: TopicName, *, create: bool) -> int: ...
     async def open_producer(
@@ -56,11 +57,11 @@ class ProducerOpener(Protocol):
 class InternalProducer:
     """Sends whole entries, or messages it encodes, to a topic or to the partitions of one.
 
-    Entries with a key hash keep to one partition, the others take turns. Order is kept for each partition.
+    The key hash of an entry chooses its partition; entries without one take turns. Each partition keeps its order.
     """
 
     def __init__(self, lanes: Sequence[_Lane], *, name: str, max_pending: int) -> None:
-        """Use `open`."""
+        """Call `open` instead."""
         self.name = name
         self._lanes = lanes
         self._turn = 0
@@ -77,10 +78,10 @@ class InternalProducer:
         initial_subscription: str | None = None,
         max_pending: int = MAX_PENDING,
     ) -> InternalProducer:
-        """Attach to the topic, made when it is absent and may be, with `initial_subscription` at its beginning.
+        """Attach to the topic. Create a missing one if allowed, with `initial_subscription` at its beginning.
 
-        `name` must be unique on the topic. Raises BrokerError as `open_producer` does; of those that may pass, such
-        as a topic that is moving, only after REOPEN_S. Safe to cancel.
+        `name` must be unique on the topic. Raises BrokerError as `open_producer` does. While the error may pass, for
+        example because the topic is moving, it tries again for REOPEN_S first. Safe to cancel.
         """
         topic = TopicName.parse(topic_name) if isinstance(topic_name, str) else topic_name
         partitions = await broker.partition_count(topic, create=create_topic)
@@ -109,7 +110,7 @@ class InternalProducer:
         key_hash: int | None = None,
         deliver_at_ms: int = 0,
     ) -> Receipt:
-        """Append one entry, bytes that begin with the checksum magic, and wait until it is durable.
+        """Append one entry and wait until it is durable. `data` must begin with the checksum magic.
 
         Waits while `max_pending` sends have no receipt, and up to REOPEN_S while the topic is moving. Raises
         SendOutcomeUnknown when the topic went away before it answered, any other BrokerError when the entry is known
@@ -136,7 +137,7 @@ class InternalProducer:
         key_hash: int | None = None,
         deliver_at_ms: int = 0,
     ) -> Receipt:
-        """Encode one message under this producer's name and append it as an entry of its own; otherwise as `send`."""
+        """Encode one message under this producer's name and append it as one entry; otherwise like `send`."""
         async with self._room:
             return await self._lane(key_hash).send(
                 lambda sequence_id: SendRequest(
@@ -162,12 +163,12 @@ class InternalProducer:
             )
 
     async def close(self) -> None:
-        """Wait for the receipts under way, then let go. Later sends are refused. Safe to repeat."""
+        """Wait for the outstanding receipts, then detach. Later sends are refused. Safe to repeat."""
         for lane in self._lanes:
             await lane.close()
 
     def detach(self) -> None:
-        """Let go at once: what has no receipt gets SendOutcomeUnknown, and may be stored. Safe to repeat."""
+        """Detach at once. Sends without a receipt raise SendOutcomeUnknown and may be stored. Safe to repeat."""
         for lane in self._lanes:
             lane.detach()
 
@@ -179,20 +180,20 @@ class InternalProducer:
 
 
 class _Lane:
-    """The producer of one topic or partition, opened again when it was closed; a `ProducerSink`."""
+    """The producer of one topic or partition, opened again after it was closed; a `ProducerSink`."""
 
     def __init__(self, broker: ProducerOpener, request: ProducerRequest) -> None:
         self._broker = broker
         self._request = request
         self._producer: OpenedProducer | None = None
         self._opening = asyncio.Lock()
-        self._queued = 0  # sends that wait for it
+        self._queued = 0  # sends that wait for the producer to open
         self._next_sequence_id = 0
         self._waiting: dict[int, asyncio.Future[Receipt]] = {}
         self._is_closed = False
 
     async def opened(self) -> OpenedProducer:
-        """The producer, opened when need be. Those who wait for it get it in the order in which they came."""
+        """Return the producer and open it if necessary. Callers get it in the order in which they asked."""
         async with self._opening:
             if self._producer is None:
                 producer = await self._open()
@@ -208,7 +209,7 @@ class _Lane:
         if self._is_closed:
             raise self._refusal()
         producer = self._producer
-        if producer is None or self._queued:  # must not overtake those who still wait for the topic
+        if producer is None or self._queued:  # must not overtake sends that still wait for the topic
             self._queued += 1
             try:
                 producer = await self.opened()
@@ -267,23 +268,23 @@ class _Lane:
     # -- ProducerSink --------------------------------------------------------------------------------------------
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
-        """The sends are durable."""
+        """Answer these sends: they are durable."""
         for receipt in receipts:
             answer = self._waiting.pop(receipt.sequence_id, None)
             if answer is not None and not answer.done():
                 answer.set_result(receipt)
 
     def on_send_failed(self, request: SendRequest, error: BrokerError) -> None:
-        """This send is known not to be stored."""
+        """Fail this send: it is known not to be stored."""
         answer = self._waiting.pop(request.sequence_id, None)
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
     def on_producer_closed(self, error: BrokerError | None) -> None:
-        """The topic goes away; the next send opens it again."""
+        """Give up the waiting sends: the topic goes away. The next send opens it again."""
         self._producer = None
         self._give_up(error)
 
     async def is_alive(self) -> bool:
-        """Somebody else wants the name: it is in use for as long as this is open."""
+        """Answer another producer that wants the name: it is in use for as long as this one is open."""
         return not self._is_closed

@@ -1,4 +1,4 @@
-"""What crosses between a producer and its door: the request that opens it, and the sink that a door implements."""
+"""The interface between a producer and its door: the request to open it, and the sink that a door implements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ProducerRequest", "ProducerSink"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRequest:
-    """Opening a producer. The topic is created when it is absent and `create_topic` allows it."""
+    """A request to open a producer. A missing topic is created if `create_topic` allows it."""
 
     topic: TopicName
     name: str | None  # None = the broker makes one
@@ -29,14 +29,14 @@ class ProducerRequest:
     properties: Mapping[str, str] = field(default_factory=dict)
     initial_subscription: str | None = None  # created at Earliest with the topic (dead-letter producers)
     access_mode: AccessMode = AccessMode.SHARED
-    topic_epoch: int | None = None  # of an exclusive producer that connects again, as it was told before
+    topic_epoch: int | None = None  # the epoch an exclusive producer had before it connected again
     schema: SchemaDefinition | None = None
     on_ready: Callable[[], None] | None = None  # called when a producer that had to wait may send
-    on_throttled: Callable[[bool], None] | None = None  # the topic's publish rate is spent, or there is room
+    on_throttled: Callable[[bool], None] | None = None  # True: the publish rate is used up; False: go on
 
 
 class ProducerSink(Protocol):
-    """What a transport does for one of its producers. Calls come from the event loop and must not block."""
+    """A transport's side of one producer. The calls come from the event loop and must not block."""
 
     def on_receipts(self, receipts: Sequence[Receipt]) -> None:
         """The sends are durable. One call may carry many; write them with one transport write."""
@@ -48,4 +48,4 @@ class ProducerSink(Protocol):
         """The broker closed the producer; no further call follows. The client reconnects and sends again."""
 
     async def is_alive(self) -> bool:
-        """Ask the peer (a ping, 5 s at most): somebody else wants its place."""
+        """Ping the peer, for 5 s at most, because another producer wants its place. Return whether it answered."""

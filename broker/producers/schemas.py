@@ -1,4 +1,4 @@
-"""The schema registry: versions by topic, in memory once they were asked for."""
+"""The schema registry: versions by topic, cached in memory from their first use on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_VERSIONS = 10_000
 
 
 def check_schema(schema: SchemaDefinition) -> None:
-    """Whether it could be stored on some topic. Raises IncompatibleSchema."""
+    """Check that a schema could be stored on some topic. Raises IncompatibleSchema."""
     if len(schema.data) > MAX_SCHEMA_BYTES:
         raise IncompatibleSchema(f"a schema of {len(schema.data)} bytes, the limit is {MAX_SCHEMA_BYTES}")
     if any("\0" in text for text in (schema.name, *schema.properties, *schema.properties.values())):
@@ -37,7 +37,11 @@ def check_schema(schema: SchemaDefinition) -> None:
 
 
 class Schemas:
-    """All calls name the base topic in full: partitions share their parent's schemas. `check_schema` comes before."""
+    """The schemas of all topics.
+
+    Every call takes the full name of the base topic, because partitions share their parent's schemas. Call
+    `check_schema` on a client's schema first.
+    """
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
@@ -45,9 +49,9 @@ class Schemas:
         self._adding: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def of_producer(self, topic: str, schema: SchemaDefinition | None, policies: Policies) -> bytes:
-        """The version of a producer's schema, stored when it is new and may be; b"" for a producer without one.
+        """Return the version of a producer's schema, or b"" for a producer without one. Store a new schema if allowed.
 
-        Raises IncompatibleSchema, also to a producer without a schema where the policy wants one.
+        Raises IncompatibleSchema, also for a producer without a schema if the policy requires one.
         """
         if schema is not None and schema.type is not SchemaType.NONE:
             return await self.add(topic, schema, policies)
@@ -60,7 +64,9 @@ class Schemas:
     async def of_consumer(
         self, topic: str, schema: SchemaDefinition | None, policies: Policies, *, is_idle: bool
     ) -> None:
-        """Check a consumer's schema. On a topic without schema, messages and clients (`is_idle`) it becomes the first.
+        """Check a consumer's schema, or store it as the first one of a topic without schemas, messages and clients.
+
+        `is_idle` says that the topic has no messages and no clients.
 
         Raises IncompatibleSchema.
         """
@@ -73,7 +79,7 @@ class Schemas:
             check_reader(versions, schema, policies.schema_compatibility)
 
     async def add(self, topic: str, schema: SchemaDefinition, policies: Policies) -> bytes:
-        """The version of this schema, stored as the next one when it is new. Raises IncompatibleSchema."""
+        """Return the version of this schema; store it as the next version if it is new. Raises IncompatibleSchema."""
         async with self._adding[topic]:
             while True:
                 versions = await self._versions(topic)
@@ -94,10 +100,10 @@ class Schemas:
                     return version_bytes(version)
                 self._known.pop(
                     topic, None
-                )  # another process stored that version, or this one and never knew
+                )  # another process stored that version, or this one did without learning of it
 
     async def get(self, topic: str, version: bytes | None) -> tuple[SchemaDefinition, bytes]:
-        """A version, or the latest. Raises SchemaNotFound, IncompatibleSchema (no version of the broker's)."""
+        """Return a version, or the latest. Raises SchemaNotFound, IncompatibleSchema (malformed version bytes)."""
         number = None if version is None else version_number(version)
         for each in reversed(await self._versions(topic)):
             if number is None or each.version == number:
@@ -106,7 +112,7 @@ class Schemas:
         raise SchemaNotFound(f"{topic} does not have {which}")
 
     def forget(self, topic: str) -> None:
-        """The topic is deleted, and its schemas with it."""
+        """Forget the schemas of a deleted topic."""
         self._known.pop(topic, None)
 
     async def _versions(self, topic: str) -> list[StoredSchema]:
