@@ -114,6 +114,26 @@ def test_what_cannot_be_a_name_is_refused_on_each_door(shared_vela: VelaProcess,
     assert known_tenants(shared_vela) == before
 
 
+def test_a_tenant_that_is_too_long_is_refused_on_each_door(shared_vela: VelaProcess) -> None:
+    path = f"{'t' * 256}/eu/x"
+    with RawPulsar(shared_vela.pulsar_url) as peer:
+        refusal = peer.ask(
+            "ERROR", commands.producer(f"persistent://{path}", producer_id=1, request_id=1)
+        ).error
+    assert ServerError(refusal.error) == ServerError.INVALID_TOPIC_NAME
+    for door in (f"producer/persistent/{path}", f"consumer/persistent/{path}/s"):
+        with (
+            pytest.raises(InvalidStatus) as refused,
+            connect(f"{shared_vela.websocket_url}/ws/v2/{door}"),
+        ):
+            pass
+        assert refused.value.response.status_code == 400
+    status, says = _answer(urllib.request.Request(f"{shared_vela.http_url}/pull/v1-queues/{path}"))
+    assert (status, "at most 255" in says) == (400, True)
+    status, says = read(shared_vela, f"topics/persistent/{path}")
+    assert (status, json.loads(says)["code"]) == (400, "InvalidTopicName")
+
+
 def test_the_command_line_refuses_them_before_it_asks(shared_vela: VelaProcess) -> None:
     for line in (["produce", "persistent://../../x", "m"], ["topics", "create", "../../x", "--yes"]):
         done = subprocess.run(
