@@ -23,7 +23,7 @@ class Compression(enum.IntEnum):
 
 
 def compress(codec: Compression, data: bytes) -> bytes:
-    """`data` compressed."""
+    """Return `data` compressed."""
     match codec:
         case Compression.NONE:
             return data
@@ -38,9 +38,9 @@ def compress(codec: Compression, data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: bytes, *, uncompressed_bytes: int) -> bytes:
-    """`data` decompressed to exactly `uncompressed_bytes`, never allocating more than that and a little.
+    """Decompress `data` to exactly `uncompressed_bytes`. This allocates hardly more memory than that.
 
-    Raises CodecUnavailable (unknown codec), DecompressionFailed (damaged, or another size).
+    Raises CodecUnavailable (unknown codec), DecompressionFailed (damaged data, or a different size).
     """
     if codec == Compression.NONE:
         out = data

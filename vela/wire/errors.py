@@ -1,6 +1,6 @@
-"""Everything `vela.wire` raises. No other exception leaves this package on bad input.
+"""Every exception that `vela.wire` raises on bad input.
 
-The classes are named after what is wrong, as callers read them in `except` clauses.
+The classes are named after the problem, because callers read them in `except` clauses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class WireError(Exception):
-    """Root of the tree."""
+    """The base of every exception of this package."""
 
 
 class InvalidMessageId(WireError, ValueError):
@@ -37,20 +37,20 @@ class InvalidMessageId(WireError, ValueError):
 
 
 class LocalProtocolError(WireError):
-    """This side asked its own engine for what the protocol does not allow now. The connection is unharmed."""
+    """The caller asked its own engine for something the protocol does not allow now. The connection is unharmed."""
 
 
 class RemoteProtocolError(WireError):
     """The peer broke the protocol. Nothing after this point can be trusted: close the connection.
 
-    `events` holds what the same chunk of bytes had carried before the violation: valid, to be handled first.
+    `events` has the valid events before the violation in the same chunk of bytes. Handle them first.
     """
 
     events: tuple[object, ...] = ()
 
 
 class FrameTooLarge(RemoteProtocolError):
-    """A frame announced more bytes than this side takes. Raised before the bytes are buffered."""
+    """A frame announced more bytes than this side accepts. Raised before the bytes are buffered."""
 
 
 class MalformedFrame(RemoteProtocolError):
@@ -62,11 +62,11 @@ class MalformedCommand(RemoteProtocolError):
 
 
 class UnexpectedCommand(RemoteProtocolError):
-    """A well-formed command that this peer may not send, or not in this state."""
+    """A well-formed command that this peer may not send, or may not send in this state."""
 
 
 class EntryCorrupt(WireError):
-    """The messages of one entry cannot be had. The connection and all other entries are unharmed."""
+    """The messages of one entry cannot be read. The connection and all other entries are unharmed."""
 
 
 class ChecksumMismatch(EntryCorrupt):
@@ -78,11 +78,11 @@ class MetadataCorrupt(EntryCorrupt):
 
 
 class DecompressionFailed(EntryCorrupt):
-    """The codec rejected the payload, or it gave another size than the metadata declares."""
+    """The codec rejected the payload, or produced a different size than the metadata declares."""
 
 
 class CodecUnavailable(DecompressionFailed):
-    """The payload is sound as far as known, but its codec is unknown here."""
+    """This side does not know the codec of the payload, which may be undamaged."""
 
 
 class UncompressedSizeExceeded(EntryCorrupt):
@@ -102,8 +102,8 @@ class EntryIsChunk(EntryCorrupt):
 
 
 class InvalidTopicName(WireError, ValueError):
-    """Text that is no topic's name, or no namespace's; it says how to write one."""
+    """Text that is not a valid topic or namespace name. The message says how to write one."""
 
 
 class InvalidPull(WireError, ValueError):
-    """A long-poll request that cannot be read; the text names the parameter and what it takes."""
+    """A long-poll request that cannot be read. The message names the parameter and the values it takes."""

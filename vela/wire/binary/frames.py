@@ -1,4 +1,4 @@
-"""Frames: a byte stream cut into commands and payloads, and their sizes put in front."""
+"""Frames: cuts a byte stream into commands and payloads, and puts sizes in front of those to be sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vela.wire.errors import FrameTooLarge, MalformedFrame, RemoteProtocolError
 __all__ = ["FRAME_PADDING_BYTES", "Frame", "FrameDecoder", "payload_frame_head", "simple_frame"]
 
 FRAME_PADDING_BYTES: Final = 10 * 1024
-"""What a frame may hold beyond the largest message: command and metadata."""
+"""The room that a frame has for command and metadata, beyond the largest message."""
 
 _SIZES: Final = struct.Struct(">II")
 _HEAD_BYTES: Final = 8
@@ -25,26 +25,26 @@ class Frame(NamedTuple):
 
 
 class FrameDecoder:
-    """Cuts a stream into frames, whatever the pieces it arrives in.
+    """Cuts a stream into frames, whatever the pieces in which it arrives.
 
-    Work and memory are linear in the bytes fed: a frame that lies inside one piece is cut out of it (one
-    copy), one spread over many is joined once when its last piece is there.
+    Work and memory are linear in the bytes fed: a frame inside one piece is cut out of it (one copy), and a
+    frame spread over many pieces is joined once, when its last piece has arrived.
     """
 
     __slots__ = ("_missing", "_needed", "_parts", "_start", "max_frame_bytes")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
-        """Of totalSize, as announced. May be set while frames come; counts from the next frame on."""
+        """The limit of a frame's announced totalSize. It may be set at any time and applies from the next frame on."""
         self._start = bytearray()  # sizes and command of a frame not yet complete
         self._needed = (
             _HEAD_BYTES  # bytes `_start` must reach; grows by the command's size once that is known
         )
-        self._parts: list[memoryview | bytearray] = []  # payload pieces of it
+        self._parts: list[memoryview | bytearray] = []  # pieces of its payload
         self._missing = 0  # payload bytes still to come
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
-        """Takes the next bytes; gives the frames they complete.
+        """Take the next bytes and return the frames that they complete.
 
         Raises FrameTooLarge or MalformedFrame, with the frames before the bad one in its `events`; do not
         feed again after that.
@@ -58,7 +58,7 @@ class FrameDecoder:
         return frames
 
     def feed_into(self, data: bytes | bytearray | memoryview, frames: list[Frame]) -> None:
-        """As `feed`, appending to `frames`, which keeps what came before an error."""
+        """Do the same as `feed`, but append to `frames`, which keeps the frames before an error."""
         if not isinstance(data, bytes):
             data = bytes(data)  # the caller may reuse its buffer while pieces of it wait here
         position, end = 0, len(data)
@@ -84,7 +84,7 @@ class FrameDecoder:
             raise MalformedFrame(f"a command of {command_bytes} bytes in a frame of {total}")
 
     def _continue(self, data: bytes, position: int, frames: list[Frame]) -> int:
-        """Adds what `data` holds of the frame under way from `position` on; the position after it."""
+        """Add the part of the current frame that `data` has from `position` on. Return the position after it."""
         start = self._start
         while len(start) < self._needed:
             if position == len(data):
@@ -112,7 +112,7 @@ class FrameDecoder:
         if size >= _SMALL_PIECE_BYTES:
             self._parts.append(piece)
         elif self._parts and isinstance(last := self._parts[-1], bytearray):
-            # Small pieces are gathered: a peer sending byte by byte must not cost an object a byte.
+            # Join small pieces, so that a peer that sends byte by byte does not cost an object for each byte.
             last += piece
         else:
             self._parts.append(bytearray(piece))
@@ -121,12 +121,12 @@ class FrameDecoder:
 
 
 def simple_frame(command: bytes) -> bytes:
-    """A frame of a serialized BaseCommand alone."""
+    """Return the frame of a serialized BaseCommand without a payload."""
     size = len(command)
     return _SIZES.pack(size + 4, size) + command
 
 
 def payload_frame_head(command: bytes, payload_bytes: int) -> bytes:
-    """What goes in front of a payload of `payload_bytes`: sizes and serialized BaseCommand."""
+    """Return the sizes and the serialized BaseCommand that go in front of a payload of `payload_bytes`."""
     size = len(command)
     return _SIZES.pack(size + 4 + payload_bytes, size) + command

@@ -1,6 +1,6 @@
-"""The entry: what one SEND carries, one row stores and one MESSAGE delivers, the same bytes throughout.
+"""The entry: the bytes that one SEND carries, one row stores and one MESSAGE delivers, unchanged throughout.
 
-`0x0e01 | CRC32C u32 | metadata size u32 | MessageMetadata | payload`, integers big-endian; the CRC covers
+`0x0e01 | CRC32C u32 | metadata size u32 | MessageMetadata | payload`, with big-endian integers. The CRC covers
 everything after itself.
 """
 

@@ -1,4 +1,4 @@
-"""From an entry to the messages an application sees."""
+"""Decodes an entry into the messages that an application sees."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class EncryptionKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptedEntry:
-    """An entry that cannot be decrypted here, and what whoever has the key needs for it."""
+    """An entry that this client cannot decrypt, with everything that the owner of a key needs to do so."""
 
-    message: Message  # the whole payload as it is: encrypted, then compressed or framed as a batch inside
+    message: Message  # the whole payload, still encrypted; inside it may be compressed and framed as a batch
     keys: tuple[EncryptionKey, ...]
     param: bytes
     algorithm: str
@@ -52,7 +52,7 @@ class EncryptedEntry:
 
 
 def decode_encrypted(entry: bytes) -> EncryptedEntry:
-    """An entry for which `decode_messages` raised EntryEncrypted. Raises MetadataCorrupt."""
+    """Decode an entry for which `decode_messages` raised EntryEncrypted. Raises MetadataCorrupt."""
     metadata, payload_offset = parse_metadata(entry)
     is_batch = metadata.HasField("num_messages_in_batch")
     return EncryptedEntry(
@@ -74,7 +74,7 @@ def decode_encrypted(entry: bytes) -> EncryptedEntry:
 
 
 def decode_messages(entry: bytes, *, max_message_bytes: int) -> list[Message]:
-    """The messages inside an entry, in batch order; members removed by compaction are left out.
+    """Return the messages of an entry in batch order, without members that compaction removed.
 
     Checks in the receiver's order: checksum, metadata, sizes, decompression, batch framing.
     Raises ChecksumMismatch, MetadataCorrupt, UncompressedSizeExceeded (payload, unpacked, above `max_message_bytes`),
@@ -103,9 +103,9 @@ def decode_messages(entry: bytes, *, max_message_bytes: int) -> list[Message]:
 
 
 def last_sequence_id(entry: bytes, *, max_message_bytes: int) -> int:
-    """Sequence id of the last message of a batch whose producer does not say it in the entry's metadata.
+    """Return the sequence id of a batch's last message, for producers that leave it out of the entry's metadata.
 
-    Looks at the framing only. Raises MetadataCorrupt, UncompressedSizeExceeded, DecompressionFailed, CodecUnavailable,
+    It reads only the framing. Raises MetadataCorrupt, UncompressedSizeExceeded, DecompressionFailed, CodecUnavailable,
     BatchCorrupt, EntryEncrypted.
     """
     metadata, payload_offset = parse_metadata(entry)
@@ -129,7 +129,7 @@ def last_sequence_id(entry: bytes, *, max_message_bytes: int) -> int:
 
 
 def single_message(metadata: MessageMetadata, payload: bytes) -> Message:
-    """The one message of an entry that is not a batch. Raises MetadataCorrupt."""
+    """Return the one message of an entry that is not a batch. Raises MetadataCorrupt."""
     return Message(
         payload,
         properties_of(metadata.properties, MetadataCorrupt),

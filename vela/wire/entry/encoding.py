@@ -1,4 +1,4 @@
-"""From messages to an entry, as a producer makes it."""
+"""Encodes messages as an entry, as a producer does."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def encode_single(
     ordering_key: bytes | None = None,
     key_b64: bool = False,
 ) -> bytes:
-    """One message as an entry of its own. `key_b64`: `key` is the base64 text of a binary key."""
+    """Encode one message as one entry. `key_b64`: `key` is the base64 text of a binary key."""
     metadata = MessageMetadata(
         producer_name=producer_name, sequence_id=sequence_id, publish_time=publish_time_ms
     )
@@ -73,10 +73,10 @@ def encode_batch(
     compression: Compression = Compression.NONE,
     key: str | None = None,
 ) -> bytes:
-    """The messages as one entry; they take the sequence ids from `sequence_id` on.
+    """Encode the messages as one entry. Their sequence ids count from `sequence_id`.
 
     `key` is the key of the whole entry, which Key_Shared routes by (key-based batching).
-    Raises ValueError for no messages.
+    Raises ValueError if there are no messages.
     """
     if not messages:
         raise ValueError("a batch needs at least one message")

@@ -1,4 +1,4 @@
-"""The head of an entry: what the broker needs to know of it. The payload stays opaque."""
+"""The head of an entry: the part that the broker reads. The payload stays opaque."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SMALLEST_GROUP_BYTES: Final = (
 
 
 class EntryHeader(NamedTuple):
-    """What MessageMetadata says of one entry.
+    """The content of one entry's MessageMetadata.
 
     A named tuple, not a frozen dataclass: one is made for every append; 20 fields cost 0.5 us against 2.4.
     """
@@ -52,7 +52,7 @@ class EntryHeader(NamedTuple):
     payload_offset: int  # from the start of the entry
 
     def sticky_key(self) -> bytes:
-        """What Key_Shared hashes: ordering key, else key, else producer and sequence id."""
+        """Return the bytes that Key_Shared hashes: the ordering key, else the key, else producer and sequence id."""
         if self.ordering_key is not None:
             return self.ordering_key
         if self.partition_key is None:
@@ -66,7 +66,7 @@ class EntryHeader(NamedTuple):
 
 
 def parse_metadata(entry: bytes) -> tuple[MessageMetadata, int]:
-    """The parsed MessageMetadata and the payload's offset. Raises MetadataCorrupt."""
+    """Return the parsed MessageMetadata and the payload's offset. Raises MetadataCorrupt."""
     if entry[:2] != MAGIC:
         raise MetadataCorrupt("an entry must begin with the checksum magic 0x0e01: use with_checksum()")
     if len(entry) < _METADATA_OFFSET:
@@ -78,14 +78,14 @@ def parse_metadata(entry: bytes) -> tuple[MessageMetadata, int]:
         metadata = _parse(entry[_METADATA_OFFSET:payload_offset])
     except DecodeError:
         raise MetadataCorrupt("MessageMetadata is not valid protobuf") from None
-    # upb accepts missing required fields and hands back bytes for strings that are not UTF-8.
+    # upb accepts missing required fields and returns bytes for strings that are not UTF-8.
     if not metadata.IsInitialized() or not isinstance(metadata.producer_name, str):
         raise MetadataCorrupt("MessageMetadata lacks a required field or has a name that is not UTF-8")
     return metadata, payload_offset
 
 
 def parse_header(entry: bytes) -> EntryHeader:
-    """Parses the metadata of an entry; looks neither at the checksum nor at the payload.
+    """Parse the metadata of an entry, without looking at the checksum or the payload.
 
     Raises MetadataCorrupt, also when the metadata claims more messages than its payload has room for.
     """

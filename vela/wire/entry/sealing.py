@@ -1,4 +1,4 @@
-"""The last steps to an entry: compression, encryption, checksum, in this order."""
+"""The last steps of making an entry: compression, encryption and checksum, in this order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from vela.wire.pb.vela_pulsar_pb2 import MessageMetadata
 __all__ = ["Encrypt", "MessageMetadata", "compress_payload", "seal"]
 
 Encrypt = Callable[[MessageMetadata, bytes], bytes]
-"""Gives the encrypted payload and writes keys, algorithm and parameter into the metadata."""
+"""Returns the encrypted payload and writes keys, algorithm and parameter into the metadata."""
 
 _U32: Final = struct.Struct(">I")
 _HEAD: Final = struct.Struct(">2sI")
 
 
 def compress_payload(metadata: MessageMetadata, payload: bytes, codec: Compression) -> bytes:
-    """The payload compressed, and the metadata saying so."""
+    """Return the compressed payload and note the codec and the original size in the metadata."""
     if not codec:
         return payload
     metadata.compression = codec
@@ -31,7 +31,7 @@ def compress_payload(metadata: MessageMetadata, payload: bytes, codec: Compressi
 
 
 def seal(metadata: MessageMetadata, payload: bytes, encrypt: Encrypt | None = None) -> bytes:
-    """The entry of a payload that is compressed already. Raises what `encrypt` raises."""
+    """Return the entry for a payload that is compressed already. Raises what `encrypt` raises."""
     if encrypt is not None:
         payload = encrypt(metadata, payload)
     serialized = metadata.SerializeToString()
