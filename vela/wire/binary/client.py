@@ -1,7 +1,7 @@
 """The client's end of Pulsar's binary protocol, without I/O. `ServerEngine` is its counterpart in the broker.
 
-Bytes go in and replies come out. What a client says are the builders of `commands`: only CONNECT and
-AUTH_RESPONSE depend on where the handshake stands and are made here.
+Bytes go in and replies come out. The builders in `commands` make what a client sends. Only CONNECT and
+AUTH_RESPONSE are made here, because they belong to the handshake.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vela.wire.pb.vela_pulsar_pb2 import BaseCommand
 __all__ = ["DEFAULT_MAX_MESSAGE_BYTES", "ClientEngine"]
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 5 * 1024 * 1024
-"""The largest message of a broker that does not say its limit."""
+"""The largest message, if the broker does not announce a limit."""
 
 _EVERY_TYPE: Final = frozenset(BaseCommand.Type.values())
 _ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
@@ -39,8 +39,8 @@ _ACCEPTS: Final[Mapping[ConnectionState, frozenset[int]]] = {
 class ClientEngine:
     """One connection.
 
-    Driver's loop: write `connect`, then `receive` what comes and handle the replies in order; nothing else may
-    be sent before `state` is CONNECTED. After a RemoteProtocolError handle its `events`, then close. A
+    To drive it, write `connect`, then pass incoming bytes to `receive` and handle the replies in order. Send
+    nothing else before `state` is CONNECTED. After a RemoteProtocolError handle its `events`, then close. A
     `Refusal` that answers no request ends the connection: the state is FAILED from then on.
     """
 
@@ -59,15 +59,15 @@ class ClientEngine:
         self._enter(ConnectionState.START)
         self.client_version = client_version
         self.server_version = ""
-        """Free text of the broker, "" before CONNECTED."""
+        """The broker's version as free text, "" before CONNECTED."""
         self.protocol_version = 0
         """The lower of the two peers' versions, 0 before CONNECTED."""
         self.max_message_bytes = DEFAULT_MAX_MESSAGE_BYTES
-        """The largest message the broker takes and sends: metadata and payload as they travel."""
+        """The largest message that the broker takes and sends: metadata and payload, as sent over the wire."""
 
     @property
     def state(self) -> ConnectionState:
-        """Where the handshake stands."""
+        """The state of the handshake."""
         return self._state
 
     def _enter(self, state: ConnectionState) -> None:
@@ -81,9 +81,9 @@ class ClientEngine:
         auth_data: bytes | None = None,
         proxy_to_broker_url: str | None = None,
     ) -> bytes:
-        """CONNECT, the first frame. `proxy_to_broker_url` is host:port of the broker wanted behind a proxy.
+        """Return CONNECT, the first frame. `proxy_to_broker_url`: host:port of the broker wanted behind a proxy.
 
-        Raises LocalProtocolError when called twice.
+        Raises LocalProtocolError if it is called twice.
         """
         if self._state is not ConnectionState.START:
             raise LocalProtocolError(f"CONNECT is sent once: the connection is {self._state.value}")
@@ -97,7 +97,7 @@ class ClientEngine:
         )
 
     def auth_response(self, method: str, data: bytes) -> bytes:
-        """AUTH_RESPONSE to an AUTH_CHALLENGE, in the handshake or later."""
+        """Return the AUTH_RESPONSE to an AUTH_CHALLENGE, in the handshake or later."""
         return commands.auth_response(
             client_version=self.client_version,
             protocol_version=PROTOCOL_VERSION,
@@ -106,7 +106,7 @@ class ClientEngine:
         )
 
     def receive(self, data: bytes | bytearray | memoryview) -> list[Reply]:
-        """Takes bytes of the broker; gives the commands they complete, in order.
+        """Take bytes of the broker and return the replies that they complete, in order.
 
         Raises RemoteProtocolError (FrameTooLarge, MalformedFrame, MalformedCommand, UnexpectedCommand) with
         the replies before the violation in its `events`; the state is then FAILED. Raises LocalProtocolError

@@ -8,7 +8,7 @@ __all__ = ["AccessMode", "InitialPosition", "ServerError", "SubType", "TopicsMod
 
 
 class ServerError(enum.IntEnum):
-    """Why the broker refused; the comment says what Apache's C++ and Python clients make of it."""
+    """Why the broker refused. The comments say what Apache's C++ and Python clients do then."""
 
     UNKNOWN_ERROR = 0  # retried
     METADATA_ERROR = 1  # retried while creating
@@ -57,7 +57,7 @@ class SubType(enum.IntEnum):
 
 
 class InitialPosition(enum.IntEnum):
-    """Where a subscription created now begins."""
+    """The position at which a new subscription begins."""
 
     LATEST = 0
     EARLIEST = 1
@@ -74,7 +74,7 @@ class ValidationError(enum.IntEnum):
 
 
 class TopicsMode(enum.IntEnum):
-    """Which topics of a namespace are wanted."""
+    """The kind of topics to list in a namespace."""
 
     PERSISTENT = 0
     NON_PERSISTENT = 1

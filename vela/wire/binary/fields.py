@@ -1,4 +1,4 @@
-"""What decoding a client's and a broker's commands has in common. All raise MalformedCommand on what is wrong."""
+"""Decoding that a client's and a broker's commands share. Every function raises MalformedCommand on bad input."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Body(Protocol):
 
 
 def parse_command(data: bytes) -> pb.BaseCommand:
-    """A serialized BaseCommand, parsed."""
+    """Parse a serialized BaseCommand."""
     try:
         return _parse(data)
     except DecodeError:
@@ -39,7 +39,7 @@ def parse_command(data: bytes) -> pb.BaseCommand:
 
 
 def complete(body: _Body, command: pb.BaseCommand) -> None:
-    """upb accepts a message without its required fields; this is where they are missed."""
+    """Check that no required field is missing, because upb accepts a message without them."""
     if not body.IsInitialized():
         if not command.HasField("type"):
             raise MalformedCommand("the command's type is missing or unknown")
@@ -47,19 +47,19 @@ def complete(body: _Body, command: pb.BaseCommand) -> None:
 
 
 def name_of(kind: pb.BaseCommand.Type.ValueType) -> str:
-    """The command's name, as the protocol has it: "SUBSCRIBE"."""
+    """Return the protocol's name of a command, such as "SUBSCRIBE"."""
     return pb.BaseCommand.Type.Name(kind)
 
 
 def text_of(value: object) -> str:
-    """A text field; upb hands back bytes where a string is not UTF-8."""
+    """Return a text field, or refuse it: upb returns bytes for a string that is not UTF-8."""
     if not isinstance(value, str):
         raise MalformedCommand("a text field of the command is not UTF-8")
     return value
 
 
 def properties_of(pairs: Iterable[pb.KeyValue]) -> dict[str, str]:
-    """Key-value pairs; the last of equal keys counts."""
+    """Return key-value pairs as a dict; the last of equal keys counts."""
     return {text_of(pair.key): text_of(pair.value) for pair in pairs}
 
 
@@ -74,7 +74,7 @@ def schema_of(body: pb.Schema) -> Schema:
 
 
 def message_id_of(body: pb.MessageIdData) -> MessageId:
-    """A message id; its ack set and first chunk are left out."""
+    """Return a message id, without its ack set and first chunk."""
     return MessageId(
         signed64(body.ledgerId), signed64(body.entryId), body.partition, body.batch_index, body.batch_size
     )

@@ -1,4 +1,4 @@
-"""Where two peers stand before they exchange commands: a version and a state."""
+"""The handshake of two peers before they exchange commands: its version and its states."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 __all__ = ["PROTOCOL_VERSION", "ConnectionState"]
 
 PROTOCOL_VERSION: Final = 21
-"""The newest protocol version spoken here."""
+"""The newest protocol version that Vela speaks."""
 
 
 class ConnectionState(enum.Enum):
-    """Where the handshake stands."""
+    """The state of the handshake."""
 
     START = "start"  # CONNECT has not been sent
     CONNECTING = "connecting"  # CONNECT has been sent, the broker decides

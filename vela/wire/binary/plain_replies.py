@@ -1,7 +1,7 @@
-"""MESSAGE and SEND_RECEIPT in the shape brokers write them, read by hand.
+"""Reads MESSAGE and SEND_RECEIPT by hand, in the shape in which brokers write them.
 
-[M] with frame and engine a MESSAGE costs 1.45 us instead of 2.75, a SEND_RECEIPT 1.5 instead of 2.35. Whatever has
-another shape (fields in another order, optional ones, negative numbers) is left to `reply_decoding`.
+With frame and engine, a MESSAGE costs 1.45 us instead of 2.75 and a SEND_RECEIPT 1.5 us instead of 2.35. Replies of any
+other shape (fields in another order, optional fields, negative numbers) are left to `reply_decoding`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _new: Final = tuple.__new__  # of a named tuple, without the detour through its 
 
 
 def plain_reply(frame: Frame) -> Message | Receipt | None:
-    """The reply of a frame in the usual shape, None = read it otherwise."""
+    """Return the reply of a frame in the usual shape, or None: `reply_decoding` must read it."""
     command, payload = frame
     kind = command[:3]
     try:
@@ -90,7 +90,7 @@ def _receipt(command: bytes) -> Receipt | None:
 
 
 def _longer(data: bytes, first: int, at: int) -> tuple[int, int]:
-    """A varint whose first byte is known and not its last; the offset after it. IndexError: not in this shape."""
+    """Return a varint after its known `first` byte, and the offset after it. IndexError: too long or cut off."""
     value, shift = first & 0x7F, 7
     while (byte := data[at]) > 0x7F:
         value |= (byte & 0x7F) << shift

@@ -1,7 +1,7 @@
-"""What a broker says: one class a command, as `ClientEngine.receive` gives them.
+"""The replies of a broker, one class for each command, as `ClientEngine.receive` returns them.
 
 Ids of entries and sequence ids are signed 64 bits (-1 travels as 2^64-1); producer, consumer and request ids
-are the client's own. What comes for every message is a named tuple (see `events`).
+are the client's own. Replies that come for every message are named tuples, which are cheaper to make.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Receipt(NamedTuple):
 
 
 class AckResponse(NamedTuple):
-    """ACK_RESPONSE: the ack is applied. One that is not comes as a `Refusal`."""
+    """ACK_RESPONSE: the ack is applied. A failed ack is a `Refusal`."""
 
     consumer_id: int
     request_id: int
@@ -81,7 +81,7 @@ class Success(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """ERROR, or any answer that says why not."""
+    """ERROR, or any answer that gives an error."""
 
     request_id: int  # -1 = answers no request: the connection itself is refused
     code: ServerError
@@ -183,7 +183,7 @@ class CloseConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveConsumerChange:
-    """ACTIVE_CONSUMER_CHANGE: a Failover consumer is, or is no more, the one that receives."""
+    """ACTIVE_CONSUMER_CHANGE: a Failover consumer becomes the one that receives, or stops being it."""
 
     consumer_id: int
     is_active: bool
@@ -242,7 +242,7 @@ class ConsumerStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """A broker's command that means nothing here; nothing of ours waits for it."""
+    """A broker's command that this client does not use and never waits for."""
 
     name: str
 
@@ -260,7 +260,7 @@ Answer = (
     | SchemaVersion
     | ConsumerStats
 )
-"""What answers a request: each has a `request_id`."""
+"""The replies that answer a request. Each has a `request_id`."""
 
 Reply = (
     Message

@@ -26,7 +26,7 @@ _PARTITIONS_KNOWN: Final = pb.CommandPartitionedTopicMetadataResponse.Success
 
 
 def decode_reply(command: pb.BaseCommand, frame: Frame) -> replies.Reply:
-    """The reply that a broker's command is. Raises MalformedCommand, UnexpectedCommand (a client's command)."""
+    """Decode a broker's command into a reply. Raises MalformedCommand, UnexpectedCommand (a client's command)."""
     kind = command.type
     if kind == _MESSAGE:
         return _message(command, frame)
@@ -111,7 +111,7 @@ def _error(command: pb.BaseCommand) -> replies.Refusal:
     body = command.error
     if not (body.HasField("request_id") and body.HasField("message")):
         complete(body, command)
-    # A code newer than this client reads as missing and gives the enum's first, UNKNOWN_ERROR.
+    # A code that is newer than this client reads as missing, so it is the enum's first: UNKNOWN_ERROR.
     return replies.Refusal(signed64(body.request_id), ServerError(body.error), text_of(body.message))
 
 
@@ -122,7 +122,7 @@ def _refusal(request_id: int, code: int, message: object) -> replies.Refusal:
 def _partitions(command: pb.BaseCommand) -> replies.Partitions | replies.Refusal:
     body = command.partitionMetadataResponse
     complete(body, command)
-    # The absence of `response` is a failure.
+    # A missing `response` means failure.
     if not body.HasField("response") or body.response != _PARTITIONS_KNOWN:
         return _refusal(body.request_id, body.error, body.message)
     return replies.Partitions(request_id=body.request_id, partitions=body.partitions)
@@ -301,7 +301,7 @@ _NEVER_ASKED: Final = frozenset(
         pb.BaseCommand.WATCH_TC_ASSIGNMENTS_UPDATE,
     }
 )
-"""What brokers send by the protocol and this client gives no cause for."""
+"""Commands of the protocol that a broker sends only for features that this client does not use."""
 
 
 def _unknown(command: pb.BaseCommand) -> replies.Unknown:

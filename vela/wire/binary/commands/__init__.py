@@ -1,4 +1,4 @@
-"""Builders: one function a command that a client sends, giving the bytes of its frame; some are the broker's too.
+"""Builders: one function for each command of a client. It returns the frame's bytes. A broker sends some of them, too.
 
 Ids of entries and sequence ids may be negative (-1 travels as 2^64-1).
 """

@@ -27,7 +27,7 @@ def ack(
 ) -> bytes:
     """ACK of (ledger, entry, ack set); ack set None = the whole entry.
 
-    `validation_error`: the entry is thrown away for that reason. `request_id` asks for an answer.
+    `validation_error`: the reason why the client throws the entry away. `request_id` asks for an answer.
     """
     encode = varint.encode
     parts = [b"\x08%b\x10%c" % (encode(consumer_id), cumulative)]
@@ -64,7 +64,7 @@ def redeliver(
 
 
 def _field(tag: bytes, body: bytes) -> bytes:
-    """A field of bytes: its tag, how long it is, and it."""
+    """Return a field of bytes: its tag, its length and its content."""
     size = len(body)
     if size < _ONE_BYTE:
         return b"%b%c%b" % (tag, size, body)

@@ -40,7 +40,7 @@ def connect(
     auth_data: bytes | None = None,
     proxy_to_broker_url: str | None = None,
 ) -> bytes:
-    """CONNECT: the first frame of a client; `proxy_to_broker_url` is the host:port a proxy is asked for."""
+    """CONNECT: a client's first frame. `proxy_to_broker_url`: the host:port to which a proxy should connect."""
     body = pb.CommandConnect(
         client_version=client_version,
         protocol_version=protocol_version,

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 NO_REQUEST: Final = -1
-"""Request id of what the broker does by itself, 2^64-1 on the wire."""
+"""The request id of commands that answer no request, 2^64-1 on the wire."""
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 
 
@@ -64,7 +64,7 @@ def subscribe(
 ) -> bytes:
     """SUBSCRIBE; `start` is for non-durable subscriptions, `sticky_ranges` (inclusive) make Key_Shared STICKY.
 
-    `properties` are the consumer's, `subscription_properties` are kept with a subscription that this makes.
+    `properties` are the consumer's. `subscription_properties` are stored with the subscription if this creates it.
     """
     body = pb.CommandSubscribe(
         topic=topic,
@@ -104,7 +104,7 @@ def _key_shared_meta(
 
 
 def flow(consumer_id: int, permits: int) -> bytes:
-    """FLOW: so many more messages."""
+    """FLOW: the broker may send this many more messages."""
     body = pb.CommandFlow(consumer_id=consumer_id, messagePermits=permits)
     return frame_of(pb.BaseCommand(type=pb.BaseCommand.FLOW, flow=body))
 

@@ -24,7 +24,7 @@ def partition_metadata(topic: str, *, request_id: int, create: bool = True) -> b
 def lookup(
     topic: str, *, request_id: int, authoritative: bool = False, listener_name: str | None = None
 ) -> bytes:
-    """LOOKUP; `authoritative` repeats what a redirection said."""
+    """LOOKUP; `authoritative` repeats the value that a redirection gave."""
     body = pb.CommandLookupTopic(
         topic=topic,
         request_id=request_id,

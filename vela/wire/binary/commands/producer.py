@@ -33,7 +33,7 @@ def producer(
     schema: Schema | None = None,
     encrypted: bool = False,
 ) -> bytes:
-    """PRODUCER: opens one. `encrypted`: it promises that every payload will be."""
+    """PRODUCER: opens a producer. `encrypted`: it promises to encrypt every payload."""
     body = pb.CommandProducer(
         topic=topic,
         producer_id=producer_id,
