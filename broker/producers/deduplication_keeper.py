@@ -90,7 +90,7 @@ class DeduplicationKeeper:
     async def flush(self, topics: Sequence[DeduplicatedTopic]) -> None:
         """Store the changes of these topics in one statement, or in several if the database refuses one of them.
 
-        Raises what `AWAY` lists while the database is away; the changes then stay for the next flush.
+        Raises psycopg's error while the database is away; the changes then stay for the next flush.
         """
         try:
             await self._flush(topics)
