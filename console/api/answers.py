@@ -239,6 +239,7 @@ class Message(_Answer):
     deliver_at_ms: int = Field(description="0: at once")
     size_bytes: int
     key: str | None
+    key_is_base64: bool = Field(description="the key is binary, and key is its base64 text")
     properties: list[tuple[str, str]]
     producer: str
     preview: str = Field(description="the first 200 characters, or hexadecimal")

@@ -15,10 +15,9 @@ from console.api.found import found_subscription, found_topic
 from console.api.parameters import TopicPath
 from console.api.problems import Problem
 from console.api.topics import TOPIC
-from console.queries.analysis import ANALYSED_ENTRIES, ANALYSED_S, BacklogAnalysis, analyse
-from console.queries.backlog import next_messages
-from console.queries.examine import examine
-from console.queries.peek import PeekedMessage
+from console.messages.analysis import ANALYSED_ENTRIES, ANALYSED_S, BacklogAnalysis, analyse
+from console.messages.examine import examine
+from console.messages.peek import PeekedMessage, next_messages
 
 __all__ = ["router"]
 

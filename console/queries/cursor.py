@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from console.queries.database import fetch
 from console.queries.log import Log
 
-__all__ = ["AckedBeyond", "Run", "acked_beyond", "members_of", "runs_of_bits"]
+__all__ = ["CHUNK_ENTRIES", "AckedBeyond", "Run", "acked_beyond", "members_of", "runs_of_bits"]
 
 CHUNK_ENTRIES = 32_768
 CHUNKS_READ = 64

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from console.queries.database import fetch, fetch_entries
 
-__all__ = ["Ends", "EntryAt", "LedgerRow", "Log", "Place", "by_place", "ends_of", "entries_at", "log_of"]
+__all__ = [
+    "Ends",
+    "EntryAt",
+    "LedgerRow",
+    "Log",
+    "Place",
+    "by_place",
+    "ends_of",
+    "entries_at",
+    "log_of",
+    "logs_of",
+]
 
 Place = tuple[int, int]  # ledger id, entry id
 
@@ -53,9 +64,11 @@ class Log:
 
     ledgers: tuple[LedgerRow, ...]
     _ids: list[int] = field(init=False, repr=False, compare=False)
+    _begins: list[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_ids", [ledger.ledger_id for ledger in self.ledgers])
+        object.__setattr__(self, "_begins", [ledger.entries_before for ledger in self.ledgers])
 
     @property
     def total_messages(self) -> int:
@@ -101,15 +114,31 @@ class Log:
 
     def place_at(self, index: int) -> Place | None:
         """Return ledger and entry of an index, None if the log does not store it."""
-        for ledger in reversed(self.ledgers):
-            if index >= ledger.entries_before:
-                entry_id = index - ledger.entries_before
-                return (ledger.ledger_id, entry_id) if entry_id < ledger.entries else None
-        return None
+        ledger = self.ledger_at(index)
+        return None if ledger is None else (ledger.ledger_id, index - ledger.entries_before)
+
+    def ledger_at(self, index: int) -> LedgerRow | None:
+        """Return the ledger that stores the entry with this index, None if none does."""
+        at = (
+            bisect_right(self._begins, index) - 1
+        )  # of ledgers that begin at one index, only the last has entries
+        if at < 0 or index >= self.ledgers[at].entries_before + self.ledgers[at].entries:
+            return None
+        return self.ledgers[at]
+
+    def has_ledger(self, ledger_id: int) -> bool:
+        """Whether this is a ledger of the log. A trimmed one is not."""
+        at = bisect_right(self._ids, ledger_id) - 1
+        return at >= 0 and self._ids[at] == ledger_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _End:
+class _LedgerOf(LedgerRow):
+    topic_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenEnd:
     ledger_id: int
     entry_id: int
     cumulative_messages: int
@@ -120,17 +149,37 @@ class _End:
 
 def log_of(topic_id: int) -> Log:
     """Read a topic's log. Two queries: the ledgers, and the last entry of the open one."""
-    ledgers = fetch(LedgerRow, "log", "ledgers", {"topic_id": topic_id})
-    if not ledgers or ledgers[-1].state != "open" or (segment_id := ledgers[-1].segment_id) is None:
-        return Log(tuple(ledgers))
-    return Log((*ledgers[:-1], _with_its_end(ledgers[-1], segment_id)))
+    return logs_of([topic_id])[topic_id]
 
 
-def _with_its_end(ledger: LedgerRow, segment_id: int) -> LedgerRow:
-    ends = fetch_entries(_End, "end_of_open", [segment_id], {"ledger_id": ledger.ledger_id})
-    if not ends:
+def logs_of(topic_ids: Sequence[int]) -> dict[int, Log]:
+    """Read the logs of several topics. Two queries: the ledgers, and the last entries of the open ones."""
+    rows: dict[int, list[LedgerRow]] = {topic_id: [] for topic_id in topic_ids}
+    for row in fetch(_LedgerOf, "log", "ledgers", {"topics": list(topic_ids)}):
+        rows[row.topic_id].append(row)
+    written = {
+        ledgers[-1].ledger_id: ledgers[-1].segment_id
+        for ledgers in rows.values()
+        if ledgers and ledgers[-1].state == "open" and ledgers[-1].segment_id is not None
+    }
+    ends = _ends_of_open(written)
+    return {
+        topic_id: Log((*ledgers[:-1], _with_its_end(ledgers[-1], ends))) if ledgers else Log(())
+        for topic_id, ledgers in rows.items()
+    }
+
+
+def _ends_of_open(written: Mapping[int, int | None]) -> dict[int, _OpenEnd]:
+    """Return the last entries of open ledgers, given with their segments. One query."""
+    segments = {segment for segment in written.values() if segment is not None}
+    found = fetch_entries(_OpenEnd, "ends_of_open", segments, {"ledgers": list(written)})
+    return {end.ledger_id: end for end in found}
+
+
+def _with_its_end(ledger: LedgerRow, ends: Mapping[int, _OpenEnd]) -> LedgerRow:
+    end = ends.get(ledger.ledger_id)
+    if end is None:
         return ledger
-    end = ends[0]
     return replace(
         ledger,
         entries=end.entry_id + 1,
@@ -165,26 +214,20 @@ class _LastLedger:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenEnd:
-    ledger_id: int
-    cumulative_messages: int
-    cumulative_bytes: int
-
-
 def ends_of(topic_id: int) -> Ends:
     """Read the end of the topic's log, or of each partition's log. Two queries."""
     last = fetch(_LastLedger, "log", "last_ledgers", {"topic_id": topic_id})
-    written = [row for row in last if row.is_open and row.segment_id is not None]
-    segments = {row.segment_id for row in written if row.segment_id is not None}
-    found = fetch_entries(_OpenEnd, "ends_of_open", segments, {"ledgers": [row.ledger_id for row in written]})
-    ends: dict[int | None, _OpenEnd] = {end.ledger_id: end for end in found}
+    ends = _ends_of_open(
+        {row.ledger_id: row.segment_id for row in last if row.ledger_id is not None and row.is_open}
+    )
     return Ends(
         topics=[row.topic_id for row in last],
         messages=[
-            end.cumulative_messages if (end := ends.get(row.ledger_id)) else row.messages for row in last
+            end.cumulative_messages if (end := ends.get(row.ledger_id or 0)) else row.messages for row in last
         ],
-        bytes=[end.cumulative_bytes if (end := ends.get(row.ledger_id)) else row.size_bytes for row in last],
+        bytes=[
+            end.cumulative_bytes if (end := ends.get(row.ledger_id or 0)) else row.size_bytes for row in last
+        ],
     )
 
 

@@ -12,11 +12,11 @@ from django.views.decorators.http import require_safe
 from console.access import Rights, viewer
 from console.blocks import Source, answer
 from console.cursor_map import cursor_map
+from console.messages.peek import PEEK_MESSAGES, peek
 from console.queries import subscription as queries
 from console.queries.acts import acts_of
 from console.queries.cursor import AckedBeyond, acked_beyond
 from console.queries.log import EntryAt, Log, Place, entries_at, log_of
-from console.queries.peek import PEEK_MESSAGES, peek
 from console.words.subscriptions import standing
 
 __all__ = ["subscription"]
@@ -173,7 +173,8 @@ class _Reading:
             },
         )
         return {
-            "rows": [(message, self._holder(message.ledger_id, message.entry_id)) for message in messages]
+            "head": self.head,
+            "rows": [(message, self._holder(message.ledger_id, message.entry_id)) for message in messages],
         }
 
     def _holder(self, ledger_id: int, entry_id: int) -> queries.PendingRow | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["UNKNOWN", "ago", "clock", "count", "rate", "size", "span"]
+__all__ = ["UNKNOWN", "ago", "clock", "count", "rate", "read_time_ms", "size", "span"]
 
 UNKNOWN = "–"
 _GAP = "\u202f"  # narrow space that does not break
@@ -67,3 +67,12 @@ def clock(then_ms: int, now_ms: int) -> str:
     if then.date() == datetime.fromtimestamp(now_ms / 1000, UTC).date():
         return text
     return f"{then.date().isoformat()} {text}"
+
+
+def read_time_ms(text: str) -> int:
+    """Read a time as ISO 8601, in UTC unless it has an offset, into milliseconds since 1970. Raises ValueError."""
+    try:
+        then = datetime.fromisoformat(text.strip())
+        return round((then if then.tzinfo else then.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise ValueError("Write the time as 2026-03-01 14:30:00.000, in UTC.") from None

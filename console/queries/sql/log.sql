@@ -1,9 +1,14 @@
 -- Where a topic's log begins and ends, and single entries.
 
 -- name: ledgers
-SELECT id AS ledger_id, state, segment_id, opened_ms, entries_before, messages_before, bytes_before, entries, messages,
+-- Of one topic, or of several.
+SELECT topic_id, id AS ledger_id, state, segment_id, opened_ms, entries_before, messages_before, bytes_before, entries, messages,
        size_bytes, first_append_ms, last_append_ms
-FROM vela_ledger WHERE topic_id = %(topic_id)s ORDER BY id
+FROM vela_ledger WHERE topic_id = ANY(%(topics)s::bigint[]) ORDER BY topic_id, id
+
+-- name: segments
+-- Where ledgers lie now. One that is not in the answer was trimmed.
+SELECT id AS ledger_id, segment_id FROM vela_ledger WHERE id = ANY(%(ledgers)s::bigint[])
 
 -- name: last_ledgers
 -- Of a topic, or of each of its partitions. A topic that was never loaded has no ledger, but may have subscriptions.
@@ -18,22 +23,14 @@ WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
 -- view over all of them cannot use a key's order, and with 64 segments it takes 30 ms to plan (136 ms for the end of a
 -- ledger of 50,000 entries, against 0.2 ms). The join leaves out copies of entries in a segment that is not the ledger's.
 
--- name: end_of_open
--- The totals of an open ledger are those of its last entry.
-SELECT z.ledger_id, z.entry_id, z.cumulative_messages, z.cumulative_bytes, z.append_ms AS last_append_ms,
-       (SELECT a.append_ms FROM {entries} a WHERE a.ledger_id = z.ledger_id AND a.entry_id = 0) AS first_append_ms
-FROM (
-    SELECT e.ledger_id, e.entry_id, e.cumulative_messages, e.cumulative_bytes, e.append_ms
-    FROM {entries} e WHERE e.ledger_id = %(ledger_id)s ORDER BY e.entry_id DESC LIMIT 1
-) z
-
 -- name: ends_of_open
--- The same for several ledgers.
-SELECT p.ledger_id, z.cumulative_messages, z.cumulative_bytes
+-- The totals of an open ledger are those of its last entry.
+SELECT p.ledger_id, z.entry_id, z.cumulative_messages, z.cumulative_bytes, z.append_ms AS last_append_ms,
+       (SELECT a.append_ms FROM {entries} a WHERE a.ledger_id = p.ledger_id AND a.entry_id = 0) AS first_append_ms
 FROM unnest(%(ledgers)s::bigint[]) AS p(ledger_id)
 JOIN vela_ledger l ON l.id = p.ledger_id AND l.segment_id = {segment}
 CROSS JOIN LATERAL (
-    SELECT e.cumulative_messages, e.cumulative_bytes
+    SELECT e.entry_id, e.cumulative_messages, e.cumulative_bytes, e.append_ms
     FROM {entries} e WHERE e.ledger_id = p.ledger_id ORDER BY e.entry_id DESC LIMIT 1
 ) z
 
@@ -51,3 +48,40 @@ SELECT e.ledger_id, e.entry_id, e.messages, e.append_ms, e.deliver_at_ms, octet_
 FROM unnest(%(ledgers)s::bigint[], %(entries)s::bigint[]) AS p(ledger_id, entry_id)
 JOIN {entries} e ON e.ledger_id = p.ledger_id AND e.entry_id = p.entry_id
 JOIN vela_ledger l ON l.id = e.ledger_id AND l.segment_id = {segment}
+
+-- name: first_after
+-- The first entry of each ledger that was stored at or after a time. Append times never go back within a ledger.
+SELECT p.ledger_id, z.entry_id
+FROM unnest(%(ledgers)s::bigint[], %(times_ms)s::bigint[]) AS p(ledger_id, time_ms)
+JOIN vela_ledger l ON l.id = p.ledger_id AND l.segment_id = {segment}
+CROSS JOIN LATERAL (
+    SELECT e.entry_id FROM {entries} e WHERE e.ledger_id = p.ledger_id AND e.append_ms >= p.time_ms
+    ORDER BY e.entry_id LIMIT 1
+) z
+
+-- name: piece
+-- The first entries of some ranges, `limit` of them or about `piece_bytes`, in log order or (`sign` -1) against it.
+-- With `slots`, entries are left out whose key hash says that they have another key. The hash of a batch (flag 1) is
+-- that of one member, and the hash of an entry with an ordering key (flag 32) is not that of its key: they stay. So
+-- does the far end of each range: a piece without it tells the reader that the range is no longer stored there.
+-- `picked` chooses entries without their data, because sorting the data of a whole range costs more than reading it.
+WITH picked AS (
+    SELECT x.ledger_id, x.entry_id, x.size_bytes,
+           sum(x.size_bytes) OVER (ORDER BY x.ledger_id * %(sign)s, x.entry_id * %(sign)s) - x.size_bytes AS before_bytes
+    FROM (
+        SELECT e.ledger_id, e.entry_id, octet_length(e.data)::bigint AS size_bytes
+        FROM unnest(%(ledgers)s::bigint[], %(firsts)s::bigint[], %(lasts)s::bigint[], %(ends)s::bigint[])
+             AS p(ledger_id, first_entry, last_entry, end_entry)
+        JOIN vela_ledger l ON l.id = p.ledger_id AND l.segment_id = {segment}
+        JOIN {entries} e ON e.ledger_id = p.ledger_id AND e.entry_id BETWEEN p.first_entry AND p.last_entry
+        WHERE %(slots)s::integer[] IS NULL OR e.key_hash IS NULL OR e.key_hash = ANY(%(slots)s::integer[])
+              OR e.flags & 33 <> 0 OR e.entry_id = p.end_entry
+        ORDER BY e.ledger_id * %(sign)s, e.entry_id * %(sign)s LIMIT %(limit)s
+    ) x
+)
+SELECT e.ledger_id, e.entry_id, e.messages, e.append_ms, e.deliver_at_ms, p.size_bytes,
+       (SELECT count(*) FROM picked) AS picked,
+       substring(e.data FROM 1 FOR CASE WHEN p.size_bytes > %(most_bytes)s THEN %(head_bytes)s ELSE %(most_bytes)s END) AS data
+FROM picked p JOIN {entries} e ON e.ledger_id = p.ledger_id AND e.entry_id = p.entry_id
+WHERE p.before_bytes < %(piece_bytes)s
+ORDER BY e.ledger_id * %(sign)s, e.entry_id * %(sign)s

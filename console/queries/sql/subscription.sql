@@ -28,3 +28,39 @@ FROM vela_consumer_session WHERE subscription_id = %(subscription_id)s ORDER BY 
 SELECT delivery_id, consumer_name, ledger_id, first_entry, last_entry, messages, delivered_ms, redelivery_count,
        deadline_ms
 FROM vela_pending_ack WHERE subscription_id = %(subscription_id)s ORDER BY ledger_id, first_entry LIMIT %(limit)s
+
+-- name: cursors
+-- Of all subscriptions of some topics, or of the ones with one name.
+SELECT s.id, s.topic_id, s.name, c.mark_delete_ledger, c.mark_delete_entry
+FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id
+WHERE s.topic_id = ANY(%(topics)s::bigint[]) AND (%(name)s::text IS NULL OR s.name = %(name)s::text)
+ORDER BY s.name, s.topic_id LIMIT %(limit)s
+
+-- name: names
+-- Of the topic's subscriptions, or of those of its partitions.
+SELECT DISTINCT s.name FROM vela_topic t JOIN vela_subscription s ON s.topic_id = t.id
+WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s ORDER BY s.name LIMIT %(limit)s
+
+-- name: chunks_at
+-- Acks beyond mark-delete of some cursors, in the chunks that some entries lie in.
+SELECT c.cursor_id, c.ledger_id, c.chunk, c.bits, c.ack_sets
+FROM unnest(%(ledgers)s::bigint[], %(chunks)s::bigint[]) AS p(ledger_id, chunk)
+JOIN vela_cursor_chunk c ON c.ledger_id = p.ledger_id AND c.chunk = p.chunk
+WHERE c.cursor_id = ANY(%(cursors)s::bigint[])
+
+-- name: last_chunks
+-- The last chunk of each cursor in which whole entries are acked.
+SELECT z.cursor_id, z.ledger_id, z.chunk, z.bits, ''::bytea AS ack_sets
+FROM unnest(%(cursors)s::bigint[]) AS p(cursor_id)
+CROSS JOIN LATERAL (
+    SELECT c.cursor_id, c.ledger_id, c.chunk, c.bits FROM vela_cursor_chunk c
+    WHERE c.cursor_id = p.cursor_id AND octet_length(c.bits) > 0 ORDER BY c.ledger_id DESC, c.chunk DESC LIMIT 1
+) z
+
+-- name: pending_at
+-- Deliveries of some entries that wait for an ack.
+SELECT d.subscription_id, d.delivery_id, d.consumer_name, d.ledger_id, d.first_entry, d.last_entry, d.messages,
+       d.delivered_ms, d.redelivery_count, d.deadline_ms
+FROM unnest(%(ledgers)s::bigint[], %(entries)s::bigint[]) AS p(ledger_id, entry_id)
+JOIN vela_pending_ack d ON d.ledger_id = p.ledger_id AND p.entry_id BETWEEN d.first_entry AND d.last_entry
+WHERE d.subscription_id = ANY(%(subscriptions)s::bigint[])

@@ -37,3 +37,9 @@ SELECT p.key, p.name, t.partition, p.address, p.client_version, p.face, p.connec
 FROM vela_producer_session p JOIN vela_topic t ON t.id = p.topic_id
 WHERE t.id = %(topic_id)s OR t.parent_id = %(topic_id)s
 ORDER BY p.name, t.partition, p.key LIMIT %(limit)s
+
+-- name: schema
+-- One version, or the newest.
+SELECT version, type, name, data FROM vela_schema
+WHERE topic_name = %(topic)s AND (%(version)s::bigint IS NULL OR version = %(version)s::bigint)
+ORDER BY version DESC LIMIT 1

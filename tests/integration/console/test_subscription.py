@@ -143,7 +143,7 @@ def test_an_entry_that_is_not_taken_apart_says_why(
 def test_a_large_entry_is_not_read_whole(
     operator: Client, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("console.queries.peek.PEEK_BYTES", 90)
+    monkeypatch.setattr("console.messages.peek.PEEK_BYTES", 90)
     assert "too large to show" in part(operator, "next")
 
 

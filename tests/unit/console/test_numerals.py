@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from console.queries.peek import preview_of
+from console.messages.peek import preview_of
 from console.words import numerals
 
 GAP = "\u202f"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from console.messages.peek import PeekedMessage, peek
 from console.queries.log import EntryAt, LedgerRow, Log, Place, entries_at, log_of
-from console.queries.peek import PeekedMessage, peek
 
 __all__ = ["examine"]
 

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from console.messages.entries import StoredEntry, Trouble, open_entry, unacked_members
 from console.queries.cursor import acked_beyond
 from console.queries.database import fetch_entries
 from console.queries.log import Log, Place, by_place, log_of
 from console.queries.subscription import SubscriptionHead
-from vela.wire.entry import decode_messages, parse_header
-from vela.wire.errors import EntryCorrupt, EntryIsChunk, UncompressedSizeExceeded
 
 __all__ = ["ANALYSED_ENTRIES", "ANALYSED_S", "BacklogAnalysis", "KeyCount", "analyse"]
 
@@ -22,6 +21,8 @@ ANALYSED_S = 120.0
 KEYS_SHOWN = 20
 _PIECE_ENTRIES = 100
 _MOST_BYTES = 256 * 1024  # of one entry; a larger one is counted and not decoded
+# A chunk is not damaged, but alone it cannot be decoded: it counts as a message and as nothing else.
+_TROUBLES = {Trouble.TOO_LARGE: "too_large", Trouble.ENCRYPTED: "encrypted", Trouble.CORRUPT: "corrupt"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +56,6 @@ class BacklogAnalysis:
     stopped_by: str = ""  # "entries" or "time"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    ledger_id: int
-    entry_id: int
-    messages: int
-    append_ms: int
-    deliver_at_ms: int
-    size_bytes: int
-    data: bytes
-
-
 @dataclass(slots=True, kw_only=True)
 class _Tally:
     now_ms: int
@@ -74,7 +64,7 @@ class _Tally:
     oldest_ms: int = 0
     newest_ms: int = 0
 
-    def add(self, entry: _Entry, unacked: int | None) -> None:
+    def add(self, entry: StoredEntry, unacked: int | None) -> None:
         """Add one entry. `unacked` is the bitset of the members that count, None for all of them."""
         counts = self.counts
         left = entry.messages if unacked is None else unacked.bit_count()
@@ -86,27 +76,11 @@ class _Tally:
             counts["delayed"] += left
         self.oldest_ms = min(self.oldest_ms or entry.append_ms, entry.append_ms)
         self.newest_ms = max(self.newest_ms, entry.append_ms)
-        if entry.size_bytes > _MOST_BYTES:
-            counts["too_large"] += 1
-            return
-        data = bytes(entry.data)
-        try:
-            if parse_header(data).encrypted:
-                counts["encrypted"] += 1
-                return
-            messages = decode_messages(data, max_message_bytes=8 * _MOST_BYTES)
-        except UncompressedSizeExceeded:
-            counts["too_large"] += 1
-            return
-        except EntryIsChunk:  # not damaged, but one chunk alone cannot be decoded
-            return
-        except EntryCorrupt:
-            counts["corrupt"] += 1
-            return
-        counts["batches"] += any(message.batch_index >= 0 for message in messages)
-        for message in messages:
-            if unacked is not None and message.batch_index >= 0 and not unacked >> message.batch_index & 1:
-                continue
+        opened = open_entry(entry, most_bytes=_MOST_BYTES, most_unpacked_bytes=8 * _MOST_BYTES)
+        if opened.trouble is not None and (counted := _TROUBLES.get(opened.trouble)):
+            counts[counted] += 1
+        counts["batches"] += any(message.batch_index >= 0 for message in opened.messages)
+        for message in unacked_members(opened, unacked):
             counts["payload_bytes"] += len(message.payload)
             counts["properties_bytes"] += sum(
                 len(name.encode()) + len(value.encode()) for name, value in message.properties.items()
@@ -151,9 +125,9 @@ def analyse(head: SubscriptionHead, *, entries: int, seconds: float) -> BacklogA
     )
 
 
-def _read(log: Log, indexes: list[int]) -> Iterator[_Entry]:
+def _read(log: Log, indexes: list[int]) -> Iterator[StoredEntry]:
     places: list[Place] = [place for index in indexes if (place := log.place_at(index)) is not None]
     found = fetch_entries(
-        _Entry, "peek", log.segments_of(places), {**by_place(places), "most_bytes": _MOST_BYTES}
+        StoredEntry, "peek", log.segments_of(places), {**by_place(places), "most_bytes": _MOST_BYTES}
     )
-    return iter(sorted(found, key=lambda entry: (entry.ledger_id, entry.entry_id)))
+    return iter(sorted(found, key=lambda entry: entry.place))

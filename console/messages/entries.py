@@ -1,0 +1,103 @@
+"""Stored entries and the messages inside them. An entry that cannot be opened says why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from console.queries.log import Place
+from console.words.numerals import size
+from vela.wire.entry import EntryHeader, Message, decode_messages, parse_header
+from vela.wire.entry.decoding import single_message
+from vela.wire.entry.header import parse_metadata
+from vela.wire.errors import EntryCorrupt, EntryIsChunk, UncompressedSizeExceeded
+
+__all__ = ["OpenedEntry", "StoredEntry", "Trouble", "open_entry", "unacked_members"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEntry:
+    """One entry with its data, or with the beginning of its data if it is large."""
+
+    ledger_id: int
+    entry_id: int
+    messages: int
+    append_ms: int
+    deliver_at_ms: int  # 0 = at once
+    size_bytes: int  # of the whole entry
+    data: bytes
+
+    @property
+    def place(self) -> Place:
+        """Return ledger id and entry id, as a dictionary key."""
+        return (self.ledger_id, self.entry_id)
+
+
+class Trouble(Enum):
+    """Why the messages inside an entry cannot be read."""
+
+    TOO_LARGE = "too large"
+    ENCRYPTED = "encrypted"
+    CHUNK = "chunk"
+    CORRUPT = "corrupt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedEntry:
+    """The messages of an entry, or the reason why they cannot be read."""
+
+    stored: StoredEntry
+    header: EntryHeader | None = None  # None: not even the metadata can be parsed
+    messages: tuple[Message, ...] = ()  # in batch order, without members that compaction removed
+    outer: Message | None = None  # of an entry in trouble that is no batch: key and properties can be read
+    trouble: Trouble | None = None
+    why: str = ""  # the trouble in words
+
+
+def open_entry(stored: StoredEntry, *, most_bytes: int, most_unpacked_bytes: int) -> OpenedEntry:
+    """Open an entry of at most `most_bytes` that is at most `most_unpacked_bytes` after decompression."""
+    data = bytes(stored.data)
+    header: EntryHeader | None = None
+    try:
+        header = parse_header(data)
+        if stored.size_bytes > most_bytes:
+            return _unread(stored, header, Trouble.TOO_LARGE, "too large to show")
+        if header.encrypted:
+            return _unread(stored, header, Trouble.ENCRYPTED, "encrypted by the producer")
+        messages = decode_messages(data, max_message_bytes=most_unpacked_bytes)
+    except UncompressedSizeExceeded:
+        unpacked = (
+            header.uncompressed_size if header is not None and header.compression else stored.size_bytes
+        )
+        why = f"too large to show: {size(unpacked)} when decompressed"
+        return _unread(stored, header, Trouble.TOO_LARGE, why)
+    except EntryIsChunk as error:
+        return _unread(stored, header, Trouble.CHUNK, f"one chunk of a message: {error}")
+    except EntryCorrupt as error:
+        return OpenedEntry(
+            stored=stored, header=header, trouble=Trouble.CORRUPT, why=f"cannot be decoded: {error}"
+        )
+    return OpenedEntry(stored=stored, header=header, messages=tuple(messages))
+
+
+def unacked_members(opened: OpenedEntry, unacked: int | None) -> tuple[Message, ...]:
+    """Return the messages without the acked members of a batch. `unacked` is the bitset of the others, None = all."""
+    if unacked is None:
+        return opened.messages
+    return tuple(
+        message
+        for message in opened.messages
+        if message.batch_index < 0 or unacked >> message.batch_index & 1
+    )
+
+
+def _unread(stored: StoredEntry, header: EntryHeader | None, trouble: Trouble, why: str) -> OpenedEntry:
+    outer: Message | None = None
+    if header is not None and not header.is_batch:
+        data = bytes(stored.data)
+        try:
+            metadata, payload_offset = parse_metadata(data)
+            outer = single_message(metadata, data[payload_offset:])
+        except EntryCorrupt:
+            outer = None  # a property that is not UTF-8; the entry's own trouble is the more useful answer
+    return OpenedEntry(stored=stored, header=header, outer=outer, trouble=trouble, why=why)
