@@ -1,6 +1,7 @@
 """Acks beyond mark-delete: bitmaps of wholly acked entries and ack sets of partly acked ones, by chunk.
 
-The bytes are the same in memory and on disk. Only the functions that walk the holes are linear in their number.
+Bitmaps have the same layout in memory and on disk. Only functions that walk holes take time linear in the number of
+holes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _ONES = re.compile("1+")
 class AckChunks:
     """Bits and ack sets by chunk key. An entry has a bit or an ack set, never both.
 
-    Bits and ack sets at or before mark-delete have no meaning. They are forgotten together with their chunk.
+    Bits at or before mark-delete have no meaning and stay until their chunk goes. `drop_through` removes ack sets at
+    once.
     """
 
     __slots__ = ("bits", "dirty_bits", "dirty_sets", "dropped", "sets")
@@ -174,8 +176,7 @@ class AckChunks:
     def drop_through(self, old: Position, new: Position, limit: int) -> None:
         """Forget the acks at or before `new`, because mark-delete moves there from `old`.
 
-        `limit` is the last stored entry of new's ledger. The ledger's last chunk is removed when mark-delete reaches
-        it.
+        `limit` is the last stored entry of `new`'s ledger. When mark-delete reaches that entry, its chunk is removed.
         """
         ledger_id, entry_id = new
         if entry_id < 0 or not (self.bits or self.sets):
@@ -198,11 +199,11 @@ class AckChunks:
         for key in [key for key in self.keys() if key < chunk_key(ledger_id, 0)]:
             self._drop(key)
 
-    def forget(self, ledger_id: int, entry_id: int) -> None:
+    def forget_set_of(self, ledger_id: int, entry_id: int) -> None:
         """Forget the ack set of one entry, if it has one."""
         self.forget_set(chunk_key(ledger_id, entry_id), entry_id)
 
-    def forget_all(self, other: AckChunks) -> None:
+    def subtract(self, other: AckChunks) -> None:
         """Forget each entry for which `other` has a bit or an ack set."""
         for key in other.bits.keys() | other.sets.keys():
             mask = int.from_bytes(other.bits.get(key, b""), "little")
@@ -222,7 +223,10 @@ class AckChunks:
         return low <= high
 
     def put_back(self, flush: CursorFlush) -> None:
-        """Mark the chunks of a flush that was not stored as dirty. The next flush stores their values of that time."""
+        """Mark the chunks of `flush` dirty again, because it was not stored.
+
+        The next flush stores their then current values.
+        """
         for pairs in (flush.bitmaps, flush.ack_sets, flush.dropped):
             for ledger_id, chunk in pairs:
                 key = chunk_key(ledger_id, chunk << CHUNK_SHIFT)
@@ -298,8 +302,8 @@ class AckChunks:
             self.dirty_sets.add(key)
 
     def _drop(self, key: int) -> None:
-        held = key in self.bits or key in self.sets
-        if held or key in self.dirty_bits or key in self.dirty_sets:
+        is_kept = key in self.bits or key in self.sets
+        if is_kept or key in self.dirty_bits or key in self.dirty_sets:
             self.dropped.add(key)
         self.bits.pop(key, None)
         self.sets.pop(key, None)

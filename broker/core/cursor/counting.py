@@ -79,17 +79,14 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
             tally.add_members(Position(ledger_id, entry_id), ~left & (-1 if theirs is None else theirs))
     for ledger_id, entry_id, left in other.chunks.partials(floor, LATEST):
         if one.chunks.has(ledger_id, entry_id):
-            tally.take_members(Position(ledger_id, entry_id), ~left)  # add_bits counted the whole entry
+            tally.subtract_members(Position(ledger_id, entry_id), ~left)  # add_bits counted the whole entry
     totals = tally.totals()
     if one.mark_delete <= other.mark_delete:
         return totals
-    passed, base = index.through(one.mark_delete), index.through(other.mark_delete)
-    if passed is None or base is None:
-        missing = [each.mark_delete for each in (one, other) if index.through(each.mark_delete) is None]
-        raise IndexMissing(found for position in missing for found in index.unknown(position))
-    beyond = acked_within(
-        ledgers, index, other.chunks, other.mark_delete, one.mark_delete, other.totals, passed
-    )
+    passed = index.through(one.mark_delete)
+    if passed is None:
+        raise IndexMissing(index.unknown(one.mark_delete))
+    beyond = acked_after(ledgers, index, other.chunks, other.mark_delete, one.mark_delete, other.totals)
     return Totals(
         totals.messages + passed[0] - (other.totals.messages - beyond.messages),
         totals.entries + ledgers.entries_through(one.mark_delete) - (other.totals.entries - beyond.entries),
@@ -97,17 +94,14 @@ def acked_only_in(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other:
     )
 
 
-def acked_beyond(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
-    """Do the same if `other` has no acks beyond its mark-delete and the totals of `one` are known.
+def acked_only_in_simple(ledgers: LedgerMap, index: MessageIndex, one: AckedSet, other: AckedSet) -> Totals:
+    """Like `acked_only_in`, for an `other` without acks beyond its mark-delete and a `one` with known totals.
 
-    Counts no more holes than it must. Raises IndexMissing.
+    Walks the holes on one side of `other`'s mark-delete at most. Raises IndexMissing.
     """
     if other.mark_delete <= one.mark_delete:
         return Totals(*(mine - theirs for mine, theirs in zip(one.totals, other.totals, strict=True)))
-    through = index.through(other.mark_delete)
-    if through is None:
-        raise IndexMissing(index.unknown(other.mark_delete))
-    return acked_within(ledgers, index, one.chunks, one.mark_delete, other.mark_delete, one.totals, through)
+    return acked_after(ledgers, index, one.chunks, one.mark_delete, other.mark_delete, one.totals)
 
 
 class _Tally:
@@ -141,14 +135,14 @@ class _Tally:
 
     def add_members(self, position: Position, members: int) -> None:
         """Add members of one batch. Bits beyond its size do not count."""
-        held = self._index.messages_in(position)
-        if held is None:
+        size = self._index.messages_in(position)
+        if size is None:
             if self._ledgers.contains(position):
                 self._missing += self._index.unknown(position)
             return
-        self._messages += (members & full(held)).bit_count()
+        self._messages += (members & full(size)).bit_count()
 
-    def take_members(self, position: Position, members: int) -> None:
+    def subtract_members(self, position: Position, members: int) -> None:
         """Subtract members of one batch."""
         before = self._messages
         self.add_members(position, members)
@@ -174,18 +168,18 @@ def count_state(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, mark_
     )
 
 
-def acked_within(
+def acked_after(
     ledgers: LedgerMap,
     index: MessageIndex,
     acked: AckChunks,
     mark_delete: Position,
     target: Position,
     totals: Totals,
-    through: tuple[int, int],
 ) -> Totals:
-    """Count what is acked beyond `target`, a later mark-delete, where the topic's counts are `through`.
+    """Count what is acked beyond `target`, a position after `mark_delete`. Raises IndexMissing.
 
-    The sum of both sides of `target` is known, so only the side with fewer chunks is walked. Raises IndexMissing.
+    If the counts at `mark_delete` are known, so is the sum of both sides, and only the side with fewer chunks is
+    walked.
     """
     if not acked:
         return Totals(0, 0, 0)
@@ -212,9 +206,9 @@ def unacked_target(
     messages: int | None = None,
     entries: int | None = None,
 ) -> SkipTarget:
-    """Find where `messages` unacked messages, or `entries` entries that are not wholly acked, beyond mark-delete end.
+    """Walk from mark-delete past `messages` unacked messages, or past `entries` entries that are not wholly acked.
 
-    Pass exactly one of the two. Raises IndexMissing.
+    Return where that ends. Stops at the end of the log. Pass exactly one of the two. Raises IndexMissing.
     """
     at = SkipTarget(mark_delete, None, 0, 0)
     touched = set(acked.keys())
@@ -222,7 +216,7 @@ def unacked_target(
         for low, high in _by_touch(touched, ledger_id, first, last):
             if at.messages == messages or at.entries == entries:
                 return at
-            whole = _whole(ledgers, index, acked, (ledger_id, low, high))
+            whole = _unacked_in(ledgers, index, acked, (ledger_id, low, high))
             if (messages is None or whole[1] <= messages - at.messages) and (
                 entries is None or whole[0] <= entries - at.entries
             ):
@@ -233,14 +227,16 @@ def unacked_target(
             for piece_low, piece_high, left in _pieces(acked, ledger_id, low, high):
                 if at.messages == messages or at.entries == entries:
                     return at
-                size, held = _held(index, ledger_id, piece_low, piece_high, left)
-                if messages is not None and held > messages - at.messages:
+                size, unacked = _count_piece(index, ledger_id, piece_low, piece_high, left)
+                if messages is not None and unacked > messages - at.messages:
                     piece = ledger_id, piece_low, piece_high
                     return _end_inside(ledgers, index, at, piece, left, messages - at.messages)
                 if entries is not None and size > entries - at.entries:
                     piece_high = piece_low + entries - at.entries - 1
-                    size, held = _held(index, ledger_id, piece_low, piece_high, left)
-                at = SkipTarget(Position(ledger_id, piece_high), None, at.messages + held, at.entries + size)
+                    size, unacked = _count_piece(index, ledger_id, piece_low, piece_high, left)
+                at = SkipTarget(
+                    Position(ledger_id, piece_high), None, at.messages + unacked, at.entries + size
+                )
     return at
 
 
@@ -259,12 +255,12 @@ def _by_touch(touched: set[int], ledger_id: int, first: int, last: int) -> Itera
         yield low, last
 
 
-def _whole(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
+def _unacked_in(ledgers: LedgerMap, index: MessageIndex, acked: AckChunks, span: Range) -> tuple[int, int]:
     """Return (entries not wholly acked, unacked messages) of one span. Raises IndexMissing."""
     ledger_id, low, high = span
-    size, held = _held(index, ledger_id, low, high, None)
+    size, unacked = _count_piece(index, ledger_id, low, high, None)
     inside = count_acked(ledgers, index, acked, Position(ledger_id, low - 1), Position(ledger_id, high))
-    return size - inside.entries, held - inside.messages
+    return size - inside.entries, unacked - inside.messages
 
 
 def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator[tuple[int, int, int | None]]:
@@ -287,7 +283,9 @@ def _pieces(acked: AckChunks, ledger_id: int, first: int, last: int) -> Iterator
         yield first, last, None
 
 
-def _held(index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None) -> tuple[int, int]:
+def _count_piece(
+    index: MessageIndex, ledger_id: int, low: int, high: int, left: int | None
+) -> tuple[int, int]:
     """Return (entries, unacked messages) of one piece. Raises IndexMissing."""
     if left is not None:
         return 1, left.bit_count()
@@ -302,7 +300,10 @@ def _held(index: MessageIndex, ledger_id: int, low: int, high: int, left: int | 
 def _end_inside(
     ledgers: LedgerMap, index: MessageIndex, at: SkipTarget, piece: Range, left: int | None, wanted: int
 ) -> SkipTarget:
-    """Return the target `wanted` messages into a piece that has more. Its mark-delete is the entry before."""
+    """Return the target after the first `wanted` messages of a piece that has more than that.
+
+    Its mark-delete is before the entry that it ends in.
+    """
     ledger_id, low, high = piece
     entry_id = low
     if left is not None:

@@ -1,6 +1,7 @@
 """One subscription's place in a topic: mark-delete, acks beyond it, exact totals.
 
-Over 400 lines, because it is one state with every way to change it. Counting, undo and bitmaps have their own modules.
+This file has over 400 lines because it holds one state and every way to change it. Counting, undo and bitmaps have
+their own modules.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections.abc import Iterator
 from broker.core.cursor.ack_chunks import AckChunks
 from broker.core.cursor.counting import (
     AckedSet,
-    acked_beyond,
+    acked_after,
     acked_only_in,
-    acked_within,
+    acked_only_in_simple,
     count_state,
     settle,
     unacked_target,
@@ -31,8 +32,8 @@ _ONE = AckResult(1, True)
 class Cursor:
     """A cursor with one writer. Every operation that counts raises IndexMissing before it changes anything.
 
-    Backlog = total of the topic - acked, at any time. To ack an acked entry changes nothing, so every ack is safe to
-    repeat.
+    Backlog = total of the topic - acked, at any time. Acking an acked entry again changes nothing, so every ack is safe
+    to repeat.
     """
 
     def __init__(self, ledgers: LedgerMap, index: MessageIndex, state: CursorState) -> None:
@@ -41,7 +42,7 @@ class Cursor:
         self._overlay: OverlayRecorder | None = None
         self._acked: AckChunks
         self._mark_delete: Position
-        self._highest_acked: Position  # of the bitmaps; no meaning at or below mark-delete
+        self._highest_acked: Position  # last acked entry in the bitmaps; meaningless at or below mark-delete
         self._messages: int
         self._entries: int
         self._bytes: int
@@ -67,7 +68,7 @@ class Cursor:
 
     @property
     def version(self) -> int:
-        """A number that every reset, move and undo raises, and an ack does not."""
+        """A number that rises with every reset, move, skip and undo, and never with an ack."""
         return self._version
 
     @property
@@ -78,7 +79,7 @@ class Cursor:
     @property
     def has_holes(self) -> bool:
         """Whether entries beyond mark-delete are wholly acked."""
-        return bool(self._acked.bits)
+        return self._highest_acked > self._mark_delete
 
     @property
     def has_partial_acks(self) -> bool:
@@ -116,7 +117,10 @@ class Cursor:
         return self._ledgers.next_after(self._mark_delete)
 
     def acked_block(self, ledger_id: int, entry_id: int) -> int:
-        """Return the bits of the acked entries beyond mark-delete in the block (of position_set) around an entry."""
+        """Return the bits of wholly acked entries in the `position_set` block that contains an entry.
+
+        Bits at or below mark-delete have no meaning.
+        """
         return self._acked.block(ledger_id, entry_id)
 
     def next_unacked(self, position: Position) -> Position:
@@ -146,8 +150,8 @@ class Cursor:
     def ack(self, position: Position, remaining: int | None = None, batch_size: int = 0) -> AckResult:
         """Ack one entry or, of a batch, the members whose bit is 0 in `remaining`.
 
-        The stored ack set becomes its AND with `remaining`. `batch_size` is the client's number of messages in the
-        entry, 0 if the client gave none. Raises InvalidAck if the entry was never stored or has another number of
+        The stored ack set is ANDed with `remaining`. `batch_size` is the number of messages that the client says the
+        entry has, or 0. Raises InvalidAck if the entry was never stored or has another number of
         messages, and IndexMissing if its counts are not in memory.
         """
         if position <= self._mark_delete:
@@ -171,7 +175,7 @@ class Cursor:
             raise IndexMissing(self._index.unknown(position))
         messages, size_bytes = counts
         if batch_size and batch_size != messages:
-            raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry holds {messages}")
+            raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry has {messages}")
         newly = messages
         if remaining is not None or acked.sets:
             before = acked.remaining(ledger_id, entry_id)
@@ -206,7 +210,7 @@ class Cursor:
             return self._ack_unstored(position)
         messages = self._count_of(position) if batch_size or remaining is not None else 0
         if batch_size and batch_size != messages:
-            raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry holds {messages}")
+            raise InvalidAck(f"ack of {position} names a batch of {batch_size}; the entry has {messages}")
         target = position
         if remaining is not None:
             known = self._acked.remaining(*position)
@@ -225,8 +229,8 @@ class Cursor:
         """Move mark-delete forward for an act (skip, clear, expire): everything up to `position` counts as acked.
 
         `remaining` is for a skip that ends inside a batch: these members of the entry after `position` stay unacked,
-        and the others are acked. A position beyond the log means its last entry. A position at or below mark-delete
-        changes nothing, but `remaining` may. Raises IndexMissing.
+        and the others are acked. A position beyond the log means its last entry. If `position` is at or below
+        mark-delete, only `remaining` can have an effect. Raises IndexMissing.
         """
         target = self._ledgers.floor(position)
         inside = self._ledgers.next_after(target)
@@ -276,14 +280,14 @@ class Cursor:
         return result
 
     def position_after_messages(self, messages: int) -> SkipTarget:
-        """Return where `messages` unacked messages after mark-delete end, at most at the end of the log.
+        """Return the place after the next `messages` unacked messages, or the end of the log if there are fewer.
 
         Raises IndexMissing.
         """
         return unacked_target(self._ledgers, self._index, self._acked, self._mark_delete, messages=messages)
 
     def position_after_entries(self, entries: int) -> SkipTarget:
-        """Return where `entries` not wholly acked entries after mark-delete end, as Pulsar's skip counts them.
+        """Return the place after the next `entries` entries that are not wholly acked: Pulsar's skip counts these.
 
         Raises IndexMissing.
         """
@@ -331,7 +335,7 @@ class Cursor:
         """Count what is acked in this cursor and not in `other`, a cursor of the same topic. Raises IndexMissing."""
         mine = AckedSet(self._mark_delete, self._acked, self.totals)
         theirs = AckedSet(other._mark_delete, other._acked, other.totals)
-        count = acked_only_in if other._acked else acked_beyond
+        count = acked_only_in if other._acked else acked_only_in_simple
         return count(self._ledgers, self._index, mine, theirs)
 
     def snapshot(self) -> CursorState:
@@ -345,12 +349,12 @@ class Cursor:
         )
 
     def restore(self, state: CursorState) -> None:
-        """Take over `state` with its totals. Everything is dirty afterwards."""
+        """Replace the cursor's state by `state`. Every chunk is dirty afterwards."""
         old = self._acked
         self._load(state)
         self._replace_dirty(old)
 
-    def act_inside(self) -> tuple[Position, int] | None:
+    def partly_acked_next(self) -> tuple[Position, int] | None:
         """Right after a move, return the batch that it ended in and its unacked members. None between entries."""
         inside = self.read_from()
         left = self._acked.remaining(*inside)
@@ -378,8 +382,8 @@ class Cursor:
     ) -> None:
         """Restore `snapshot`, plus everything that was acked since.
 
-        `act_mark_delete` is the mark-delete right after the act. `overlay` is what was recorded since, by default by
-        this cursor. Raises IndexMissing.
+        `act_mark_delete` is the mark-delete right after the act. `overlay` holds the acks recorded since; by default,
+        those that this cursor recorded. Raises IndexMissing.
         """
         overlay = overlay or self.undo_overlay() or AckOverlay()
         merged = merge_undo(
@@ -421,7 +425,7 @@ class Cursor:
     def put_back(self, flush: CursorFlush) -> None:
         """Mark `flush` as dirty again, because storing it failed or may have failed.
 
-        The next `take_dirty` returns the values of that time.
+        The next `take_dirty` returns the values current at that call.
         """
         self._dirty = True
         self._acked.put_back(flush)
@@ -435,7 +439,7 @@ class Cursor:
         self._messages = state.acked_messages
         self._bytes = state.acked_bytes
         self._version = state.version
-        # Count again instead of taking the stored number: total_entries counts from what this process loaded.
+        # Ledgers and bitmaps give the entries without the index, so the stored number is not needed.
         self._entries = self._ledgers.entries_through(state.mark_delete) + self._acked.count(
             state.mark_delete
         )
@@ -470,7 +474,7 @@ class Cursor:
         )
 
     def _complete(self, position: Position) -> None:
-        """Ack `position`, unacked so far, wholly: move mark-delete if it is next, else set its bit."""
+        """Record that `position` is now wholly acked: move mark-delete if it is the next entry, else set its bit."""
         ledger_id, entry_id = position
         old = self._mark_delete
         touches = old.entry_id + 1 == entry_id and old.ledger_id == ledger_id
@@ -484,7 +488,7 @@ class Cursor:
             self._mark_delete = position
             return
         if self._acked.sets:
-            self._acked.forget(ledger_id, entry_id)
+            self._acked.forget_set_of(ledger_id, entry_id)
         self._mark_delete = settle(self._ledgers, self._acked, position)
         self._drop_behind(old)
 
@@ -493,9 +497,7 @@ class Cursor:
         through = self._index.through(target)
         if through is None:
             raise IndexMissing(self._index.unknown(target))
-        beyond = acked_within(
-            self._ledgers, self._index, self._acked, self._mark_delete, target, self.totals, through
-        )
+        beyond = acked_after(self._ledgers, self._index, self._acked, self._mark_delete, target, self.totals)
         old = self._mark_delete
         self._messages = through[0] + beyond.messages
         self._entries = self._ledgers.entries_through(target) + beyond.entries

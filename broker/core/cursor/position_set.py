@@ -43,7 +43,7 @@ class PositionSet:
         return bits is not None and bool(bits >> (entry_id & _BLOCK_MASK) & 1)
 
     def __iter__(self) -> Iterator[Position]:
-        """Ascending."""
+        """Yield the positions, ascending."""
         for key in sorted(self._blocks):
             yield from positions_of(key, self._blocks[key])
 

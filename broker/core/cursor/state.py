@@ -20,7 +20,7 @@ class Totals(NamedTuple):
     """Everything acked since the topic began, including all at or before mark-delete."""
 
     messages: int
-    entries: int  # counted as LedgerMap.total_entries is
+    entries: int  # counted like LedgerMap.total_entries
     size_bytes: int  # of wholly acked entries
 
 
@@ -52,19 +52,19 @@ class CursorState:
     acked_entries: int
     acked_bytes: int
     chunks: tuple[AckChunk, ...] = ()
-    version: int = 0  # number of acts that moved the cursor; acks do not count
+    version: int = 0  # rises with each reset, move, skip and undo; acks do not change it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AckOverlay:
-    """Acks of messages that an act had passed before, recorded while the act can be undone."""
+    """Acks that arrive for messages after an act passed them, recorded while the act can be undone."""
 
-    mark_delete: Position = LATEST  # right after the act; acks beyond it do not cover what it passed
+    # Mark-delete right after the act; cumulative acks beyond it do not cover what the act passed.
+    mark_delete: Position = LATEST
     through: Position = EARLIEST  # highest cumulative ack at or below the act's mark-delete
     chunks: tuple[AckChunk, ...] = ()
-    passed: tuple[
-        AckChunk, ...
-    ] = ()  # what the act acked beyond mark-delete; of a batch, the members it left unacked
+    # Entries that the act acked beyond mark-delete; an ack set holds the members that the act left unacked.
+    passed: tuple[AckChunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

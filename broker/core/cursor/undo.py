@@ -14,7 +14,8 @@ from vela.wire.ack_set import full
 class OverlayRecorder:
     """Records acks of entries that an act has acked, while the act can be undone. The cursor ignores these acks.
 
-    A cumulative ack beyond the act's mark-delete does not cover what the act passed: the client never received that.
+    A cumulative ack beyond the act's mark-delete does not cover what the act passed: the client never received those
+    messages.
     """
 
     def __init__(self, overlay: AckOverlay) -> None:
@@ -28,15 +29,17 @@ class OverlayRecorder:
     def has_passed(self, position: Position) -> bool:
         """Whether the act acked this whole entry, beyond mark-delete.
 
-        No consumer gets such an entry any more, so a consumer that acks it has received it. A batch of which the act
-        left members does not count: its ack may come from a consumer that received only those.
+        After the act, no consumer is sent such an entry, so an ack of it comes from a consumer that received it before.
+        A batch that the act acked only in part does not count: its ack may come from a consumer that received only the
+        rest.
         """
         return bool(self._passed.bits) and self._passed.has(*position)
 
     def ack(self, position: Position, remaining: int | None, messages: int) -> None:
-        """Record an ack of an entry of `messages` messages, except for the members in `remaining`.
+        """Record an ack of an entry, except for the members in `remaining`.
 
-        With 0 messages, the entry is not stored any more and nothing is recorded.
+        `messages` is the entry's size, or anything but 0 if `remaining` is None; 0 means that the entry is no longer
+        stored, and nothing is recorded.
         """
         if position > self._mark_delete and not self.has_passed(position):
             return
@@ -79,9 +82,10 @@ class OverlayRecorder:
 
 
 def passed_by_act(before: CursorState, mark_delete: Position, acked: AckChunks) -> tuple[AckChunk, ...]:
-    """Return what an act, such as an undo, acked beyond mark-delete when it led from `before` to (mark_delete, acked).
+    """Return what an act acked beyond mark-delete when it changed the cursor from `before` to (mark_delete, acked).
 
-    These are the entries that are wholly acked now, and the new ack sets of batches whose ack sets it changed.
+    These are the newly wholly acked entries, and the new ack sets of batches whose ack set it changed. An undo is such
+    an act.
     """
     then = AckChunks(before.chunks)
     floor = max(before.mark_delete, mark_delete)
@@ -104,8 +108,8 @@ def merge_undo(
 ) -> AckedSet:
     """Merge snapshot, overlay and later acks into what the cursor has acked after the undo, by whole chunks.
 
-    Later acks are those of (mark_delete, acked) beyond `act_mark_delete` that the act did not make. Raises
-    IndexMissing. Does not change its arguments.
+    (`mark_delete`, `acked`) is the cursor's current state. Later acks are those in it beyond `act_mark_delete` that the
+    act did not make. Raises IndexMissing. Does not change its arguments.
     """
     before = AckChunks(snapshot.chunks)
     merged = AckChunks(snapshot.chunks)
@@ -121,7 +125,9 @@ def merge_undo(
     passed = AckChunks(overlay.passed)
     for ledger_id, entry_id, left_by_act in passed.partials(floor, LATEST):
         _merge_inside(index, merged, Position(ledger_id, entry_id), left_by_act, now)
-    now.forget_all(passed)  # acks of entries that it passed wholly are in the overlay
+    # The overlay has the acks of entries that the act passed wholly. Those of batches that it passed in part are merged
+    # above.
+    now.subtract(passed)
     _merge(merged, now)
     merged.drop_ledgers_before(ledgers.first_position().ledger_id)
     settled = settle(ledgers, merged, floor)

@@ -32,6 +32,17 @@ def test_acks_out_of_order_move_mark_delete_in_one_step() -> None:
     assert list(cursor.holes()) == []
 
 
+def test_bits_behind_mark_delete_are_no_holes() -> None:
+    log = Log()
+    first, second, _ = log.publish_all(1, 1, 1)
+    cursor = cursor_on(log)
+    cursor.ack(second)
+    assert cursor.has_holes
+    cursor.ack(first)  # the chunk keeps the bit of the second entry
+    assert cursor.mark_delete == second
+    assert not cursor.has_holes
+
+
 def test_mark_delete_crosses_ledgers_empty_ones_too() -> None:
     log = Log()
     a = log.publish()

@@ -35,12 +35,10 @@ class Target:
     """Where a cursor goes. Absolute, so that the plan means the same when it is applied."""
 
     how: Literal["reset", "move", "one"]
-    position: (
-        Position  # reset: the next to deliver; move: the new mark-delete position; one: the entry to ack
-    )
-    remaining: int | None = (
-        None  # if the target is inside a batch, the members that stay unacked; None = between entries
-    )
+    # reset: the next to deliver; move: the new mark-delete position; one: the entry to ack
+    position: Position
+    # If the target is inside a batch, the members that stay unacked; None = between entries.
+    remaining: int | None = None
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
@@ -94,7 +92,7 @@ class Change:
     def inside(self, cursor: Cursor) -> tuple[Position, int] | None:
         """Return, right after the change, the entry that it acked or skipped in part, and what is left of it."""
         if self.one is None:
-            return cursor.act_inside()
+            return cursor.partly_acked_next()
         return self.one, cursor.remaining_of(self.one) or 0
 
 
@@ -117,9 +115,8 @@ class CursorKind(ActKind[P]):
     """Stores snapshot, move and result together. Acks after the plan may change the counts within the plan's limits."""
 
     can_undo: ClassVar[bool] = True
-    forgets_acks: ClassVar[bool] = (
-        False  # after acks between plan and apply, more messages are delivered again
-    )
+    # True: after acks between plan and apply, more messages are delivered again.
+    forgets_acks: ClassVar[bool] = False
 
     @abstractmethod
     async def find(self, context: ActContext, subscription: Subscription, given: P) -> Change:
@@ -310,7 +307,7 @@ def preview(subscription: Subscription, change: Callable[[Cursor], None]) -> Pla
             for ledger_id, entry_id, _ in cursor.partly_acked(limit=sys.maxsize)
             if moved.remaining_of(Position(ledger_id, entry_id)) is None
         ),
-        inside=moved.act_inside(),
+        inside=moved.partly_acked_next(),
     )
 
 
