@@ -20,12 +20,12 @@ __all__ = [
 
 # Facts about an entry, stored in its row so that dispatch need not parse the metadata again.
 FLAG_BATCH = 1  # the producer framed the payload as a batch, even of one message
-FLAG_MARKER = 2  # written by the broker itself; no client gets it (S1.3)
+FLAG_MARKER = 2  # written by the broker itself; no client gets it
 FLAG_CHUNK = 4  # one part of a large message; the metadata says which one
 FLAG_LAST_CHUNK = 8  # the part that completes it
 FLAG_DELAYED = 16  # its delivery time lay in the future when it was appended
 # Never stored: set when the entry is read.
-FLAG_CORRUPT = 1 << 14  # its checksum or its metadata is wrong (S1.2)
+FLAG_CORRUPT = 1 << 14  # its checksum or its metadata is wrong
 
 
 class StoredEntry(NamedTuple):

@@ -128,7 +128,7 @@ class ConsumerPort(Protocol):
     def redelivery_count(self, position: Position) -> int:
         """Return how often an entry was to be redelivered."""
 
-    def holds(self, position: Position) -> bool:
+    def has_pending(self, position: Position) -> bool:
         """Return whether this consumer was sent the entry and has not acked all of it."""
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:

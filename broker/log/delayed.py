@@ -107,12 +107,12 @@ class DelayedMessages:
         """The number of due times in memory. The table has all others."""
         return self._entries.near_entries
 
-    def holds_back(self, type_: SubscriptionType) -> bool:
+    def passes_over(self, type_: SubscriptionType) -> bool:
         """Whether a subscription of this type passes over entries now. Exclusive and Failover get them at once."""
         return bool(len(self._entries)) and type_ in DELAYING and self._policies.delayed_delivery
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:
-        """Return the next entry to read at or after `position`. Call this only if `holds_back` is true."""
+        """Return the next entry to read at or after `position`. Call this only if `passes_over` is true."""
         return next_ready(cursor, self._entries.waiting, position)
 
     def is_early(self, entry: StoredEntry, type_: SubscriptionType, now_ms: int) -> bool:

@@ -52,7 +52,7 @@ class TopicDeduplication:
         self._changed: set[str] = set()
         self._gone: set[str] = set()
         self._is_dirty = True  # a topic without producers must store where it began, too
-        self._held: deque[tuple[Producer, Repeat, Mark]] = deque()
+        self._waiting: deque[tuple[Producer, Repeat, Mark]] = deque()
         self._marks: dict[int, tuple[SendRequest, Mark]] = {}  # of sends in flight whose entry was parsed
         self._settled = asyncio.Event()
         self._is_closed = False
@@ -71,7 +71,7 @@ class TopicDeduplication:
         self.duplicates += 1
         repeat = producer.repeat(request, is_stored=verdict is Verdict.STORED)
         if verdict is Verdict.IN_FLIGHT:
-            self._held.append((producer, repeat, mark))
+            self._waiting.append((producer, repeat, mark))
         return False
 
     def pushed(self, sends: Iterable[tuple[Producer, SendRequest]]) -> None:
@@ -80,9 +80,9 @@ class TopicDeduplication:
             if producer.is_deduplicated:
                 self._filter.admit(producer.name, self._mark(producer, request))
 
-    def take_held(self, earlier: TopicDeduplication) -> None:
+    def take_waiting(self, earlier: TopicDeduplication) -> None:
         """Take over the repeats that `earlier` has not answered: it was switched off and on within one commit."""
-        self._held, earlier._held = earlier._held, deque()
+        self._waiting, earlier._waiting = earlier._waiting, deque()
 
     def stored(self, batch: AppendBatch, now_ms: int) -> list[Producer]:
         """Note that these sends are durable. Return producers that may have repeats to answer.
@@ -98,22 +98,22 @@ class TopicDeduplication:
         self._is_dirty = True
         self._settled.set()
         answered: dict[Producer, None] = {}
-        held, self._held = self._held, deque()
-        for producer, repeat, mark in held:
+        waiting, self._waiting = self._waiting, deque()
+        for producer, repeat, mark in waiting:
             if self._filter.is_stored(producer.name, mark):
                 repeat.is_stored = True
                 answered[producer] = None
             else:
-                self._held.append((producer, repeat, mark))
+                self._waiting.append((producer, repeat, mark))
         return list(answered)
 
     def give_up(self) -> list[tuple[Producer, SendRequest]]:
         """Forget refused sends, so that they may be sent again. Return the repeats that waited for them."""
-        held, self._held = self._held, deque()
+        waiting, self._waiting = self._waiting, deque()
         self._marks.clear()
         self._filter.forget_pushed()
         self._settled.set()
-        return [(producer, repeat.request) for producer, repeat, _ in held]
+        return [(producer, repeat.request) for producer, repeat, _ in waiting]
 
     def close(self) -> None:
         """Release all waiters: the topic is leaving memory."""
@@ -121,9 +121,9 @@ class TopicDeduplication:
         self._settled.set()
 
     @property
-    def holds_repeats(self) -> bool:
+    def has_waiting_repeats(self) -> bool:
         """Return whether a repeat still waits for its answer."""
-        return bool(self._held)
+        return bool(self._waiting)
 
     async def last_sequence_id(self, name: str) -> int:
         """Return the sequence id of the last message stored under a name; -1 = none.

@@ -147,7 +147,7 @@ class DeduplicationKeeper:
         elif wanted and (current is None or not current.is_enabled):
             topic.deduplication = TopicDeduplication(topic.log.ledgers.last_position())
             if current is not None:
-                topic.deduplication.take_held(current)
+                topic.deduplication.take_waiting(current)
             in_flight = topic.log.in_flight
             topic.deduplication.pushed([*(in_flight.sends if in_flight else ()), *topic.log.queue])
 
@@ -161,7 +161,7 @@ class DeduplicationKeeper:
             return
         if deduplication.is_enabled:
             deduplication.expire(topic.producers, now_ms=self._clock.now_ms(), expiry_ms=self._expiry_ms)
-        elif not deduplication.holds_repeats:
+        elif not deduplication.has_waiting_repeats:
             topic.deduplication = None
 
 

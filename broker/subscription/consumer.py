@@ -56,7 +56,7 @@ class ConsumerSubscription(Protocol):
     def redeliver(self, consumer: Consumer, positions: Sequence[Position] | None) -> None: ...
     def redeliver_at(self, consumer: Consumer, positions: Sequence[Position], due_ms: int) -> None: ...
     def redelivery_count(self, position: Position) -> int: ...
-    def holds(self, consumer: Consumer, position: Position) -> bool: ...
+    def has_pending(self, consumer: Consumer, position: Position) -> bool: ...
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]: ...
     def acker(self, consumer: Consumer) -> Callable[[Sequence[AckRequest]], None]: ...
     async def seek_position(self, consumer: Consumer, position: Position, remaining: int | None) -> None: ...
@@ -165,9 +165,8 @@ class Consumer(Member):
         if self.due_filter is not None:
             try:
                 return self.due_filter(due)
-            except (
-                Exception
-            ):  # they have lost their deadline: if not redelivered now, they would wait for ever
+            except Exception:
+                # The deliveries have lost their deadline: if not redelivered now, they would wait for ever.
                 logger.exception(
                     "consumer %s: deciding about overdue messages failed; all are redelivered", self.name
                 )
@@ -177,9 +176,9 @@ class Consumer(Member):
         """Return how often redelivery of an entry was asked for."""
         return self._subscription.redelivery_count(position)
 
-    def holds(self, position: Position) -> bool:
+    def has_pending(self, position: Position) -> bool:
         """Return whether the entry is pending at this consumer: sent to it and not fully acked."""
-        return self._subscription.holds(self, position)
+        return self._subscription.has_pending(self, position)
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
         """Read an entry once more, from memory or the log, with the bitset of its unacked members, None = all.

@@ -1,5 +1,8 @@
 """Moves a cursor, for an operator's act or a client's seek. A subscription makes one move at a time.
 
+Where the cursor goes is decided by the act's kind (`broker.acts.kinds.cursors`) or by the client. What becomes of acks
+during a move is decided in machine/acks.py: they are put off, or refused after `forget_acks`.
+
 One statement under the owner's epoch stores change, snapshot and result. Memory moves first, while dispatch is stopped,
 and moves back when the database refuses. If the database is away, the move waits for it: the statement sets the whole
 state, so it may be repeated.

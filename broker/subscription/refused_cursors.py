@@ -1,7 +1,8 @@
 """Cursors that the database refuses because of their own values: a check constraint, a value out of range.
 
-Such a cursor leaves the common flush and is tried alone, at a growing interval, until the database takes it again.
-Meanwhile its subscription goes on: memory is right, and only a restart would deliver messages acked since then again.
+This is only the table of them. The flusher finds out which cursor is refused, takes it out of the common flush and
+tries it alone, at a growing interval, until the database takes it again. Meanwhile its subscription goes on: memory is
+right, and only a restart would deliver messages acked since then again.
 """
 
 from __future__ import annotations

@@ -108,13 +108,13 @@ class SubscriptionRunner:
 
     def carry_out(self, effects: Effects) -> None:
         """Carry out the machine's effects, in order."""
-        hands, wishes = self._HANDS, self._WISHES
+        by_type, by_wish = self._METHOD_OF_TYPE, self._METHOD_OF_WISH
         for effect in effects:
-            hand = hands.get(effect.__class__)
-            if hand is None:
-                wishes[effect](self)  # type: ignore[index]
+            method = by_type.get(effect.__class__)
+            if method is None:
+                by_wish[effect](self)  # type: ignore[index]
             else:
-                hand(self, effect)
+                method(self, effect)
 
     def _soon(self, call: Callable[[], None]) -> None:
         """Call this when the current callback is over."""
@@ -469,7 +469,7 @@ class SubscriptionRunner:
             exc_info=effect.error,
         )
 
-    _HANDS: ClassVar[dict[type, Callable[[SubscriptionRunner, Any], None]]] = {
+    _METHOD_OF_TYPE: ClassVar[dict[type, Callable[[SubscriptionRunner, Any], None]]] = {
         ReadAhead: _read_ahead,
         ReadChosen: _read_chosen,
         LoadCounts: _load_counts,
@@ -483,7 +483,7 @@ class SubscriptionRunner:
         KeepBack: _keep_back,
         Say: _say,
     }
-    _WISHES: ClassVar[dict[Wish, Callable[[SubscriptionRunner], None]]] = {
+    _METHOD_OF_WISH: ClassVar[dict[Wish, Callable[[SubscriptionRunner], None]]] = {
         Wish.SEND: pump,
         Wish.DIRTY: _acks_wait,
         Wish.CHANGED: _changed,

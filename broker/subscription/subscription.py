@@ -432,9 +432,9 @@ class Subscription(SubscriptionRunner):
         """Return how often redelivery of an entry was asked for."""
         return self._state.dispatcher.redelivery_count(position)
 
-    def holds(self, consumer: Consumer, position: Position) -> bool:
+    def has_pending(self, consumer: Consumer, position: Position) -> bool:
         """Return whether an entry is pending at a consumer: sent to it and not fully acked."""
-        return self._machine.redelivery.holds(consumer, position)
+        return self._machine.redelivery.has_pending(consumer, position)
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:
         """Read an entry once more, as `Consumer.read_entry` describes."""

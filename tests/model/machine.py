@@ -560,7 +560,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             assert client.consumer is not None
             assert client.consumer.is_open
             permits = client.consumer.dispatch.permits
-            assert permits.granted + permits.held == client.granted
+            assert permits.granted + permits.aside == client.granted
             assert permits.spent == client.received
             assert permits.balance == permits.granted - permits.spent
             assert permits.balance > -MAX_BATCH

@@ -91,7 +91,7 @@ class DispatchConsumer:
     def flow(self, messages: int) -> None:
         """Grant permits, or set them aside while blocked. Raises InvalidFlow if `messages` is below 1."""
         if self.blocked:
-            self.permits.hold(messages)
+            self.permits.set_aside(messages)
         else:
             self.permits.grant(messages)
 
@@ -118,7 +118,7 @@ class DispatchConsumer:
 
     def unblock(self) -> None:
         self.blocked = False
-        self.permits.apply_held()
+        self.permits.grant_aside()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +219,7 @@ class Dispatcher(Protocol):
         are in the replay set.
         """
 
-    def holds(self, consumer: DispatchConsumer, position: Position) -> bool:
+    def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
         """Whether `consumer` was sent the entry and has not acked it."""
 
     def is_pending(self, position: Position) -> bool:
@@ -235,13 +235,13 @@ class Dispatcher(Protocol):
         """
 
     def acked_through(self, mark_delete: Position, messages: int) -> None:
-        """Record a cumulative ack that the cursor took, with `messages` newly acked. Shared has none (S4.5)."""
+        """Record a cumulative ack that the cursor took, with `messages` newly acked. Shared has none."""
 
     def discard(self, position: Position) -> None:
-        """Forget an entry that the broker acked because no consumer may get it (S1.2, S1.3). Credits none."""
+        """Forget an entry that the broker acked because no consumer may get it. Credits no consumer."""
 
     def postpone(self, position: Position) -> None:
-        """Leave out an entry that was read but must not be sent yet (S1.4, S1.7). Its redelivery count stays.
+        """Leave out an entry that was read but must not be sent yet. Its redelivery count stays.
 
         The caller passes the entry to `replay` when it can be sent.
         """

@@ -68,14 +68,14 @@ class FailoverDispatcher(SingleActiveDispatcher):
             return False
         self._due_ms = None
         self._active = self._chosen
-        self._rewound()
+        self._rewind()
         return True
 
     def _choose(self, now_ms: int) -> None:
         chosen = self._best()
         if chosen is self._chosen:
             return
-        self._rewound()  # entries pending at the old one are sent again
+        self._rewind()  # entries pending at the old one are sent again
         self._active = None
         self._chosen = chosen
         if chosen is None:

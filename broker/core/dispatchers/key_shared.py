@@ -47,9 +47,9 @@ class DrainingSlot:
     """A slot whose keys wait, because its entries are pending at a consumer that does not own it any more."""
 
     slot: int
-    holder: DispatchConsumer
+    pending_at: DispatchConsumer
     owner: DispatchConsumer | None  # None = no consumer covers it (sticky)
-    held_entries: int  # pending at the holder
+    pending_entries: int  # at that consumer
     waiting_entries: int  # that can be sent after it has drained
 
 
@@ -85,8 +85,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
             self._selector = HashRing(ring_points) if ring_points else RangeSplit()
         self._consumers: list[DispatchConsumer] = []
         self._slots: dict[int, int] = {}  # packed position → slot, if pending, waiting or in a REPLAY plan
-        self._holders: dict[int, DispatchConsumer] = {}  # slot → where its entries are pending
-        self._held: dict[int, int] = {}  # slot → number of pending entries
+        self._pending_at: dict[int, DispatchConsumer] = {}  # slot → where its entries are pending
+        self._pending_entries: dict[int, int] = {}  # slot → number of pending entries
         self._waiting: dict[int, int] = {}  # slot → entries in the replay set
         self._chunk_of: dict[Position, str] = {}  # position → uuid, of replays that follow a sent chunk
 
@@ -112,15 +112,15 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         found: list[DrainingSlot] = []
         if self.policy.allow_out_of_order:
             return found  # no slot waits
-        for slot in sorted(self._holders):
-            holder, owner = self._holders[slot], self._selector.select(slot)
-            if holder is not owner:
+        for slot in sorted(self._pending_at):
+            consumer, owner = self._pending_at[slot], self._selector.select(slot)
+            if consumer is not owner:
                 found.append(
                     DrainingSlot(
                         slot=slot,
-                        holder=holder,
+                        pending_at=consumer,
                         owner=owner,
-                        held_entries=self._held[slot],
+                        pending_entries=self._pending_entries[slot],
                         waiting_entries=self._waiting.get(slot, 0),
                     )
                 )
@@ -157,7 +157,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     def _forget_all(self) -> None:
         super()._forget_all()
-        for account in (self._slots, self._holders, self._held, self._waiting, self._chunk_of):
+        for account in (self._slots, self._pending_at, self._pending_entries, self._waiting, self._chunk_of):
             account.clear()
 
     # -- replay --------------------------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         owner = self._selector.select(slot)
         if self.policy.allow_out_of_order:
             return owner
-        holder = self._holders.get(slot)
-        return owner if holder is None or holder is owner else None
+        consumer = self._pending_at.get(slot)
+        return owner if consumer is None or consumer is owner else None
 
     def _chunk_owner(self, uuid: str | None, slot: int) -> DispatchConsumer | None:
         """Return the consumer at which the earlier chunks of the message are pending, or None.
@@ -204,7 +204,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         It could never ack them if the rest waited for the slot to drain, so it gets the rest.
         """
         owner = None if uuid is None else self._chunks.get(uuid)
-        if owner is None or (self._holders.get(slot) is not owner and not self.policy.allow_out_of_order):
+        if owner is None or (self._pending_at.get(slot) is not owner and not self.policy.allow_out_of_order):
             return None
         return owner
 
@@ -233,13 +233,13 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
         super().moved(mark_delete)
         slots, self._slots = self._slots, {}
         self._chunk_of = {p: uuid for p, uuid in self._chunk_of.items() if p in self._replay}
-        self._holders.clear()
-        self._held.clear()
+        self._pending_at.clear()
+        self._pending_entries.clear()
         self._waiting.clear()
         for consumer in self._consumers:
             for position in consumer.pending:
                 slot = self._slots[_packed(position)] = slots[_packed(position)]
-                self._hold(consumer, slot)
+                self._add_pending(consumer, slot)
         for position in self._replay.bound():
             slot = self._slots[_packed(position)] = slots[_packed(position)]
             self._waiting[slot] = self._waiting.get(slot, 0) + 1
@@ -247,17 +247,17 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
 
     # -- pending entries by slot ----------------------------------------------------------------------------------
 
-    def _hold(self, consumer: DispatchConsumer, slot: int) -> None:
-        self._holders[slot] = consumer  # with allow_out_of_order the last of several; never used then
-        self._held[slot] = self._held.get(slot, 0) + 1
+    def _add_pending(self, consumer: DispatchConsumer, slot: int) -> None:
+        self._pending_at[slot] = consumer  # with allow_out_of_order the last of several; never used then
+        self._pending_entries[slot] = self._pending_entries.get(slot, 0) + 1
 
     def _released(self, position: Position) -> None:
         slot = self._slots[_packed(position)]
-        left = self._held[slot] - 1
+        left = self._pending_entries[slot] - 1
         if left:
-            self._held[slot] = left
+            self._pending_entries[slot] = left
             return
-        del self._held[slot], self._holders[slot]
+        del self._pending_entries[slot], self._pending_at[slot]
         if self._waiting.get(slot):
             owner = self._selector.select(slot)
             if owner is not None:
@@ -297,7 +297,7 @@ class KeySharedDispatcher(MultipleActiveDispatcher):
                 continue
             messages = entry.messages_remaining
             consumer.pending.add(position, messages, self._now_ms)
-            self._hold(consumer, slot)
+            self._add_pending(consumer, slot)
             self._give(consumer, (entry,), messages, taken)
             spent += messages
             if uuid is not None:

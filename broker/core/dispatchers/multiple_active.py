@@ -55,9 +55,8 @@ class MultipleActiveDispatcher(ABC):
         self._blocked = False
         self._replay = ReplayQueues()
         self._counts = counts if counts is not None else RedeliveryCounts()
-        self._chunks: dict[
-            str, DispatchConsumer
-        ] = {}  # uuid of a partly sent message → the consumer for its chunks
+        # uuid of a partly sent message → the consumer for its chunks
+        self._chunks: dict[str, DispatchConsumer] = {}
         self._plan: ReadPlan | None = None
         self._reading: set[Position] = set()  # by the current REPLAY plan; not in the replay set
         self._sizer = ReadSizer(max_read_entries)
@@ -141,19 +140,19 @@ class MultipleActiveDispatcher(ABC):
         if consumer not in self.consumers:
             return []
         self._credit(consumer, consumer.unacked_messages)
-        held = consumer.pending.pop_all()
+        pending = consumer.pending.pop_all()
         for uuid in [uuid for uuid, owner in self._chunks.items() if owner is consumer]:
             del self._chunks[uuid]
-        for position in held:
+        for position in pending:
             self._released(position)
-        self._counts.returned(held)
+        self._counts.returned(pending)
         self._leave(consumer)
         if not self.consumers:
             self._forget_all()
-            return held
-        for position in held:
+            return pending
+        for position in pending:
             self._replay_again(position)
-        return held
+        return pending
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
         consumer.flow(messages)
@@ -221,7 +220,7 @@ class MultipleActiveDispatcher(ABC):
             self._counts.increment(position)
         return False
 
-    def holds(self, consumer: DispatchConsumer, position: Position) -> bool:
+    def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
         return position in consumer.pending
 
     def is_pending(self, position: Position) -> bool:
@@ -231,15 +230,15 @@ class MultipleActiveDispatcher(ABC):
         self, position: Position, messages: int, completed: bool, consumer: DispatchConsumer | None = None
     ) -> None:
         owner = consumer
-        held = consumer.pending.credit(position, messages, completed) if consumer is not None else None
-        if held is None:
+        credited = consumer.pending.credit(position, messages, completed) if consumer is not None else None
+        if credited is None:
             for other in self.consumers:
-                held = other.pending.credit(position, messages, completed)
-                if held is not None:
+                credited = other.pending.credit(position, messages, completed)
+                if credited is not None:
                     owner = other
                     break
-        if held is not None and owner is not None:
-            self._credit(owner, held)
+        if credited is not None and owner is not None:
+            self._credit(owner, credited)
             if completed or position not in owner.pending:
                 self._released(position)
         if completed:

@@ -68,8 +68,8 @@ class PendingAcks:
         packed = ledger.get(entry_id)
         if packed is None:
             return None
-        held = packed & _MESSAGES_MASK
-        if not completed and messages < held:
+        unacked = packed & _MESSAGES_MASK
+        if not completed and messages < unacked:
             ledger[entry_id] = packed - messages
             self.messages -= messages
             return messages
@@ -77,8 +77,8 @@ class PendingAcks:
         if not ledger:
             del self._ledgers[ledger_id]
         self.entries -= 1
-        self.messages -= held
-        return held
+        self.messages -= unacked
+        return unacked
 
     def remove(self, position: Position) -> int | None:
         """Remove an entry and return its unacked messages, or None if it is not pending here."""

@@ -1,4 +1,7 @@
-"""The permits of one consumer: how many messages may still be sent to it."""
+"""Counts the permits of one consumer: how many messages may still be sent to it.
+
+Whether a consumer gets an entry is decided in base.py, which also looks at its connection and its unacked messages.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from broker.core.errors import InvalidFlow
 class Permits:
     """Granted - spent = balance, at any time. The balance may go below zero by one batch."""
 
-    __slots__ = ("balance", "granted", "held", "spent")
+    __slots__ = ("aside", "balance", "granted", "spent")
 
     def __init__(self) -> None:
         self.balance = 0  # messages
         self.granted = 0  # messages since the consumer attached, without those set aside
-        self.held = 0  # messages granted while the consumer is blocked, applied when that ends
+        self.aside = 0  # messages granted while the consumer is blocked, applied when that ends
         self.spent = 0  # messages charged since the consumer attached
 
     def grant(self, messages: int) -> None:
@@ -22,16 +25,16 @@ class Permits:
         self.granted += messages
         self.balance += messages
 
-    def hold(self, messages: int) -> None:
+    def set_aside(self, messages: int) -> None:
         """Set a grant aside. Raises InvalidFlow if `messages` is below 1."""
         _check(messages)
-        self.held += messages
+        self.aside += messages
 
-    def apply_held(self) -> None:
+    def grant_aside(self) -> None:
         """Grant the permits that were set aside, if any."""
-        self.granted += self.held
-        self.balance += self.held
-        self.held = 0
+        self.granted += self.aside
+        self.balance += self.aside
+        self.aside = 0
 
     def spend(self, messages: int) -> None:
         self.spent += messages

@@ -1,4 +1,4 @@
-"""AUTO_SPLIT without a ring: a consumer that joins takes half of the largest range."""
+"""AUTO_SPLIT when `ring_points` is 0: a new consumer takes half of the largest range, not points on a hash ring."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ class RangeSplit:
 
     def __init__(self) -> None:
         self._ends: list[int] = []  # last slots, ascending
-        self._owners: list[DispatchConsumer] = []  # of the range that ends there
+        self._owners: list[DispatchConsumer] = []  # owner of the range that ends at the same index of `_ends`
 
     def select(self, slot: int) -> DispatchConsumer | None:
-        """Return the owner of the slot, or None without consumers."""
+        """Return the owner of the slot, or None if there are no consumers."""
         return self._owners[bisect_left(self._ends, slot)] if self._ends else None
 
     def add(self, consumer: DispatchConsumer) -> None:
-        """Give a consumer half of the largest range. Raises ConsumerAssignFailed if every slot has a consumer."""
+        """Give the first consumer every slot, and each later one half of the largest range.
+
+        Does nothing if the consumer has a range already. Raises ConsumerAssignFailed if every range is a single slot.
+        """
         if consumer in self._owners:
             return
         if not self._ends:
@@ -43,7 +46,7 @@ class RangeSplit:
         self._owners.insert(at, consumer)
 
     def remove(self, consumer: DispatchConsumer) -> None:
-        """Give a consumer's range to a neighbour. Does nothing if it has none."""
+        """Give a consumer's range to a neighbour. Does nothing if the consumer has no range."""
         if consumer not in self._owners:
             return
         at = self._owners.index(consumer)

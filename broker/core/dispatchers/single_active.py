@@ -1,4 +1,4 @@
-"""Exclusive: one consumer gets everything in order, or the hash ranges that it asks for."""
+"""Exclusive, and the base of Failover: one consumer gets everything in order, or the hash ranges that it asks for."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ from broker.core.subscription.types import SubscriptionType, check_attach
 
 
 class SingleActiveDispatcher:
-    """No pending set and no redelivery counts: redelivery sends everything after mark-delete again, in order."""
+    """Sends to one consumer. Keeps no pending set and no redelivery counts.
+
+    A redelivery sends every unacked entry after mark-delete again, in order.
+    """
 
     def __init__(self, *, max_read_entries: int = 100) -> None:
         self._active: DispatchConsumer | None = None
-        self._ranges: StickyRanges | None = None  # that the consumer asked for; None = everything
+        self._ranges: StickyRanges | None = None  # the ranges that the consumer asked for; None = everything
         self._plan: ReadPlan | None = None
         self._sizer = ReadSizer(max_read_entries)
-        self._sent_through = EARLIEST  # since the last rewind; an ack beyond it is for an earlier delivery
+        # Last position sent since the last rewind. An ack beyond it answers an earlier delivery.
+        self._sent_through = EARLIEST
 
     @property
     def consumers(self) -> Sequence[DispatchConsumer]:
@@ -62,17 +66,17 @@ class SingleActiveDispatcher:
         check_attach(wanted, current=SubscriptionType.EXCLUSIVE, consumers=len(self.consumers))
         self._ranges = _ranges_of(consumer)
         self._active = consumer
-        self._rewound()
+        self._rewind()
         return True
 
     def detach(self, consumer: DispatchConsumer, now_ms: int = 0) -> list[Position]:
         if consumer is self._active:
-            self._rewound()
+            self._rewind()
             self._active = None
         return []
 
     def run_due(self, now_ms: int) -> bool:
-        """Do nothing: only Failover waits for a time."""
+        """Do nothing: only Failover delays a switch of consumers."""
         return False
 
     def flow(self, consumer: DispatchConsumer, messages: int) -> None:
@@ -128,18 +132,24 @@ class SingleActiveDispatcher:
         return self._ranges.select(entry.slot or slot_of_position(entry.position)) is not None
 
     def redeliver(self, consumer: DispatchConsumer, positions: Iterable[Position] | None) -> bool:
-        """Send everything unacked again: single entries cannot be asked for. Ignores all but the active consumer."""
+        """Rewind, so that everything unacked is sent again. Ignores `positions`.
+
+        Returns False for a consumer that is not active.
+        """
         if consumer is not self._active:
             return False
-        self._rewound()
+        self._rewind()
         return True
 
-    def holds(self, consumer: DispatchConsumer, position: Position) -> bool:
-        """Whether the entry was sent to this consumer. The cursor knows whether it is acked."""
+    def has_pending(self, consumer: DispatchConsumer, position: Position) -> bool:
+        """Whether the position is at or before the last entry sent to this consumer.
+
+        The cursor knows whether it is acked.
+        """
         return consumer is self._active and position <= self._sent_through
 
     def is_pending(self, position: Position) -> bool:
-        """Whether the entry was sent. The cursor knows whether it is acked."""
+        """Whether the position is at or before the last entry sent. The cursor knows whether it is acked."""
         return self._active is not None and position <= self._sent_through
 
     def acked(
@@ -162,10 +172,10 @@ class SingleActiveDispatcher:
         """Do nothing: the dispatch loop itself stops at the entry, to keep the order."""
 
     def replay(self, positions: Iterable[Position]) -> None:
-        """Do nothing: no entry is passed over here."""
+        """Do nothing: this dispatcher keeps the order and has no replay set."""
 
     def upcoming_replays(self, limit: int) -> list[Position]:
-        """Return nothing: there is no replay here."""
+        """Return nothing: this dispatcher has no replay set."""
         return []
 
     def redelivery_count(self, position: Position) -> int:
@@ -173,15 +183,15 @@ class SingleActiveDispatcher:
         return 0
 
     def moved(self, mark_delete: Position) -> None:
-        """Reset the unacked count if mark-delete is past everything that was sent.
+        """Drop the current plan, and set the unacked count to 0 if mark-delete has reached the last entry sent.
 
-        There is no record of single entries, so the count stays as it is while mark-delete is below that.
+        Otherwise the count stays, because single entries are not recorded.
         """
         self._plan = None
         if self._active is not None and mark_delete >= self._sent_through:
             self._active.unacked_messages = 0
 
-    def _rewound(self) -> None:
+    def _rewind(self) -> None:
         self._plan = None
         self._sent_through = EARLIEST
         if self._active is not None:
@@ -189,7 +199,10 @@ class SingleActiveDispatcher:
 
 
 def _ranges_of(consumer: DispatchConsumer) -> StickyRanges | None:
-    """Return the hash ranges of a consumer that reads only some keys, or None. Raises ConsumerAssignFailed."""
+    """Return the consumer's hash ranges, or None if it reads everything.
+
+    Raises ConsumerAssignFailed if the ranges are not valid.
+    """
     policy = consumer.key_shared
     if not policy.sticky or not policy.ranges:
         return None

@@ -1,4 +1,4 @@
-"""Deadlines of deliveries: the ack timeouts and negative acks of one subscription (S4.16, S4.19, S4.21, S4.22)."""
+"""Deadlines of deliveries: the ack timeouts and negative acks of one subscription."""
 
 from __future__ import annotations
 

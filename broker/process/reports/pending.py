@@ -62,9 +62,9 @@ def _held_runs(subscription: Subscription, consumer: Consumer) -> Iterator[_Run]
         messages, delivered_ms = pending.get(position), pending.delivered_ms(position)
         count, deadline_ms = dispatcher.redelivery_count(position), deadlines.due_ms(position)
         if run is not None:
-            ledger_id, first, last, held, *rest = run
+            ledger_id, first, last, before, *rest = run
             if (ledger_id, last + 1) == position and rest == [delivered_ms, count, deadline_ms]:
-                run = (ledger_id, first, last + 1, held + messages, delivered_ms, count, deadline_ms)
+                run = (ledger_id, first, last + 1, before + messages, delivered_ms, count, deadline_ms)
                 continue
             yield run
         run = (

@@ -1,7 +1,8 @@
 """Applies acks of clients: they change cursor and dispatcher at once, and PostgreSQL is written behind.
 
 An ack is late when the counts of its entry are not in memory: it waits until they are, and every later ack waits behind
-it. An ack that comes during a move is put off until the move is over.
+it. An ack that comes during a move is put off until the move is over, and refused if the move forgets its entry
+(`ignores_acks`): a reset, a seek or a removal.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class Acks:
             if result.messages:
                 member.messages_acked += result.messages
                 counters.messages_acked += result.messages
-            if returns_permits and result.messages > 1 and dispatcher.holds(member.dispatch, position):
+            if returns_permits and result.messages > 1 and dispatcher.has_pending(member.dispatch, position):
                 member.dispatch.flow(result.messages - 1)
             dispatcher.acked(position, result.messages, result.completed, member.dispatch)
             if result.completed and len(deadlines):

@@ -41,7 +41,9 @@ class Redelivery:
         if len(state.deadlines) and not state.type.single_active:
             # Only entries pending at this consumer: the deadlines of other consumers stay.
             asked = member.dispatch.pending if positions is None else positions
-            state.forget_deadlines([each for each in asked if state.dispatcher.holds(member.dispatch, each)])
+            state.forget_deadlines(
+                [each for each in asked if state.dispatcher.has_pending(member.dispatch, each)]
+            )
         if state.dispatcher.redeliver(member.dispatch, positions):
             state.rewind()
         return _AGAIN
@@ -54,14 +56,14 @@ class Redelivery:
             return self.redeliver(member, list(positions))
         for position in positions:
             # Ignore entries not pending at this consumer: a client must not fill the wheel with made-up positions.
-            if self.holds(member, position):
+            if self.has_pending(member, position):
                 self._state.deadlines.nack(position, due_ms)
         return (Watch(due_ms), Wish.CHANGED)
 
-    def holds(self, member: Member, position: Position) -> bool:
+    def has_pending(self, member: Member, position: Position) -> bool:
         """Return whether an entry is pending at a consumer: sent to it and not fully acked."""
         state = self._state
-        return state.dispatcher.holds(member.dispatch, position) and not state.cursor.is_acked(position)
+        return state.dispatcher.has_pending(member.dispatch, position) and not state.cursor.is_acked(position)
 
     def replay(self, positions: Iterable[Position]) -> Effects:
         """Send entries that were passed over, except those acked meanwhile and those still to be read."""
@@ -130,10 +132,12 @@ class Redelivery:
             return 0
         overdue = 0
         for member in state.members.values():
-            held = [each for each in due if state.dispatcher.holds(member.dispatch, each.position)]
-            if held:
-                overdue += len(held)
-                effects.append(AskConsumer(member.key, held))
+            overdue_here = [
+                each for each in due if state.dispatcher.has_pending(member.dispatch, each.position)
+            ]
+            if overdue_here:
+                overdue += len(overdue_here)
+                effects.append(AskConsumer(member.key, overdue_here))
         return overdue
 
     def _filter_again(self, now_ms: int, effects: list[Effect]) -> int:

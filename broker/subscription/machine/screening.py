@@ -40,7 +40,7 @@ class _Early(Enum):
 class Delayed(Protocol):
     """The topic's delayed messages, as far as reads pass them over."""
 
-    def holds_back(self, type_: SubscriptionType) -> bool:
+    def passes_over(self, type_: SubscriptionType) -> bool:
         """Return whether a subscription of this type passes any entries over."""
 
     def next_ready(self, cursor: Cursor, position: Position) -> Position:

@@ -96,7 +96,7 @@ class Sending:
     def _read(self, plan: ReadPlan, found: list[StoredEntry], most: int | None) -> Effects | None:
         """Add to `found` the entries in memory from the read position on; return what to do when there are none."""
         state, ledgers, cached = self._state, self._ledgers, self._cached
-        passes_over = self._delayed.holds_back(state.type)
+        passes_over = self._delayed.passes_over(state.type)
         next_wanted = (
             partial(self._delayed.next_ready, state.cursor) if passes_over else state.cursor.next_unacked
         )

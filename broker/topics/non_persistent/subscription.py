@@ -228,7 +228,7 @@ class NonPersistentSubscription:
         """Always 0."""
         return 0
 
-    def holds(self, consumer: Consumer, position: Position) -> bool:
+    def has_pending(self, consumer: Consumer, position: Position) -> bool:
         """Return False: a sent message counts as acked."""
         return False
 

@@ -48,7 +48,7 @@ async def test_discards_cost_nothing_and_are_counted_and_shown(run: BrokerRun) -
     await peer.ack({"messageId": MessageId(subscription.read_position.ledger_id, 999).to_base64()})
     await peer.ack(push, type="acknowledge", ackType="cumulative")
     assert subscription.counters.invalid_acks == 1
-    assert consumer.holds(Position(subscription.read_position.ledger_id, 100))
+    assert consumer.has_pending(Position(subscription.read_position.ledger_id, 100))
 
     wanted = {
         "messages that consumers threw away: DECOMPRESSION_ERROR": 100,

@@ -287,7 +287,7 @@ class DispatchMachine(RuleBasedStateMachine):
         for client in getattr(self, "clients", []):
             permits = client.consumer.permits
             assert permits.balance == permits.granted - permits.spent
-            assert permits.granted + permits.held == client.granted
+            assert permits.granted + permits.aside == client.granted
             assert permits.spent == client.received
             assert permits.balance > -MAX_BATCH
 
@@ -468,11 +468,11 @@ class KeySharedMachine(SharedMachine):
         if not hasattr(self, "clients"):
             return
         dispatcher = self.dispatcher
-        held: dict[int, int] = {}
+        pending: dict[int, int] = {}
         for client in self.clients:
             for position in client.holds:
-                held[self.slot(position)] = held.get(self.slot(position), 0) + 1
-        assert dispatcher._held == held
+                pending[self.slot(position)] = pending.get(self.slot(position), 0) + 1
+        assert dispatcher._pending_entries == pending
         waiting: dict[int, int] = {}
         for position in dispatcher._replay.bound():
             waiting[self.slot(position)] = waiting.get(self.slot(position), 0) + 1

@@ -115,8 +115,8 @@ def test_only_what_a_consumer_holds_can_be_asked_for_again() -> None:
     send(dispatcher, 0, 1)
     assert not dispatcher.redeliver(first, at(1, 7))
     assert dispatcher.replay_entries == 0
-    assert dispatcher.holds(second, Position(1, 1))
-    assert not dispatcher.holds(first, Position(1, 1))
+    assert dispatcher.has_pending(second, Position(1, 1))
+    assert not dispatcher.has_pending(first, Position(1, 1))
     assert dispatcher.is_pending(Position(1, 1))
 
 
@@ -138,11 +138,11 @@ def test_consumer_blocks_at_its_limit_and_unblocks_at_half() -> None:
     assert send(dispatcher, *range(10)) == {1: [0, 1, 2, 3]}
     assert (only.blocked, dispatcher.can_send(), only.permits.balance) == (True, False, 96)
     dispatcher.flow(only, 7)
-    assert (only.permits.held, only.permits.balance) == (7, 96)
+    assert (only.permits.aside, only.permits.balance) == (7, 96)
     dispatcher.acked(Position(1, 0), 1, True)
     assert only.blocked
     dispatcher.acked(Position(1, 1), 1, True)
-    assert (only.blocked, only.permits.held, only.permits.balance) == (False, 0, 103)
+    assert (only.blocked, only.permits.aside, only.permits.balance) == (False, 0, 103)
 
 
 def test_a_redelivery_request_unblocks() -> None:

@@ -52,7 +52,7 @@ def test_exclusive_counts_what_is_not_acked() -> None:
     dispatcher.acked(Position(1, 3), 1, True)
     dispatcher.acked_through(Position(1, 1), 2)
     assert dispatcher.unacked_messages == 2
-    assert dispatcher.holds(only, Position(1, 2))
+    assert dispatcher.has_pending(only, Position(1, 2))
     dispatcher.acked_through(Position(1, 4), 2)
     assert dispatcher.unacked_messages == 0
     send(dispatcher, 5, 6)

@@ -22,10 +22,10 @@ def test_permits_add_up() -> None:
     permits = Permits()
     permits.grant(5)
     permits.spend(7)
-    permits.hold(4)
-    assert (permits.balance, permits.granted, permits.spent, permits.held) == (-2, 5, 7, 4)
-    permits.apply_held()
-    assert (permits.balance, permits.granted, permits.held) == (2, 9, 0)
+    permits.set_aside(4)
+    assert (permits.balance, permits.granted, permits.spent, permits.aside) == (-2, 5, 7, 4)
+    permits.grant_aside()
+    assert (permits.balance, permits.granted, permits.aside) == (2, 9, 0)
 
 
 @pytest.mark.parametrize("messages", [0, -1])
@@ -33,7 +33,7 @@ def test_flow_of_nothing_is_refused(messages: int) -> None:
     with pytest.raises(InvalidFlow):
         Permits().grant(messages)
     with pytest.raises(InvalidFlow):
-        Permits().hold(messages)
+        Permits().set_aside(messages)
 
 
 @given(st.dictionaries(positions, st.integers(1, 9)), st.lists(positions), positions)

@@ -119,9 +119,9 @@ def test_a_slot_drains_at_its_old_owner_before_the_new_one_gets_it() -> None:
         slot for slot in range(1, 60_000, 6_000) if any(first <= slot <= last for first, last in taken.ranges)
     ]
     assert moved
-    assert [(each.slot, each.holder, each.owner, each.held_entries) for each in dispatcher.draining()] == [
-        (slot, wide, other, 1) for slot in moved
-    ]
+    assert [
+        (each.slot, each.pending_at, each.owner, each.pending_entries) for each in dispatcher.draining()
+    ] == [(slot, wide, other, 1) for slot in moved]
     late = [entry(20 + n, slot) for n, slot in enumerate(moved)]
     assert read(dispatcher, *late) == {}
     assert [each.waiting_entries for each in dispatcher.draining()] == [1] * len(moved)
@@ -296,7 +296,7 @@ def test_acts_forget_what_they_skip() -> None:
     dispatcher.flow(poor, 5)
     assert replay(dispatcher, entry(4)) == {1: [4]}
     ack(dispatcher, 4)
-    assert (dispatcher._slots, dispatcher._held, dispatcher._waiting) == ({}, {}, {})
+    assert (dispatcher._slots, dispatcher._pending_entries, dispatcher._waiting) == ({}, {}, {})
 
 
 def test_an_ack_of_what_waits_ends_its_waiting() -> None:

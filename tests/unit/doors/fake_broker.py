@@ -277,7 +277,7 @@ class FakeConsumer:
     def redelivery_count(self, position: Position) -> int:
         return self.subscription.counts.get(position.entry_id, 0)
 
-    def holds(self, position: Position) -> bool:
+    def has_pending(self, position: Position) -> bool:
         return not self.detached and position.entry_id in self.pending
 
     async def read_entry(self, position: Position) -> tuple[StoredEntry, int | None]:

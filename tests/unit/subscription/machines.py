@@ -32,7 +32,7 @@ FAILOVER_DELAY_MS = 1000
 class NothingDelayed:
     """A topic without delayed messages."""
 
-    def holds_back(self, type_: SubscriptionType) -> bool:
+    def passes_over(self, type_: SubscriptionType) -> bool:
         """Nothing is passed over."""
         return False
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from broker.core.errors import BrokerError, TopicNotFound
+from broker.core.errors import BrokerError, InvalidTopicName, TopicNotFound
 from broker.core.position import Position
 from broker.core.topic_name import TopicName
 from broker.doors.key_hash import message_slot
@@ -23,6 +23,7 @@ from broker.producers.internal_producer import InternalProducer
 from broker.subscription.requests import AckRequest
 from vela.wire.entry import Message, OutgoingMessage, decode_messages
 from vela.wire.errors import EntryCorrupt
+from vela.wire.errors import InvalidTopicName as NameTooLong
 from vela.wire.letters import (
     dead_letter_properties,
     dead_letter_topic,
@@ -96,28 +97,32 @@ class Letters:
         self._failures = 0  # letters in a row that could not be written
 
     async def resolve(self, topics: Sequence[str]) -> None:
-        """Choose the topics of the letters. Raises InvalidTopicName for an illegal name.
+        """Choose the topics of the letters. Raises InvalidTopicName for a name that is illegal or too long.
 
         With retry letters there is one topic of each kind, named after the first consumed topic, as in Pulsar.
         """
         bases = [TopicName.parse(TopicName.parse(topic).base) for topic in topics]
         if self._retry is not None:
-            given, name = self._retry.topic, retry_topic(bases[0].full, self._subscription)
-            self.retry_topic = await self._choose(
-                bases[0], given, name, legacy_retry_name(self._subscription)
-            )
+            legacy = legacy_retry_name(self._subscription)
+            self.retry_topic = await self._choose(bases[0], self._retry.topic, retry_topic, legacy)
             bases = [bases[0], self.retry_topic, *bases[1:]]
         if self._dead_letter is not None:
             given, legacy = self._dead_letter.topic, legacy_dead_letter_name(self._subscription)
             for base in bases:
                 owner = base if self._retry is None else bases[0]
-                name = dead_letter_topic(owner.full, self._subscription)
-                self._dead_letter_topics[base.full] = await self._choose(owner, given, name, legacy)
+                self._dead_letter_topics[base.full] = await self._choose(
+                    owner, given, dead_letter_topic, legacy
+                )
 
-    async def _choose(self, base: TopicName, given: str | None, name: str, legacy: str) -> TopicName:
+    async def _choose(
+        self, base: TopicName, given: str | None, default: Callable[[str, str], str], legacy: str
+    ) -> TopicName:
         if given is not None:
             return TopicName.parse(given)
-        chosen = TopicName.parse(name)
+        try:
+            chosen = TopicName.parse(default(base.full, self._subscription))
+        except NameTooLong as error:
+            raise InvalidTopicName(str(error)) from None
         known = TopicName.parse(f"{base.domain}://{base.namespace_name}/{legacy}")
         try:
             await self._broker.partition_count(known, create=False)
@@ -156,7 +161,7 @@ class Letters:
     ) -> None:
         """Put a message off. Ignored for a message that is not pending here, as a negative ack is."""
         consumer, position = source.consumer, Position(message_id.ledger_id, message_id.entry_id)
-        if consumer is not None and consumer.holds(position):
+        if consumer is not None and consumer.has_pending(position):
             self._begin(
                 _Letter(
                     source=source,
@@ -230,7 +235,7 @@ class Letters:
         finally:
             self._busy.pop((letter.position, letter.batch_index), None)
             letter.source.credit(letter.permits)
-        if error is not None and letter.consumer.holds(letter.position):
+        if error is not None and letter.consumer.has_pending(letter.position):
             self._failed(letter, error)
 
     def _failed(self, letter: _Letter, error: Exception) -> None:
