@@ -110,7 +110,7 @@ def plan(
     """
     try:
         asked = find_kind(kind)
-        if not asked.is_asked_for:
+        if not asked.can_be_requested:
             raise ActRefused(f"{kind} cannot be requested like this", code="InvalidParameters")
         asked.read(parameters)
     except BrokerError as error:
@@ -190,7 +190,7 @@ def described_kinds() -> list[tuple[str, str, str, dict[str, Any]]]:
     return [
         (kind.name, kind.summary, kind.scope.value, json_schema(kind.parameters))
         for kind in KINDS.values()
-        if kind.is_asked_for
+        if kind.can_be_requested
     ]
 
 

@@ -1,7 +1,7 @@
-"""The policies that an operator may set on a namespace or a topic, and the checks of both JSON documents.
+"""The policies that an operator may set on a namespace or a topic, and the checks of their JSON documents.
 
-A document has only the policies that somebody set: `{"message_ttl_ms": 60000}`. The namespace's document overrides the
-broker's defaults, and the topic's document overrides both.
+A document has only the policies that an operator set: `{"message_ttl_ms": 60000}`. The namespace's document overrides
+the broker's defaults, and the topic's document overrides both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "SchemaCompatibility",
     "checked",
     "merged",
-    "readable",
+    "valid_part",
 ]
 
 PolicyValue = bool | int | str
@@ -88,7 +88,7 @@ class PolicyField:
 
     name: str
     kind: type[bool | int | StrEnum]
-    least: int  # of a number; the most is MOST
+    least: int  # lowest value of a number policy; the highest is MOST
     levels: frozenset[PolicyLevel]  # where it may be set
 
     @property
@@ -126,7 +126,7 @@ class PolicyField:
 
 _LEAST: Final = "least"
 _LEVELS: Final = "levels"
-_OR_UNLIMITED: Final = {_LEAST: -1}
+_FROM_MINUS_ONE: Final = {_LEAST: -1}
 _AT_LEAST_ONE: Final = {_LEAST: 1}
 _NAMESPACE_ONLY: Final = {_LEVELS: frozenset({PolicyLevel.NAMESPACE})}
 
@@ -136,19 +136,15 @@ class Policies:
     """The policies in force on one topic. Sizes are in bytes, times in milliseconds, rates per second."""
 
     # -- lifetime of data
-    retention_ms: int = field(
-        default=24 * 3600 * 1000, metadata=_OR_UNLIMITED
-    )  # acked data; -1 = for ever, 0 = none
-    retention_bytes: int = field(
-        default=1024 * _MIB, metadata=_OR_UNLIMITED
-    )  # acked data; -1 = any size, 0 = none
+    # acked data; -1 = for ever, 0 = none
+    retention_ms: int = field(default=24 * 3600 * 1000, metadata=_FROM_MINUS_ONE)
+    # acked data; -1 = any size, 0 = none
+    retention_bytes: int = field(default=1024 * _MIB, metadata=_FROM_MINUS_ONE)
     message_ttl_ms: int = 0  # unacked messages older than this are acked by the broker; 0 = off
-    backlog_quota_bytes: int = field(
-        default=-1, metadata=_OR_UNLIMITED
-    )  # of the slowest subscription; -1 = off
-    backlog_quota_ms: int = field(
-        default=-1, metadata=_OR_UNLIMITED
-    )  # age of its oldest unacked message; -1 = off
+    # of the slowest subscription; -1 = off
+    backlog_quota_bytes: int = field(default=-1, metadata=_FROM_MINUS_ONE)
+    # age of its oldest unacked message; -1 = off
+    backlog_quota_ms: int = field(default=-1, metadata=_FROM_MINUS_ONE)
     backlog_quota_policy: BacklogQuotaPolicy = BacklogQuotaPolicy.PRODUCER_REQUEST_HOLD
     subscription_expiry_ms: int = 0  # a subscription unused for this long is deleted; 0 = never
     delete_inactive_topics: bool = False
@@ -166,21 +162,18 @@ class Policies:
     dispatch_rate_bytes: int = 0
     subscription_dispatch_rate_messages: int = 0  # of each subscription
     subscription_dispatch_rate_bytes: int = 0
-    max_unacked_per_consumer: int = field(
-        default=-1, metadata=_OR_UNLIMITED
-    )  # messages; -1 = the broker's setting
-    max_unacked_per_subscription: int = field(
-        default=-1, metadata=_OR_UNLIMITED
-    )  # messages; -1 = the broker's setting
+    # messages; -1 = the broker's setting
+    max_unacked_per_consumer: int = field(default=-1, metadata=_FROM_MINUS_ONE)
+    # messages; -1 = the broker's setting
+    max_unacked_per_subscription: int = field(default=-1, metadata=_FROM_MINUS_ONE)
     # -- producers
     deduplication: bool = False
     max_message_bytes: int = 0  # 0 = the broker's setting
     publish_rate_messages: int = 0
     publish_rate_bytes: int = 0
     schema_compatibility: SchemaCompatibility = SchemaCompatibility.FULL
-    schema_validation_enforced: bool = (
-        False  # true: producers without a schema are refused where there is one
-    )
+    # true: refuse producers without a schema on a topic that has one
+    schema_validation_enforced: bool = False
     # -- who may connect, and what a connection creates
     max_producers: int = 0  # of a topic; 0 = no limit, here and below
     max_consumers: int = 0  # of a topic, over its subscriptions
@@ -188,9 +181,8 @@ class Policies:
     max_subscriptions: int = 0  # durable ones of a topic
     auto_create_subscriptions: bool = True  # false: subscribing to an unknown one is refused
     auto_create_topics: bool = field(default=True, metadata=_NAMESPACE_ONLY)
-    auto_create_partitions: int = field(
-        default=0, metadata=_NAMESPACE_ONLY
-    )  # of a topic created this way; 0 = not partitioned
+    # of a topic created this way; 0 = not partitioned
+    auto_create_partitions: int = field(default=0, metadata=_NAMESPACE_ONLY)
 
 
 _KINDS: Final[dict[str, type[bool | int | StrEnum]]] = {
@@ -217,7 +209,9 @@ def checked(document: Mapping[str, object], level: PolicyLevel) -> dict[str, Pol
     return {name: _field(name, level).check(value) for name, value in document.items()}
 
 
-def readable(document: Mapping[str, object], level: PolicyLevel) -> tuple[dict[str, PolicyValue], list[str]]:
+def valid_part(
+    document: Mapping[str, object], level: PolicyLevel
+) -> tuple[dict[str, PolicyValue], list[str]]:
     """Return the valid policies of a stored document, and an error message for each bad one.
 
     Does not raise, so that a topic loads in spite of a bad policy.
@@ -247,7 +241,7 @@ def merged(base: Policies, *documents: Mapping[str, PolicyValue]) -> Policies:
 def _field(name: str, level: PolicyLevel) -> PolicyField:
     found = FIELDS.get(name)
     if found is None:
-        raise PolicyInvalid(f"there is no policy {name!r}: one of {', '.join(FIELDS)}")
+        raise PolicyInvalid(f"there is no policy {name!r}: use one of {', '.join(FIELDS)}")
     if level not in found.levels:
         raise PolicyInvalid(f"policy {name} is set on a {', '.join(found.levels)}, not on a {level}")
     return found

@@ -1,4 +1,7 @@
-"""Seals full ledgers and opens the next ones: for many topics in one statement when a segment closes."""
+"""Seals ledgers and opens the next ones: for many topics in one statement when a segment closes.
+
+Whether a ledger is full is decided by `broker.core.ledgers.rollover`, which topic_log.py asks.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.core.entry import FLAG_DELAYED, StoredEntry
 from broker.core.errors import BrokerError, TopicFenced
-from broker.core.ledgers.ledger import LedgerInfo, LedgerMap, RolloverPolicy, must_roll
+from broker.core.ledgers.ledger import LedgerInfo, LedgerMap
 from broker.core.ledgers.message_index import MessageIndex
+from broker.core.ledgers.rollover import RolloverPolicy, must_roll
 from broker.core.position import Position
 from broker.log.cache import EntryCache, TopicEntries
 from broker.log.sends import Receipt

@@ -258,9 +258,8 @@ class Writer:
         try:
             log.committed(batch)
             log.listener.stored(batch)
-        except (
-            Exception
-        ):  # memory may be half changed, with some receipts missing: load it again from the database
+        except Exception:
+            # Memory may be half changed, and some receipts missing: the topic is loaded again from the database.
             logger.exception("%s: answering a commit failed", log.name)
             log.fence("answering a commit failed inside the broker; see the broker's log")
         self._resubmit(log)

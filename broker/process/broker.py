@@ -60,7 +60,7 @@ from broker.upkeep.housekeeping import Housekeeping
 from broker.upkeep.lifetime import Lifetime
 from broker.upkeep.outbox import OutboxMover
 from broker.upkeep.policy_rounds import PolicyRounds
-from broker.upkeep.tick import named_in
+from broker.upkeep.tick import run_tick
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
@@ -400,10 +400,11 @@ class Broker:
         return await self._pulls.commit_offset(topic, queue, subscription, offset, peer)
 
     def _on_notify(self, channel: str, payload: str) -> None:
+        """Wake the part that a notification from PostgreSQL is for."""
         if channel == "vela_act":
             self.acts.wake()
         elif channel == "vela_tick":
-            self.deadlines.run_due(named_in(payload, self.topics.all()))
+            run_tick(payload, self.topics.all(), self.deadlines)
         elif channel == "vela_outbox":
             self.outbox.wake()
         elif channel == "vela_policies":

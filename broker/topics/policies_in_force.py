@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.core.ledgers.ledger import RolloverPolicy
-from broker.core.policies import Policies, PolicyLevel, merged, readable
+from broker.core.ledgers.rollover import RolloverPolicy
+from broker.core.policies import Policies, PolicyLevel, merged, valid_part
 
 if TYPE_CHECKING:
     from broker.conf import BrokerSettings
@@ -38,8 +38,8 @@ def effective_policies(
     where: str,
 ) -> Policies:
     """Merge stored documents. Log and ignore invalid values, which only a manual change of the table can cause."""
-    usable, complaints = readable(namespace, PolicyLevel.NAMESPACE)
-    usable_of_topic, of_topic = readable(topic, PolicyLevel.TOPIC)
+    usable, complaints = valid_part(namespace, PolicyLevel.NAMESPACE)
+    usable_of_topic, of_topic = valid_part(topic, PolicyLevel.TOPIC)
     for complaint in (*complaints, *of_topic):
         logger.error("%s: %s; it is left out", where, complaint)
     return merged(default_policies(settings), usable, usable_of_topic)

@@ -1,4 +1,7 @@
-"""The owner's part of Celery's tick: the objects in memory that the tick's notification names."""
+"""The owner's part of Celery's tick: run what the tick's notification names, and everything else that is due.
+
+`broker.deadlines` does the work. An empty notification names nothing, and what is due runs all the same.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.deadlines import Timed
+    from broker.deadlines import Deadlines, Timed
     from broker.topics.topic import Topic
 
-__all__ = ["named_in"]
+__all__ = ["run_tick"]
 
 
-def named_in(payload: str, topics: Iterable[Topic]) -> list[Timed]:
-    """Return the subscriptions and delayed messages that a notification on `vela_tick` names by id.
+def run_tick(payload: str, topics: Iterable[Topic], deadlines: Deadlines) -> None:
+    """Run what is due, and the subscriptions and delayed messages that a notification on `vela_tick` names by id.
 
     What is not in memory is left out: it has no consumers. Raises ValueError if the payload is not a JSON object.
     """
+    deadlines.run_due(_named_in(payload, topics))
+
+
+def _named_in(payload: str, topics: Iterable[Topic]) -> list[Timed]:
     named = json.loads(payload)
     if not isinstance(named, dict):
         raise ValueError(f"a notification on vela_tick must be a JSON object, not {payload!r}")

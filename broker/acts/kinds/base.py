@@ -56,7 +56,7 @@ class Scope(StrEnum):
 
     SUBSCRIPTION = "subscription"
     TOPIC = "topic"  # may be partitioned: the kind itself handles the partitions
-    NAMESPACE = "namespace"  # `topic_name` holds tenant/namespace
+    NAMESPACE = "namespace"  # `topic_name` is tenant/namespace
 
 
 class Reports(Protocol):
@@ -134,9 +134,8 @@ class ActKind(ABC, Generic[P]):
     closes_consumers: ClassVar[bool] = False
     can_undo: ClassVar[bool] = False
     is_long: ClassVar[bool] = False  # apply may take longer than milliseconds, so it runs beside other acts
-    is_asked_for: ClassVar[bool] = (
-        True  # False: made by the broker or in another way, never by a plain request
-    )
+    # False: only the broker, or a request of another sort, makes this act.
+    can_be_requested: ClassVar[bool] = True
     parameters: type[P]
 
     def read(self, raw: Mapping[str, Any]) -> P:

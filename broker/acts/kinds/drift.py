@@ -1,4 +1,7 @@
-"""How a plan's counts change until it is applied, and how much change an apply accepts."""
+"""How a plan's counts change until it is applied, and how much change an apply accepts by default.
+
+The kinds compare and refuse: cursors/cursor_kind.py for moves of a cursor, direct.py for the other acts.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ __all__ = ["LOGGED", "LoggedOnly"]
 class LoggedOnly(ActKind[NoParameters]):
     """An act that the code which carries it out writes to the log."""
 
-    is_asked_for = False
+    can_be_requested = False
     parameters = NoParameters
 
     async def plan(self, context: ActContext, given: NoParameters) -> Plan:

@@ -54,9 +54,9 @@ KINDS: Final = {kind.name: kind for kind in _ALL}
 
 
 def find_kind(name: str) -> ActKind[Any]:
-    """Find a kind by name. Raises ActInvalid, with the names that can be requested."""
+    """Find a kind by name. Raises ActInvalid if there is none; the message lists the kinds that can be requested."""
     kind = KINDS.get(name)
     if kind is None:
-        known = ", ".join(each.name for each in _ALL if each.is_asked_for)
+        known = ", ".join(each.name for each in _ALL if each.can_be_requested)
         raise ActInvalid(f"unknown act {name!r}: use one of {known}")
     return kind

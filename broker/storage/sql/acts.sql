@@ -1,4 +1,8 @@
 -- Operators' acts. Any process inserts a request; only the topic's owner answers it.
+--
+-- The latest move of a cursor is its applied act with a snapshot that finished last; get, open_undos and latest_move write
+-- the rule out and must agree. An act can be undone while undo_until > now(), by the clock of PostgreSQL alone. The broker
+-- keeps the same time by its own clock (CursorKind.apply) only to know how long to record acks for the undo.
 
 -- name: request_plan
 INSERT INTO vela_act (kind, state, topic_id, subscription_id, topic_name, subscription_name, parameters, error, who, origin,

@@ -15,7 +15,7 @@ __all__ = ["tick"]
 def tick() -> int:
     """Name subscriptions with overdue deliveries and topics with due delayed messages; return how many.
 
-    The owner redelivers and releases (`broker.upkeep.tick`). Running this twice, late or never costs at most a tick of
-    delay.
+    The owner redelivers and releases: `broker.upkeep.tick` takes the notification, `broker.deadlines` runs what is due.
+    Running this twice, late or never costs at most a tick of delay.
     """
     return sweep.tick(time.time_ns() // 1_000_000)

@@ -286,7 +286,7 @@ def test_the_description_names_every_kind_and_every_address(nobody: Client) -> N
     kinds = {
         each["properties"]["kind"]["const"] for each in document["components"]["schemas"]["NewAct"]["oneOf"]
     }
-    assert kinds == {name for name, kind in KINDS.items() if kind.is_asked_for}
+    assert kinds == {name for name, kind in KINDS.items() if kind.can_be_requested}
     assert {"/acts", "/acts/{act_id}", "/acts/{act_id}/apply", "/acts/{act_id}/undo"} <= document[
         "paths"
     ].keys()

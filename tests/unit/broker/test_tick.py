@@ -1,14 +1,16 @@
-"""What a notification of Celery's tick names, found in the owner's memory by id."""
+"""What a notification of Celery's tick makes the owner run: what it names by id, and what is due anyway."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from broker.deadlines import Deadlines
 from broker.topics.topic import Topic
-from broker.upkeep.tick import named_in
+from broker.upkeep.tick import run_tick
 
 
 def topic(topic_id: int, *subscription_ids: int) -> Any:
@@ -23,12 +25,25 @@ def topic(topic_id: int, *subscription_ids: int) -> Any:
 TOPICS = [topic(1, 1, 2), topic(2, 3), topic(3)]
 
 
+class Runs:
+    """The runs of what is due, each with the named parts."""
+
+    def __init__(self) -> None:
+        self.named: list[list[object]] = []
+
+    def run_due(self, named: Iterable[Any] = ()) -> int:
+        self.named.append([getattr(each, "subscription_id", each) for each in named])
+        return 0
+
+
 def named(payload: str) -> list[object]:
-    found = named_in(payload, cast(list[Topic], TOPICS))
-    return [getattr(each, "subscription_id", each) for each in found]
+    runs = Runs()
+    run_tick(payload, cast(list[Topic], TOPICS), cast(Deadlines, runs))
+    (found,) = runs.named
+    return found
 
 
-def test_an_empty_notification_names_nothing() -> None:
+def test_an_empty_notification_names_nothing_and_runs_what_is_due() -> None:
     assert named("{}") == []
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.ledgers.ledger import LedgerInfo, LedgerMap, RolloverPolicy, must_roll
+from broker.core.ledgers.ledger import LedgerInfo, LedgerMap
+from broker.core.ledgers.rollover import RolloverPolicy, must_roll
 from broker.core.position import EARLIEST, LATEST, Position
 
 

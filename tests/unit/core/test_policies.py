@@ -21,7 +21,7 @@ from broker.core.policies import (
     PolicyValue,
     checked,
     merged,
-    readable,
+    valid_part,
 )
 
 LEVELS = st.sampled_from(list(PolicyLevel))
@@ -71,7 +71,7 @@ def documents(level: PolicyLevel) -> st.SearchStrategy[dict[str, PolicyValue]]:
 def test_a_right_document_is_stored_as_it_is(data: st.DataObject, level: PolicyLevel) -> None:
     document = data.draw(documents(level))
     assert checked(document, level) == document
-    assert readable(document, level) == (document, [])
+    assert valid_part(document, level) == (document, [])
 
 
 @given(st.data(), LEVELS)
@@ -84,7 +84,7 @@ def test_a_wrong_value_is_refused_by_name_and_the_rest_stays_readable(
     with pytest.raises(PolicyInvalid, match=field.name) as error:
         checked(document, level)
     assert field.takes in str(error.value)
-    usable, complaints = readable(document, level)
+    usable, complaints = valid_part(document, level)
     assert usable == {name: value for name, value in document.items() if name != field.name}
     assert complaints == [str(error.value)]
 

@@ -1,4 +1,8 @@
-"""Undo: restore the snapshot taken before an act, and keep everything acked since."""
+"""Undo: restore the snapshot taken before an act, and keep everything acked since.
+
+Until when an act can be undone is decided when it is applied (`CursorKind.apply`, VELA_UNDO_WINDOW_S) and checked here
+by PostgreSQL's clock (storage/sql/acts.sql, undo_source).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ class Undo(CursorKind[NoParameters]):
     name = "undo"
     summary = "Undo the latest act on a cursor. Messages acked since then stay acked."
     closes_consumers = True
-    is_asked_for = False  # `plan_undo` makes it and names the act
+    can_be_requested = False  # `plan_undo` makes it and names the act
     parameters = NoParameters
 
     async def find(self, context: ActContext, subscription: Subscription, given: NoParameters) -> Change:

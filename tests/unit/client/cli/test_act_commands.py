@@ -123,7 +123,7 @@ def test_a_command_plans_what_it_says(
 
 
 def test_every_kind_has_a_command() -> None:
-    asked_for = {name for name, kind in KINDS.items() if kind.is_asked_for}
+    asked_for = {name for name, kind in KINDS.items() if kind.can_be_requested}
     assert {kind for line, kind, _ in LINES if not line.startswith("acts ")} == asked_for
 
 

@@ -1,0 +1,33 @@
+"""Rollover: when the next append needs a new ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.core.ledgers.ledger import LedgerInfo
+
+__all__ = ["RolloverPolicy", "must_roll"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloverPolicy:
+    """When an open ledger is full; None switches a limit off."""
+
+    max_entries: int | None  # entries
+    max_bytes: int | None  # bytes
+    min_age_ms: int  # no rollover at all before this age
+    max_age_ms: int | None
+
+
+def must_roll(info: LedgerInfo, policy: RolloverPolicy, now_ms: int) -> bool:
+    """Whether the next append needs a new ledger. An empty ledger is never full."""
+    if not info.entries:
+        return False
+    age_ms = now_ms - info.opened_ms
+    if age_ms < policy.min_age_ms:
+        return False
+    return (
+        (policy.max_entries is not None and info.entries >= policy.max_entries)
+        or (policy.max_bytes is not None and info.size_bytes >= policy.max_bytes)
+        or (policy.max_age_ms is not None and age_ms >= policy.max_age_ms)
+    )
