@@ -1,8 +1,8 @@
 """Moves what Django code published inside its transactions into the log.
 
-The visible rows of a topic are moved in the order of their ids. So order holds within a transaction, and between two
-transactions if the second began publishing after the first had committed. A transaction that is still open delays only
-its own rows.
+The visible rows of a topic are moved in the order of their ids. So the order is kept within a transaction, and between
+two transactions if the second began publishing after the first had committed. A transaction that is still open delays
+only its own rows.
 
 One statement stores the entry and deletes its row, so a crash at any moment moves it once. A row is read again only
 after its topic was opened again, which waits for the end of every statement that may have moved it.

@@ -32,7 +32,7 @@ _OLD_READS_NEW: Final = frozenset(
         SchemaCompatibility.UNDEFINED,
     }
 )
-_WITH_ALL: Final = frozenset(
+_TRANSITIVE: Final = frozenset(
     {
         SchemaCompatibility.BACKWARD_TRANSITIVE,
         SchemaCompatibility.FORWARD_TRANSITIVE,
@@ -44,13 +44,13 @@ _WITH_ALL: Final = frozenset(
 def check_definition(schema: SchemaDefinition) -> None:
     """Check that a schema can be stored.
 
-    Raises IncompatibleSchema if it is not valid, or of a type that describes no data.
+    Raises IncompatibleSchema if the definition is not valid, or if the type is NONE or AUTO_CONSUME.
     """
     if schema.type in _RECORDS:
         avro_resolution.parse(schema.data)
     elif schema.type is SchemaType.KEY_VALUE:
         for part in key_and_value(schema):
-            if part.type is not SchemaType.NONE:  # plain bytes
+            if part.type is not SchemaType.NONE:  # NONE is plain bytes: there is nothing to check
                 check_definition(part)
     elif schema.type is SchemaType.PROTOBUF_NATIVE:
         _root_message(schema)
@@ -61,7 +61,7 @@ def check_definition(schema: SchemaDefinition) -> None:
 def check_successor(
     stored: Sequence[StoredSchema], new: SchemaDefinition, strategy: SchemaCompatibility
 ) -> None:
-    """Check that `new` may follow the versions `stored`, which are in order of age and do not contain it.
+    """Check that `new` may follow the versions in `stored`, which are oldest first and do not include `new`.
 
     Raises IncompatibleSchema with the reason. The transitive strategies compare with every version, the others with
     the latest.
@@ -73,11 +73,11 @@ def check_successor(
         raise IncompatibleSchema(
             f"the topic has a schema, and its policy schema_compatibility ({strategy}) allows no other"
         )
-    for each in stored if strategy in _WITH_ALL else stored[-1:]:
-        if strategy in _NEW_READS_OLD and (why := _unreadable(new, each.schema)) is not None:
-            raise IncompatibleSchema(f"it cannot read version {each.version} ({strategy}): {why}")
-        if strategy in _OLD_READS_NEW and (why := _unreadable(each.schema, new)) is not None:
-            raise IncompatibleSchema(f"version {each.version} cannot read it ({strategy}): {why}")
+    for each in stored if strategy in _TRANSITIVE else stored[-1:]:
+        if strategy in _NEW_READS_OLD and (why := _why_unreadable(new, each.schema)) is not None:
+            raise IncompatibleSchema(f"the new schema cannot read version {each.version} ({strategy}): {why}")
+        if strategy in _OLD_READS_NEW and (why := _why_unreadable(each.schema, new)) is not None:
+            raise IncompatibleSchema(f"version {each.version} cannot read the new schema ({strategy}): {why}")
 
 
 def check_reader(
@@ -85,19 +85,19 @@ def check_reader(
 ) -> None:
     """Check that a consumer with this schema can read the latest version or, with a transitive strategy, all versions.
 
-    Raises IncompatibleSchema with the reason, and if the topic has no schema to compare with.
+    Raises IncompatibleSchema if it cannot, or if the topic has no schema. ALWAYS_COMPATIBLE accepts any reader.
     """
     if not stored:
         raise IncompatibleSchema("the topic has messages or clients but no schema; subscribe without one")
     if strategy is SchemaCompatibility.ALWAYS_COMPATIBLE:
         return
     check_definition(reader)
-    for each in stored if strategy in _WITH_ALL else stored[-1:]:
-        if (why := _unreadable(reader, each.schema)) is not None:
+    for each in stored if strategy in _TRANSITIVE else stored[-1:]:
+        if (why := _why_unreadable(reader, each.schema)) is not None:
             raise IncompatibleSchema(f"the consumer's schema cannot read version {each.version}: {why}")
 
 
-def _unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str | None:
+def _why_unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str | None:
     if reader.type is not writer.type:
         return f"{writer.type.name} cannot be read as {reader.type.name}"
     if reader.is_same(writer):
@@ -109,7 +109,7 @@ def _unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str | Non
     if reader.type is SchemaType.KEY_VALUE:
         pairs = zip(("key", "value"), key_and_value(reader), key_and_value(writer), strict=True)
         for part, read, written in pairs:
-            if (why := _unreadable(read, written)) is not None:
+            if (why := _why_unreadable(read, written)) is not None:
                 return f"{part}: {why}"
         return None
     if reader.type is SchemaType.PROTOBUF_NATIVE:
@@ -119,7 +119,10 @@ def _unreadable(reader: SchemaDefinition, writer: SchemaDefinition) -> str | Non
 
 
 def _root_message(schema: SchemaDefinition) -> str:
-    """Return the root message of a Protobuf descriptor. Fields need no check: Protobuf skips unknown ones."""
+    """Return the name of the root message of a Protobuf descriptor.
+
+    Its fields need no check, because Protobuf skips unknown fields.
+    """
     try:
         name = json.loads(schema.data)["rootMessageTypeName"]
     except (ValueError, TypeError, KeyError):

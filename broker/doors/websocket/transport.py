@@ -18,7 +18,7 @@ EXTENSION: Final = "vela.transport"
 
 
 class FrameTransport(Protocol):
-    """One WebSocket as the server holds it. Only `is_alive` waits, and nothing raises after the connection is lost."""
+    """One WebSocket as the server sees it. Only `is_alive` waits, and nothing raises after the connection is lost."""
 
     @property
     def address(self) -> str:

@@ -181,8 +181,8 @@ async def test_a_plan_says_of_which_topics_there_are_none(run: BrokerRun) -> Non
     _, plan = await planned(run, "redrive", **HERE)
     assert [note for note in plan["notes"] if "does not exist" in note] == [
         (
-            "persistent://public/default/nowhere does not exist, and a redrive does not create topics: it ends at the"
-            " first message from there"
+            "persistent://public/default/nowhere does not exist, and a redrive does not create topics: it fails"
+            " at the first message for that topic"
         )
     ]
 

@@ -1,4 +1,4 @@
-"""Which partition a message goes to: Pulsar's two routings, by key where there is one."""
+"""Choose the partition of a message. A key decides; without one, one of Pulsar's two routing modes does."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Router(Protocol):
     """Chooses partitions."""
 
     def partition(self, message: Outgoing, partitions: int, now_ms: int) -> int:
-        """From 0 to `partitions` - 1."""
+        """Return the partition for a message, from 0 to `partitions` - 1."""
 
 
 class SinglePartition:
-    """Everything without a key to one partition, chosen by `seed` once."""
+    """Sends every message without a key to one partition, chosen once from `seed`."""
 
     def __init__(self, hash_key: Callable[[str], int], *, seed: int) -> None:
         self._hash = hash_key
@@ -27,7 +27,7 @@ class SinglePartition:
         self._chosen: int | None = None
 
     def partition(self, message: Outgoing, partitions: int, now_ms: int) -> int:
-        """By key, else the chosen one, which stays when partitions are added."""
+        """Return the key's partition or, without a key, the chosen one. That one stays when partitions are added."""
         if message.key is not None:
             return self._hash(message.key) % partitions
         if self._chosen is None:
@@ -36,7 +36,10 @@ class SinglePartition:
 
 
 class RoundRobin:
-    """Partition after partition; with batching (`limits`) it stays on one for as long as a batch takes there."""
+    """Sends messages without a key to one partition after another.
+
+    With batching (`limits`), it stays on one partition until about one batch has gone there.
+    """
 
     def __init__(
         self, hash_key: Callable[[str], int], *, seed: int, limits: BatchLimits | None, delay_ms: int = 0
@@ -50,7 +53,11 @@ class RoundRobin:
         self._bytes = 0
 
     def partition(self, message: Outgoing, partitions: int, now_ms: int) -> int:
-        """By key, else the next, or with batching the current one until its batch is full or late."""
+        """Return the key's partition or, without a key, the next one.
+
+        With batching, change only when the messages or bytes sent there would fill a batch, or `delay_ms` after the
+        last change.
+        """
         if message.key is not None:
             return self._hash(message.key) % partitions
         limits = self._limits

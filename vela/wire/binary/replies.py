@@ -201,7 +201,7 @@ class LastMessageId:
     """GET_LAST_MESSAGE_ID_RESPONSE."""
 
     request_id: int
-    last: MessageId  # EARLIEST (-1:-1) = the topic holds nothing
+    last: MessageId  # EARLIEST (-1:-1) = the topic is empty
     mark_delete: MessageId | None  # of the subscription, None = the broker did not say
 
 

@@ -21,7 +21,7 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingMessage:
-    """One member of a batch to be encoded."""
+    """A message to encode, alone or as a member of a batch."""
 
     payload: bytes
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ def encode_batch(
 ) -> bytes:
     """Encode the messages as one entry. Their sequence ids count from `sequence_id`.
 
-    `key` is the key of the whole entry, which Key_Shared routes by (key-based batching).
+    For key-based batching: `key` becomes the key of the whole entry, and Key_Shared routes by it.
     Raises ValueError if there are no messages.
     """
     if not messages:

@@ -173,7 +173,7 @@ _COMPARISONS: Final[dict[str, Callable[[int], bool]]] = {  # of the sign of left
 def _comparison(name: str, operator: str, literal: _Value) -> _Truth:
     if not isinstance(literal, float) and operator not in ("=", "<>"):
         raise InvalidPull(f"filter: {name} {operator} takes a number")
-    holds = _COMPARISONS[operator]
+    is_true = _COMPARISONS[operator]
 
     def truth(properties: Properties) -> bool | None:
         value = properties.get(name)
@@ -184,9 +184,9 @@ def _comparison(name: str, operator: str, literal: _Value) -> _Truth:
                 number = float(value)
             except ValueError:
                 return None
-            return holds((number > literal) - (number < literal)) if number == number else None  # NaN
+            return is_true((number > literal) - (number < literal)) if number == number else None  # NaN
         wanted = literal if isinstance(literal, str) else str(literal).lower()
-        return holds(0 if (value if isinstance(literal, str) else value.lower()) == wanted else 1)
+        return is_true(0 if (value if isinstance(literal, str) else value.lower()) == wanted else 1)
 
     return truth
 

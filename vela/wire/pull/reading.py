@@ -59,7 +59,7 @@ def pull_query(
     property_filter: str = "",
     hold_ms: int = 0,
 ) -> str:
-    """The query of a pull; `hold_ms` 0 = not to be held. Percent-encoded."""
+    """Return the percent-encoded query of a pull. With `hold_ms` 0 the broker does not park it."""
     parameters: dict[str, str | int] = {"offset": offset, "queue": queue, "max_messages": max_messages}
     if tags not in ("", "*"):
         parameters["tags"] = tags

@@ -8,7 +8,7 @@ from vela.wire.errors import InvalidPull
 
 __all__ = ["TAG_PROPERTY", "Tags", "parse_tags"]
 
-TAG_PROPERTY: Final = "TAGS"  # the message property that holds the tag, as in RocketMQ
+TAG_PROPERTY: Final = "TAGS"  # the message property with the tag, as in RocketMQ
 
 Tags: TypeAlias = frozenset[str] | None
 """The tags asked for; None = every message, tagged or not."""

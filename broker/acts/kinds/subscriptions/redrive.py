@@ -1,8 +1,8 @@
 """Redrive: publish the messages of a dead-letter topic to the topics that they came from.
 
-Each message is published first and acknowledged after that, so none is lost and at worst one is published twice. The
-work is done in pieces, and the counts are stored after each. A broker that starts continues the redrive of an earlier
-one with the messages that are not acknowledged.
+Each message is published before it is acknowledged, so none is lost. After a crash or a failed acknowledgement, the
+messages of one piece (at most 100) may be published twice. The counts are stored after each piece. If the broker stops
+during a redrive, the next one resumes it with the messages that are not acknowledged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ __all__ = ["Redrive", "RedriveWhat"]
 
 PIECE_MESSAGES: Final = 100
 _PLAN_ENTRIES: Final = 10_000  # a plan reads at most this many; the act reads all
-_FORGOTTEN: Final = ("RECONSUMETIMES", "DELAY_TIME")  # counts and delays start again in the target topic
+# Counts and delays start again in the target topic.
+_DROPPED_PROPERTIES: Final = ("RECONSUMETIMES", "DELAY_TIME")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +43,21 @@ class RedriveWhat:
     key: Annotated[str | None, Rule("only messages with this key")] = None
     property_name: Annotated[str | None, Rule("only messages that have this property")] = None
     property_value: Annotated[str | None, Rule("only messages whose property has this value")] = None
-    after_ms: Annotated[int | None, Rule("only messages stored at or after it, ms since 1970", least=0)] = (
-        None
-    )
-    before_ms: Annotated[int | None, Rule("only messages stored before it, ms since 1970", least=0)] = None
+    after_ms: Annotated[
+        int | None, Rule("only messages stored at or after this time, ms since 1970", least=0)
+    ] = None
+    before_ms: Annotated[
+        int | None, Rule("only messages stored before this time, ms since 1970", least=0)
+    ] = None
     most: Annotated[int, Rule("maximum number of messages", least=1, most=10_000_000)] = 10_000
     rate: Annotated[int, Rule("messages a second; 0: as fast as possible", least=0, most=1_000_000)] = 0
     max_redrives: Annotated[
         int,
-        Rule(f"leave messages that were redriven this many times ({REDRIVES} counts)", least=1, most=1000),
+        Rule(
+            f"skip messages that were already redriven this many times (property {REDRIVES})",
+            least=1,
+            most=1000,
+        ),
     ] = 3
 
     def __post_init__(self) -> None:
@@ -84,9 +91,10 @@ class Redrive(ActKind[RedriveWhat]):
         async for _ in scan(subscription, _selection(given, context), through, tally, entries=_PLAN_ENTRIES):
             if tally.matched >= given.most:
                 break
-        notes = ["it cannot be undone: consumers of the target topics get them as new messages"]
+        notes = ["a redrive cannot be undone: consumers of the target topics get the messages as new ones"]
         notes += [
-            f"{target} does not exist, and a redrive does not create topics: it ends at the first message from there"
+            f"{target} does not exist, and a redrive does not create topics: it fails at the first message for that"
+            " topic"
             for target in sorted(tally.targets)
             if not await _exists(context, target)
         ]
@@ -148,7 +156,7 @@ class _Work:
         total = self._redriven.total()
         return {
             "words": [
-                f"{counted(total, 'message is', 'messages are')} published again and acknowledged here",
+                f"{counted(total, 'message was', 'messages were')} published again and acknowledged here",
                 *tally.words(),
             ],
             **self._counts(),
@@ -208,7 +216,9 @@ class _Work:
 
     async def _publish(self, found: Found, now_ms: int) -> None:
         message = found.message
-        properties = {name: value for name, value in message.properties.items() if name not in _FORGOTTEN}
+        properties = {
+            name: value for name, value in message.properties.items() if name not in _DROPPED_PROPERTIES
+        }
         properties[REDRIVES] = str(found.redrives + 1)
         await self._producers[found.target].publish(
             OutgoingMessage(
@@ -224,9 +234,9 @@ class _Work:
 
 
 def _acked_meanwhile(planned: Mapping[str, Any], redriven: int, tally: Tally) -> int:
-    """Return how many messages of the plan were acked before their turn came.
+    """Return how many planned messages were acked before their turn.
 
-    The others that were planned and not redriven have been delivered to a consumer since.
+    That is the number planned and not redriven, less those delivered to a consumer since the plan.
     """
     fewer = max(0, int(planned["redriven_messages"]) - redriven)
     delivered_since = max(0, tally.left["in_flight"] - int(planned["in_flight_messages"]))

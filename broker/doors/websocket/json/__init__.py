@@ -2,5 +2,5 @@
 
 `paths` and `options` read the handshake, `producer`, `consumer` and `reader` decode client frames and encode
 what the server sends, `window` keeps flow control, `batch_acks` turns acks of single messages into acks of
-entries, `errors` holds the numbers and close codes. Nothing here does I/O or reads a clock.
+entries, `errors` has the numbers and close codes. Nothing here does I/O or reads a clock.
 """

@@ -1,4 +1,4 @@
-"""ACK and REDELIVER_UNACKNOWLEDGED_MESSAGES, encoded by hand: a client may send an id for every message it takes."""
+"""ACK and REDELIVER_UNACKNOWLEDGED_MESSAGES, encoded by hand for speed: clients may acknowledge every message alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vela.wire.binary.frames import simple_frame
 __all__ = ["ack", "redeliver"]
 
 _NO_PROPERTIES: Final[Mapping[str, int]] = {}
-_ONE_BYTE: Final = 0x80
+_TWO_BYTES_FROM: Final = 0x80
 
 
 def ack(
@@ -25,17 +25,17 @@ def ack(
     properties: Mapping[str, int] = _NO_PROPERTIES,
     request_id: int | None = None,
 ) -> bytes:
-    """ACK of (ledger, entry, ack set); ack set None = the whole entry.
+    """Encode an ACK. Each id is (ledger, entry, ack set); ack set None means the whole entry.
 
-    `validation_error`: the reason why the client throws the entry away. `request_id` asks for an answer.
+    `validation_error`: why the client discards these entries. With `request_id`, the broker answers.
     """
     encode = varint.encode
     parts = [b"\x08%b\x10%c" % (encode(consumer_id), cumulative)]
-    last_ledger_id, ledger = None, b""
+    last_ledger_id, ledger_field = None, b""
     for ledger_id, entry_id, ack_set in ids:
         if ledger_id != last_ledger_id:
-            last_ledger_id, ledger = ledger_id, b"\x08%b\x10" % encode(ledger_id)
-        body = ledger + encode(entry_id)
+            last_ledger_id, ledger_field = ledger_id, b"\x08%b\x10" % encode(ledger_id)
+        body = ledger_field + encode(entry_id)
         if ack_set is not None:
             body += b"".join([b"\x28" + encode(word) for word in ack_sets.to_words(ack_set)])
         parts.append(_field(b"\x1a", body))
@@ -51,7 +51,10 @@ def ack(
 def redeliver(
     consumer_id: int, positions: Sequence[tuple[int, int]] = (), *, epoch: int | None = None
 ) -> bytes:
-    """REDELIVER_UNACKNOWLEDGED_MESSAGES of (ledger, entry); none = everything unacked."""
+    """Encode a REDELIVER_UNACKNOWLEDGED_MESSAGES for (ledger, entry) positions.
+
+    Without positions it asks for everything unacked.
+    """
     encode = varint.encode
     parts = [b"\x08" + encode(consumer_id)]
     parts += [
@@ -66,6 +69,6 @@ def redeliver(
 def _field(tag: bytes, body: bytes) -> bytes:
     """Return a field of bytes: its tag, its length and its content."""
     size = len(body)
-    if size < _ONE_BYTE:
+    if size < _TWO_BYTES_FROM:
         return b"%b%c%b" % (tag, size, body)
     return tag + varint.encode(size) + body
