@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import http
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from daphne.ws_protocol import WebSocketFactory, WebSocketProtocol
 from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer  # type: ignore[import-untyped]
 
+from broker.doors.asgi import JSON, json_reason
 from broker.doors.http.inbound_queue import InboundQueue
 from broker.doors.websocket.json.errors import close_reason
 
@@ -105,14 +106,33 @@ class FlowControlledProtocol(WebSocketProtocol):  # type: ignore[misc]  # Daphne
     def _refuse(self, body: bytes) -> None:
         if self._refusal is None or self.state != self.STATE_CONNECTING:
             return
-        status = http.HTTPStatus(self._refusal["status"])
-        lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
-        lines += [name + b": " + value for name, value in self._refusal.get("headers", ())]
-        lines += [b"Content-Length: %d" % len(body), b"Connection: close", b"", body]
         del self.handshake_deferred  # never fired: the handshake ends here
-        self.sendData(b"\r\n".join(lines))
+        self._answer(self._refusal["status"], self._refusal.get("headers", ()), body)
         self.server.protocol_disconnected(self)
         self.dropConnection(abort=False)
+
+    def failHandshake(  # noqa: N802 - Autobahn's name
+        self,
+        reason: str,
+        code: int = 400,
+        responseHeaders: Any = None,  # noqa: N803 - Autobahn's name
+    ) -> None:
+        """Refuse a malformed handshake. Autobahn itself puts the reason into the status line and sends no body."""
+        self.wasNotCleanReason = reason
+        headers = [(b"Content-Type", JSON)]
+        if responseHeaders:  # Autobahn sets them for one fault only: a version that the server does not speak
+            code = http.HTTPStatus.UPGRADE_REQUIRED
+            headers += [(b"Upgrade", b"websocket"), (b"Sec-WebSocket-Version", b"13")]
+        self._answer(code, headers, json_reason(reason))
+        self.dropConnection(abort=False)
+
+    def _answer(self, code: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send an HTTP answer in place of the upgrade."""
+        status = http.HTTPStatus(code)
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
+        lines += [name + b": " + value for name, value in headers]
+        lines += [b"Content-Length: %d" % len(body), b"Connection: close", b"", body]
+        self.sendData(b"\r\n".join(lines))
 
     # -- in ------------------------------------------------------------------------------------------------------
 

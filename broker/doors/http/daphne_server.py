@@ -54,6 +54,7 @@ class DaphneServer(LimitedServer):
         """Return the factory of WebSockets with flow control."""
         factory = FlowControlledFactory(self, server=self.server_name)
         factory.setProtocolOptions(
+            versions=[13],  # RFC 6455's; Autobahn's default takes a draft's 8 too
             autoPingTimeout=self.ping_timeout,
             allowNullOrigin=True,
             openHandshakeTimeout=self.websocket_handshake_timeout,

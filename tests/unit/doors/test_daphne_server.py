@@ -123,6 +123,53 @@ async def test_a_refused_handshake_has_a_status_and_a_reason(running: Running) -
     assert "absent" in json.loads(refused.value.response.body)["reason"]
 
 
+async def handshake(running: Running, *fields: str) -> tuple[int, dict[str, str], bytes]:
+    """The answer to a handshake with these header fields."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", running[1].port)
+    lines = [f"GET {PRODUCER} HTTP/1.1", "Host: localhost", "Upgrade: websocket", *fields, "", ""]
+    writer.write("\r\n".join(lines).encode())
+    head, _, body = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
+    writer.close()
+    status, *answered = head.decode().split("\r\n")
+    return int(status.split()[1]), dict(each.split(": ") for each in answered), body
+
+
+@pytest.mark.parametrize(
+    ("version", "status", "reason"),
+    [
+        ("8", 426, "version 8 not supported"),
+        ("14", 426, "version 14 not supported"),
+        ("x", 400, "could not parse"),
+    ],
+)
+async def test_only_version_13_is_spoken(running: Running, version: str, status: int, reason: str) -> None:
+    given = f"Sec-WebSocket-Version: {version}"
+    answer, headers, body = await handshake(
+        running, "Connection: Upgrade", given, "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="
+    )
+    assert (answer, headers.get("Sec-WebSocket-Version")) == (status, "13" if status == 426 else None)
+    assert reason in json.loads(body)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (("Connection: close", "Sec-WebSocket-Version: 13"), "upgrade"),
+        (("Connection: Upgrade", "Sec-WebSocket-Version: 13"), "Sec-WebSocket-Key header missing"),
+        (
+            ("Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: short"),
+            "length must be 24",
+        ),
+    ],
+)
+async def test_a_malformed_handshake_has_a_status_and_a_reason(
+    running: Running, fields: tuple[str, ...], reason: str
+) -> None:
+    status, headers, body = await handshake(running, *fields)
+    assert (status, headers["Content-Type"]) == (400, "application/json")
+    assert reason in json.loads(body)["reason"]
+
+
 @pytest.mark.row("S0.2")
 async def test_the_binary_protocol_inside_websocket_messages_however_cut(running: Running) -> None:
     async with websockets.connect(url(running, "/ws/binary")) as client:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,20 +19,26 @@ _T = TypeVar("_T")
 
 # msgspec raises its own error or the codec's, and the interpreter's when brackets are nested too deeply.
 DECODE_ERRORS: tuple[type[Exception], ...] = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_TRUNCATED: Final = "Input data was truncated"  # msgspec's words, which do not say what to do
 
 
 def guarded_decode(decode: Callable[[Frame], _T], frame: Frame) -> _T:
     """Return `decode(frame)`. Raises InvalidJson for every error in the text."""
     try:
         return decode(frame)
+    except RecursionError:
+        raise InvalidJson("the JSON text is nested too deeply") from None
     except DECODE_ERRORS as error:
-        raise InvalidJson(str(error)) from None
+        text = str(error)
+        if text == _TRUNCATED:
+            text = "the JSON text ends too early: send each object whole, in one text frame"
+        raise InvalidJson(text) from None
 
 
 def array_items(value: list[Any]) -> list[Any]:
     """Return the items of an array frame. Raises InvalidJson if there are none or too many."""
     if not value:
-        raise InvalidJson("an array frame holds at least one object")
+        raise InvalidJson("an array frame needs at least one object")
     if len(value) > MAX_ITEMS_PER_FRAME:
-        raise InvalidJson(f"an array frame holds at most {MAX_ITEMS_PER_FRAME} objects")
+        raise InvalidJson(f"an array frame takes at most {MAX_ITEMS_PER_FRAME} objects")
     return value

@@ -32,12 +32,12 @@ def full_topic(pieces: Mapping[str, str]) -> str:
 
 
 def subscription_name(piece: str) -> str:
-    """Decode a piece of the path. Raises InvalidQuery for a name that is empty or holds a control character."""
+    """Decode a piece of the path. Raises InvalidQuery for a name that is empty or has a control character."""
     name = form_decode(piece, "the subscription")
     if not name.strip():
         raise InvalidQuery("the subscription name is empty")
     if any(ord(character) < 0x20 or ord(character) == 0x7F for character in name):
-        raise InvalidQuery("the subscription name holds a control character")
+        raise InvalidQuery("the subscription name has a control character")
     return name
 
 
@@ -48,8 +48,10 @@ def requested_topics(query: Query) -> tuple[str, ...]:
     one is not available yet.
     """
     topics, pattern = query.get("topics"), query.get("topicsPattern")
-    if (topics is None) == (pattern is None):
-        raise InvalidQuery("give exactly one of topics and topicsPattern")
+    if topics is None and pattern is None:
+        raise InvalidQuery("neither topics nor topicsPattern is given; give topics")
+    if topics is not None and pattern is not None:
+        raise InvalidQuery(f"both topics={topics} and topicsPattern={pattern} are given; give topics alone")
     if pattern is not None:
         _check_pattern(pattern)
         raise InvalidQuery("topicsPattern is not available yet; name the topics in topics")

@@ -112,6 +112,19 @@ def test_frames_that_are_not_commands_close_with_1007(frame: str | bytes) -> Non
     assert len(caught.value.reason.encode()) <= 123
 
 
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        ("", "send each object whole"),
+        ('{"messageId":', "send each object whole"),
+        ('{"a":' * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_text_that_is_no_json_says_what_to_change(frame: str, says: str) -> None:
+    with pytest.raises(InvalidJson, match=says):
+        decode_commands(frame)
+
+
 def close_code_of(decode: Callable[[str | bytes], object], frame: str | bytes) -> CloseCode | None:
     try:
         decode(frame)

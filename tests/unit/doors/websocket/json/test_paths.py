@@ -84,8 +84,11 @@ def test_any_pattern_is_400(regex: str) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ({}, "exactly one"),
-        ({"topics": "persistent://t/n/a", "topicsPattern": "persistent://t/n/.*"}, "exactly one"),
+        ({}, "neither topics nor topicsPattern is given"),
+        (
+            {"topics": "persistent://t/n/a", "topicsPattern": "persistent://t/n/.*"},
+            "both topics=persistent://t/n/a and topicsPattern=persistent://t/n/.* are given",
+        ),
         ({"topics": ""}, "comma separated"),
         ({"topics": "persistent://t/n/a,"}, "comma separated"),
         ({"topicsPattern": ""}, "persistent://{tenant}"),
