@@ -1,10 +1,14 @@
 """The broker's settings: read once from the environment, checked at start.
 
+A bad value raises SettingInvalid, which ends the process with status 78: `manage.py` catches it for every command, and
+`runbroker` for the settings that only the database can check.
+
 A project that embeds Vela sets the same environment variables; nothing here needs `config`.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,13 +18,32 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, BeforeValidator, PlainValidator
 
 from broker.core.web_origin import Origin, parse_host, parse_origin
-from broker.environment import Between, Names, SettingInvalid, Variable, listed, read_settings
+from broker.environment import Between, SettingInvalid, Variable, listed, read_settings
 
 __all__ = ["EXIT_SETTING_INVALID", "BrokerSettings", "SettingInvalid", "broker_settings"]
 
 EXIT_SETTING_INVALID: Final = 78  # sysexits.h's EX_CONFIG: a supervisor need not start the process again
 
 MIB = 1024 * 1024
+
+
+def _address(text: str) -> str:
+    try:
+        if ":" in text:
+            ipaddress.IPv6Address(text)
+        elif parse_host(text) is None:
+            raise ValueError
+    except ValueError:
+        raise ValueError("it takes an IP address, without brackets and port, or a host name") from None
+    return text
+
+
+def _dotted_paths(text: str) -> tuple[str, ...]:
+    paths = listed(text)
+    for path in paths:
+        if "." not in path or not all(part.isidentifier() for part in path.split(".")):
+            raise ValueError(f"it takes package.module.Name, by commas, which {path!r} is not")
+    return paths
 
 
 def _is_pulsar_url(text: str) -> bool:
@@ -88,9 +111,11 @@ _IN_MS: Final = AfterValidator(lambda seconds: seconds * 1000)
 class BrokerSettings:
     """One broker process's settings. Units are in the names; 0 means "no limit" where the help says so."""
 
-    bind: Annotated[str, Variable("VELA_BIND", "address", "the address that all ports listen on")] = (
-        "127.0.0.1"
-    )
+    bind: Annotated[
+        str,
+        AfterValidator(_address),
+        Variable("VELA_BIND", "address", "the address that all ports listen on"),
+    ] = "127.0.0.1"
     http_port: Annotated[
         int, Between(0, 65535), Variable("VELA_HTTP_PORT", "TCP port", "WebSocket, pulls, metrics and probes")
     ] = 8080
@@ -313,13 +338,15 @@ class BrokerSettings:
         ),
     ] = frozenset()
     entry_filters: Annotated[
-        Names,
+        tuple[str, ...],
+        PlainValidator(_dotted_paths),
         Variable(
             "VELA_ENTRY_FILTERS", "names, by commas", "dotted paths of filters, asked before each delivery"
         ),
     ] = ()
     interceptors: Annotated[
-        Names,
+        tuple[str, ...],
+        PlainValidator(_dotted_paths),
         Variable(
             "VELA_INTERCEPTORS", "names, by commas", "dotted paths of interceptors, told of each delivery"
         ),

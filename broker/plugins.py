@@ -1,4 +1,4 @@
-"""A project's own code between the log and its consumers: entry filters and dispatch interceptors (S1.7, S1.19).
+"""A project's own code between the log and its consumers: entry filters and dispatch interceptors.
 
 Settings name both as `package.module.Name`. The broker creates each once, without arguments, when it starts. They run
 inside the broker's event loop, for every entry of every subscription: they must do no I/O and take microseconds.
@@ -88,8 +88,6 @@ def load_plugins(setting: str, paths: Sequence[str], method: str) -> tuple[Any, 
 
 def _load(setting: str, path: str, method: str) -> Any:
     module_name, _, name = path.rpartition(".")
-    if not module_name:
-        raise SettingInvalid(f"{setting} names {path!r}: it takes package.module.Name, by commas")
     try:
         made: object = getattr(import_module(module_name), name)()
     except Exception as error:  # the project's code may raise anything; name the path to the operator

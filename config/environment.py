@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ __all__ = [
     "SettingInvalid",
     "database_options",
     "database_parts",
+    "libpq_option",
     "project_settings",
 ]
 
@@ -49,6 +51,11 @@ def database_parts(url: str) -> dict[str, str]:
 def database_options(url: str) -> dict[str, str]:
     """Return what stands after the question mark of the URL: libpq's parameters, such as sslmode."""
     return dict(parse_qsl(urlsplit(url).query))
+
+
+def libpq_option(value: str) -> str:
+    """Return a value for libpq's `options`, where a blank would end it: blanks and backslashes get a backslash."""
+    return re.sub(r"([\\\s])", r"\\\1", value)
 
 
 def _usable(url: str) -> str:

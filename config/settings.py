@@ -13,6 +13,7 @@ from config.environment import (
     ProjectSettings,
     database_options,
     database_parts,
+    libpq_option,
     project_settings,
 )
 
@@ -120,7 +121,7 @@ DATABASES["read"] = {
         **DATABASES["default"]["OPTIONS"],
         "application_name": "vela pages",
         "options": "-c default_transaction_read_only=on -c statement_timeout=5000"
-        + (f" -c role={_vela.read_role}" if _vela.read_role else ""),
+        + (f" -c role={libpq_option(_vela.read_role)}" if _vela.read_role else ""),
     },
     "TEST": {"MIRROR": "default"},
 }

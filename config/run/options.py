@@ -34,16 +34,15 @@ class Options:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Options:
         """Read and check everything. Raises StartRefused naming each setting that cannot work."""
+        # A broker that starts alone may let the system choose.
+        zero = [name for name in ("VELA_HTTP_PORT", "VELA_PULSAR_PORT") if environment.get(name) == "0"]
+        complaints = [f"{name} is 0: it takes a number from 1 to 65535" for name in zero]
         try:
             settings = ProjectSettings.from_environment(environment)
         except SettingInvalid as error:
-            raise StartRefused(str(error)) from None
-        for name, port in (
-            ("VELA_HTTP_PORT", settings.http_port),
-            ("VELA_PULSAR_PORT", settings.pulsar_port),
-        ):
-            if not port:  # a broker that starts alone may let the system choose
-                raise StartRefused(f"{name} is 0: it takes a number from 1 to 65535")
+            raise StartRefused("\n".join([str(error), *complaints])) from None
+        if complaints:
+            raise StartRefused("\n".join(complaints))
         return cls(
             data_dir=settings.data_dir,
             database_url=settings.database_url,
@@ -76,11 +75,13 @@ class Options:
 
 
 def refuse_taken_ports(ports: dict[str, tuple[str, int]]) -> None:
-    """Raise StartRefused for the first port that something else listens on, or that two settings share."""
+    """Raise StartRefused with a line for each port that something else listens on, or that two settings share."""
+    complaints = []
     seen: dict[int, str] = {}
     for setting, (host, port) in ports.items():
         if port in seen:
-            raise StartRefused(f"{setting} and {seen[port]} are both {port}: give them different ports")
+            complaints.append(f"{setting} and {seen[port]} are both {port}: give them different ports")
+            continue
         seen[port] = setting
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -89,7 +90,9 @@ def refuse_taken_ports(ports: dict[str, tuple[str, int]]) -> None:
                 probe.bind((host, port))
                 probe.listen(1)
             except OSError as error:
-                raise StartRefused(
+                complaints.append(
                     f"Port {port} on {host} cannot be used ({error.strerror}): "
                     f"set {setting} to a free one, or VELA_BIND if the address is wrong"
-                ) from None
+                )
+    if complaints:
+        raise StartRefused("\n".join(complaints))

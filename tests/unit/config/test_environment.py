@@ -10,7 +10,13 @@ import pytest
 from broker.environment import read_settings
 from config import settings
 from config.celery_transport import broker_url
-from config.environment import ProjectSettings, SettingInvalid, database_options, database_parts
+from config.environment import (
+    ProjectSettings,
+    SettingInvalid,
+    database_options,
+    database_parts,
+    libpq_option,
+)
 
 
 def test_a_database_url_is_taken_apart() -> None:
@@ -72,6 +78,31 @@ def test_everything_that_is_wrong_is_said_at_once_in_a_line_each() -> None:
     assert "hush" not in str(refused.value)
     assert "'null' is not" in lines[1]
     assert "is 'loud': it takes DEBUG, INFO, WARNING, ERROR or CRITICAL" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("VELA_BIND", "not an address"),
+        ("VELA_BIND", "[::1]"),
+        ("VELA_BIND", "127.0.0.1:80"),
+        ("VELA_ENTRY_FILTERS", "Filter"),
+        ("VELA_INTERCEPTORS", "a.module.Name, a module.Name"),
+    ],
+)
+def test_what_can_be_checked_without_the_machine_is_checked_with_the_others(setting: str, value: str) -> None:
+    with pytest.raises(SettingInvalid) as refused:
+        ProjectSettings.from_environment({setting: value, "VELA_TICK_MS": "x"})
+    assert {line.partition(" ")[0] for line in str(refused.value).splitlines()} == {setting, "VELA_TICK_MS"}
+
+
+@pytest.mark.parametrize("value", ["127.0.0.1", "::1", "fe80::1%eth0", "a-host.example", "0.0.0.0"])
+def test_an_address_to_listen_on(value: str) -> None:
+    assert ProjectSettings.from_environment({"VELA_BIND": value}).bind == value
+
+
+def test_a_blank_does_not_end_a_value_in_libpqs_options() -> None:
+    assert libpq_option("a role\\") == "a\\ role\\\\"
 
 
 @pytest.mark.parametrize("value", ["bar", "https://a.example,bar", "https://", "ftp://a.example"])

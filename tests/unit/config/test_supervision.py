@@ -31,6 +31,25 @@ def test_a_taken_port_is_refused() -> None:
             refuse_taken_ports({"VELA_PULSAR_PORT": ("127.0.0.1", port)})
 
 
+def test_every_port_that_cannot_be_used_is_named_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ports = dict.fromkeys(("VELA_HTTP_PORT", "VELA_PULSAR_PORT"), ("127.0.0.1", port))
+        with pytest.raises(StartRefused) as refused:
+            refuse_taken_ports(ports)
+    assert [line.partition(" ")[0] for line in str(refused.value).splitlines()] == [
+        "Port",
+        "VELA_PULSAR_PORT",
+    ]
+
+
+def test_a_port_of_zero_is_named_with_the_other_bad_settings() -> None:
+    bad = {"VELA_HTTP_PORT": "0", "VELA_PULSAR_PORT": "0", "VELA_TICK_MS": "x"}
+    with pytest.raises(StartRefused) as refused:
+        Options.from_environment(bad)
+    assert {line.partition(" ")[0] for line in str(refused.value).splitlines()} == set(bad)
+
+
 def test_a_foreign_server_needs_no_port_of_ours() -> None:
     assert "VELA_PG_PORT" in Options.from_environment({}).ports
     own = Options.from_environment({"DATABASE_URL": "postgresql://h/d"})
