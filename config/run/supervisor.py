@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import socket
 import sys
@@ -117,7 +118,7 @@ class Supervisor:
             self._wait(START_LOOK_S)
 
     def watch(self) -> None:
-        """Restart what dies until a stop is asked for."""
+        """Restart what dies until a stop is asked for, except a child that refuses its settings or the database."""
         while not self._stop_asked:
             self._tend_all()
             for stage in self._stages:
@@ -174,6 +175,13 @@ class Supervisor:
         if code is not None:
             said = f" ({child.last_words()})" if code > 0 else ""
             child.bury()
+            if code == EXIT_SETTING_INVALID:
+                child.restart_s = math.inf
+                say(
+                    f"{child.name} refuses what it finds{said} and is not started again; mend that, then start Vela"
+                    f" again (log: {child.log})"
+                )
+                return
             wait_s = child.restart_s - now_s
             say(f"{child.name} {_ending(code)}{said}; starting it again in {wait_s:.1f} s (log: {child.log})")
         elif child.process is None and now_s >= child.restart_s:

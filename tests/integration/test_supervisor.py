@@ -78,6 +78,33 @@ def test_a_setting_that_a_child_refuses_ends_the_start_with_its_sentence(make: M
     assert not sound.is_running()
 
 
+def test_a_child_that_refuses_its_settings_after_the_start_is_not_started_again(
+    make: MakeChild, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing = make(
+        "refusing", f": > refusing\necho started >> starts\necho wrong; exit {EXIT_SETTING_INVALID}"
+    )
+    sound = make("sound", serving("sound"))
+    with Supervisor(None, stop_timeout_s=NEVER_S) as supervisor:
+        monkeypatch.setattr(supervisor, "_stages", [[refusing, sound]])
+        refusing.start()
+        sound.start()
+        looks_after_the_end = iter(range(3))
+
+        def look(timeout_s: float) -> None:
+            wait(timeout_s)
+            if refusing.process is None and next(looks_after_the_end, None) is None:
+                signal.raise_signal(signal.SIGTERM)
+
+        wait = supervisor._wait
+        monkeypatch.setattr(supervisor, "_wait", look)
+        supervisor.watch()
+        assert sound.is_running()
+    assert (tmp_path / "starts").read_text() == "started\n"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("refusing refuses what it finds (wrong) and is not started again; ")
+
+
 def test_a_stage_is_asked_to_stop_when_the_one_before_it_is_gone(
     make: MakeChild, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
