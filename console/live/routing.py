@@ -1,4 +1,4 @@
-"""The live stream as an ASGI application, behind the same checks as the pages: Host, NUL bytes, session and user."""
+"""The live stream as an ASGI application, behind the checks of the pages: Host, NUL bytes, HTTPS, session and user."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 from channels.auth import AuthMiddlewareStack
 from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpResponse
+from django.middleware.security import SecurityMiddleware
 
 from console.live.consumer import Live
 from console.live.feed import Feed
@@ -26,19 +28,28 @@ def live_application(feed: Feed) -> Application:
 
 
 def _readable_requests(inner: Application) -> Application:
-    """Refuse the same requests as console.middleware.ReadableRequests: Channels does not run Django's middleware."""
+    """Refuse and redirect as ReadableRequests and SecurityMiddleware do: Channels does not run Django's middleware."""
+    security = SecurityMiddleware(lambda _request: HttpResponse())
 
     async def checked(
         scope: dict[str, Any],
         receive: Callable[[], Awaitable[Any]],
         send: Callable[[Any], Awaitable[None]],
     ) -> None:
-        trouble = trouble_in(ASGIRequest(scope, BytesIO()))
-        if not trouble:
+        request = ASGIRequest(scope, BytesIO())
+        trouble = trouble_in(request)
+        if trouble:
+            await _answer(send, 400, (b"Content-Type", b"text/plain"), trouble)
+        elif redirect := security.process_request(request):
+            await _answer(send, redirect.status_code, (b"Location", redirect["Location"].encode()), "")
+        else:
             await inner(scope, receive, send)
-            return
-        headers = [(b"Content-Type", b"text/plain")]
-        await send({"type": "http.response.start", "status": 400, "headers": headers})
-        await send({"type": "http.response.body", "body": trouble.encode()})
 
     return checked
+
+
+async def _answer(
+    send: Callable[[Any], Awaitable[None]], status: int, header: tuple[bytes, bytes], text: str
+) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [header]})
+    await send({"type": "http.response.body", "body": text.encode()})

@@ -37,6 +37,8 @@ def acts(request: HttpRequest, rights: Rights) -> HttpResponse:
             "asked": asked,
             "next_query": next_query.urlencode() if next_before else "",
             "is_filtered": bool(asked.search or asked.kind or asked.state),
+            "unknown_kind": asked.kind not in ("", *KINDS),
+            "unknown_state": asked.state not in ("", *STATES),
         },
     )
     context = {"asked": asked, "kinds": KINDS, "states": STATES, "nav": "acts"}

@@ -71,6 +71,23 @@ def test_filters(query: str, which: list[int], looker: Client, history: list[Act
     assert numbers(looker.get(f"/acts{query}")) == [history[number].pk for number in which]
 
 
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("?kind=rewind", "There is no kind of act named “rewind”."),
+        ("?state=done", "An act is never in a state named “done”."),
+        ("?kind=clear&state=applied", "No act matches this filter."),
+    ],
+)
+def test_an_empty_list_says_why(query: str, sentence: str, looker: Client, history: list[Act]) -> None:
+    words = text_of(looker.get(f"/acts{query}"))
+    sentences = ("There is no kind of act", "An act is never in a state", "No act matches")
+    assert sentence in words
+    assert [each for each in sentences if each in words] == [
+        each for each in sentences if sentence.startswith(each)
+    ]
+
+
 def test_a_row_says_who_what_and_what_it_did(looker: Client, history: list[Act]) -> None:
     words = text_of(looker.get("/acts"))
     assert "reset to the beginning billing orders" in words

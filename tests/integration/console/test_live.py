@@ -245,6 +245,13 @@ async def test_a_request_that_makes_no_sense_is_refused(
     assert await Stream(Feed(), query, vera, method=method, host=host).open() == status
 
 
+async def test_plain_http_is_redirected_where_a_proxy_ends_tls(vera: str, settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    stream = Stream(Feed(), "key=topic:5", vera)
+    assert await stream.open() == 301
+    assert stream.headers[b"Location"] == b"https://localhost/live?key=topic:5"
+
+
 async def test_one_person_cannot_open_endless_streams(vera: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer, "STREAMS_PER_USER", 1)
     own_feed = Feed()
