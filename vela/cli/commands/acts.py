@@ -67,6 +67,7 @@ def list_acts(search: str, kind: str, state: str | None, limit: int) -> None:
                     for row in rows
                 ],
                 right=("act",),
+                cut=("what", "where", "who"),
             )
         )
     else:

@@ -97,11 +97,13 @@ def table(
     *,
     right: Sequence[str] = (),
     spare: Sequence[str] = (),
+    cut: Sequence[str] = (),
 ) -> Table:
-    """A plain table; columns named in `right` hold numbers. A cell is text, or rich's Text.
+    """A plain table; columns named in `right` have numbers. A cell is text, or rich's Text.
 
     On a terminal that is too narrow the columns named in `spare` are left out, the first one first; then numbers from
-    the right, where text would stand in a column of few letters.
+    the right, where text would stand in a column of few letters. In columns named in `cut`, a name that is too long
+    ends with an ellipsis; in other columns it goes on in the next line.
     """
     from rich.table import Table
     from rich.text import Text
@@ -116,7 +118,7 @@ def table(
             columns[at],
             justify="right" if is_number else "left",
             no_wrap=is_number,
-            overflow="fold",
+            overflow="ellipsis" if columns[at] in cut else "fold",
             min_width=min(widths[at], _LEAST) if at == 0 else None,
         )
     for row in texts:

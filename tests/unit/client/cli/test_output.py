@@ -51,6 +51,18 @@ def test_numbers_make_room_for_names(
     assert "a-name-of-20" in capsys.readouterr().out
 
 
+def test_a_name_that_is_too_long_is_cut_to_the_terminal_where_a_table_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "40")
+    print_rich(table(("act", "where", "who"), [("7", "n" * 300, "vera")], right=("act",), cut=("where",)))
+    _, line = capsys.readouterr().out.splitlines()
+    assert len(line.rstrip()) <= 40
+    assert "n…" in line
+    assert line.rstrip().endswith("vera")
+
+
 def test_control_characters_are_written_and_not_obeyed() -> None:
     assert printable("a\x1b[31m\tb\r\n\x9b") == "a\\x1b[31m\tb\\x0d\n\\x9b"
     assert one_line("a\x1b\tb\n\u2028\u202ec") == "a\\x1b\\x09b⏎\\u2028\\u202ec"
