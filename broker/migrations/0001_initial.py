@@ -320,9 +320,31 @@ class Migration(migrations.Migration):
                 ("last_used_ms", models.BigIntegerField(db_default=0)),
                 ("updated_ms", models.BigIntegerField()),
                 ("problems", models.JSONField(db_default={})),
+                (
+                    "state",
+                    models.SmallIntegerField(
+                        choices=[
+                            (1, "stuck"),
+                            (2, "falling behind"),
+                            (3, "paused"),
+                            (4, "draining"),
+                            (5, "watching"),
+                            (6, "keeping up"),
+                            (7, "idle"),
+                        ],
+                        db_default=5,
+                    ),
+                ),
+                ("state_since_ms", models.BigIntegerField(db_default=0)),
+                ("drain_s", models.BigIntegerField(null=True)),
             ],
             options={
                 "db_table": "vela_subscription_summary",
+                "indexes": [
+                    models.Index(
+                        fields=["state", "state_since_ms", "subscription"], name="vela_subscription_worst"
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -385,9 +407,30 @@ class Migration(migrations.Migration):
                 ("max_backlog_messages", models.BigIntegerField(db_index=True)),
                 ("last_used_ms", models.BigIntegerField(db_default=0)),
                 ("updated_ms", models.BigIntegerField()),
+                (
+                    "state",
+                    models.SmallIntegerField(
+                        choices=[
+                            (1, "stuck"),
+                            (2, "falling behind"),
+                            (3, "paused"),
+                            (4, "draining"),
+                            (5, "watching"),
+                            (6, "keeping up"),
+                            (7, "idle"),
+                        ],
+                        null=True,
+                    ),
+                ),
+                ("state_since_ms", models.BigIntegerField(db_default=0)),
             ],
             options={
                 "db_table": "vela_topic_summary",
+                "indexes": [
+                    models.Index(
+                        fields=["state", "state_since_ms", "topic"], name="vela_topic_summary_worst"
+                    ),
+                ],
             },
         ),
         migrations.AddField(

@@ -14,7 +14,7 @@ from broker.models.outbox import Outbox
 from broker.models.processes import BrokerProcess, Heartbeat
 from broker.models.sessions import ConsumerSession, ProducerSession
 from broker.models.subscriptions import Cursor, CursorChunk, PendingAck, Subscription
-from broker.models.summaries import SubscriptionSummary, TopicSummary
+from broker.models.summaries import SubscriptionState, SubscriptionSummary, TopicSummary
 from broker.models.topics import Namespace, Schema, Tenant, Topic, TopicOwner
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Schema",
     "Segment",
     "Subscription",
+    "SubscriptionState",
     "SubscriptionSummary",
     "Tenant",
     "Topic",

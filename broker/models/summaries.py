@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from django.db import models
 
+from broker.core.subscription.standing import SubscriptionState
 from broker.models.subscriptions import Subscription
 from broker.models.topics import Topic
 
-__all__ = ["SubscriptionSummary", "TopicSummary"]
+__all__ = ["SubscriptionState", "SubscriptionSummary", "TopicSummary"]
+
+_STATES = [(state.value, state.words) for state in SubscriptionState]
 
 
 class TopicSummary(models.Model):
@@ -26,9 +29,15 @@ class TopicSummary(models.Model):
         db_default=0
     )  # when its last client left; while clients are connected it is in use, whatever this says
     updated_ms = models.BigIntegerField()
+    # The worst of its subscriptions; NULL = it has no durable one.
+    state = models.SmallIntegerField(null=True, choices=_STATES)
+    state_since_ms = models.BigIntegerField(db_default=0)
 
     class Meta:
         db_table = "vela_topic_summary"
+        indexes = [
+            models.Index(fields=["state", "state_since_ms", "topic"], name="vela_topic_summary_worst"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.topic_id}: {self.messages_in}"
@@ -54,9 +63,16 @@ class SubscriptionSummary(models.Model):
     )  # when its last consumer left; while consumers are attached it is in use, whatever this says
     updated_ms = models.BigIntegerField()
     problems = models.JSONField(db_default={})  # what went wrong, in words: how often
+    # Judged by the owner over the last half minute; the smallest number is the worst state.
+    state = models.SmallIntegerField(choices=_STATES, db_default=SubscriptionState.WATCHING.value)
+    state_since_ms = models.BigIntegerField(db_default=0)
+    drain_s = models.BigIntegerField(null=True)  # while it is draining: seconds left, as of updated_ms
 
     class Meta:
         db_table = "vela_subscription_summary"
+        indexes = [
+            models.Index(fields=["state", "state_since_ms", "subscription"], name="vela_subscription_worst"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.subscription_id}: {self.acked_messages}"

@@ -251,6 +251,10 @@ class TopicSubscriptions(Mapping[str, "Subscription"]):
         if self._by_name.get(subscription.name) is subscription:
             del self._by_name[subscription.name]
         self._deadlines.forget(subscription)
+        if subscription.is_durable:
+            self._reports.changed(
+                subscription
+            )  # the topic's largest backlog and worst state may have been its own
 
     def replay(self, positions: Sequence[Position]) -> None:
         """Send these entries, which are due, on every subscription that passes over delayed entries."""

@@ -16,6 +16,7 @@ import psycopg
 
 from broker.clock import Clock
 from broker.process.reports.rows import TopicReport, report_of
+from broker.process.reports.standings import Standings
 from broker.storage.away import is_away
 from broker.storage.cursors import cursors as cursor_store
 from broker.storage.cursors import sessions as store
@@ -34,6 +35,7 @@ __all__ = ["Reporter"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
+_COME_BACK_MS = 60_000  # the time in which clients of an earlier broker connect again
 
 
 class Reporter:
@@ -49,12 +51,15 @@ class Reporter:
         self._newest: WeakValueDictionary[int, Topic] = WeakValueDictionary()  # by topic id
         self._refused: set[Topic] = set()  # the database refused their numbers last time
         self.rates = Rates()  # read by plans of acts too
+        self._standings = Standings()
+        self._started_ms = 0  # 0 = what an earlier broker left behind is judged
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Delete the sessions of an earlier broker, then start reporting. Raises psycopg.Error."""
         async with self._pool.use() as connection:
-            await store.forget_all(connection, self._clock.now_ms())
+            self._started_ms = self._clock.now_ms()
+            await store.forget_all(connection, self._started_ms)
             await cursor_store.forget_pending(connection)
         self._task = asyncio.create_task(for_ever(self._turn, what="the report"), name="reporter")
 
@@ -90,6 +95,7 @@ class Reporter:
     async def _turn(self) -> None:
         await asyncio.sleep(INTERVAL_S)
         await self._report()
+        await self._judge_unloaded()
 
     async def _report(self) -> None:
         topics, self._topics = self._topics, set()
@@ -101,6 +107,7 @@ class Reporter:
             quiet = self.rates.still_moving()
             topics |= quiet.topics
             subscriptions |= quiet.subscriptions
+            subscriptions |= self._standings.look(topics, subscriptions, self._clock.now_ms())
             if not (topics or subscriptions or gone_consumers or gone_producers):
                 return
             await self._write(self._reports(topics, subscriptions), gone_consumers, gone_producers)
@@ -110,6 +117,14 @@ class Reporter:
             self._gone_consumers += gone_consumers
             self._gone_producers += gone_producers
             raise
+
+    async def _judge_unloaded(self) -> None:
+        """Judge once the subscriptions of an earlier broker to which no client has come back: nobody looks at them."""
+        now_ms = self._clock.now_ms()
+        if self._started_ms and now_ms - self._started_ms >= _COME_BACK_MS:
+            async with self._pool.use() as connection:
+                await store.judge_unloaded(connection, before_ms=self._started_ms, now_ms=now_ms)
+            self._started_ms = 0
 
     def _reports(self, topics: set[Topic], subscriptions: set[Subscription]) -> list[TopicReport]:
         """Return one report for each topic, without those taken over by another owner or a newer `Topic`."""
@@ -134,7 +149,7 @@ class Reporter:
         reports = []
         for topic, its_changed in changed.items():
             try:
-                reports.append(report_of(topic, its_changed, self.rates, now_ms))
+                reports.append(report_of(topic, its_changed, self.rates, self._standings, now_ms))
             except Exception:  # the other topics are reported all the same
                 logger.exception("report of %s", topic.name)
         return reports

@@ -14,6 +14,7 @@ from broker.storage.cursors import sessions as store
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from broker.process.reports.standings import Standings
     from broker.producers.producer import Producer
     from broker.storage.cursors.cursors import PendingRow
     from broker.subscription.consumer import Consumer
@@ -39,15 +40,17 @@ class TopicReport:
     pending: Sequence[PendingRow]  # of these consumers
 
 
-def report_of(topic: Topic, changed: Iterable[Subscription], rates: Rates, now_ms: int) -> TopicReport:
+def report_of(
+    topic: Topic, changed: Iterable[Subscription], rates: Rates, standings: Standings, now_ms: int
+) -> TopicReport:
     """Return the current state of the topic, its producers and its changed subscriptions."""
     consumers = [(each, consumer) for each in changed for consumer in each.consumers.values()]
     return TopicReport(
         topic=topic,
-        row=_topic_row(topic, rates, now_ms),
+        row=_topic_row(topic, rates, standings, now_ms),
         producers=[_producer_row(topic, each, now_ms) for each in topic.producers.values()],
         subscriptions=[
-            _subscription_row(each, rates, now_ms)
+            _subscription_row(each, rates, standings, now_ms)
             for each in changed
             if each.is_durable and not each.is_deleted
         ],
@@ -58,9 +61,10 @@ def report_of(topic: Topic, changed: Iterable[Subscription], rates: Rates, now_m
     )
 
 
-def _topic_row(topic: Topic, rates: Rates, now_ms: int) -> store.TopicSummaryRow:
+def _topic_row(topic: Topic, rates: Rates, standings: Standings, now_ms: int) -> store.TopicSummaryRow:
     ledgers = topic.log.ledgers
     backlogs = [each.cursor.backlog_messages for each in topic.subscriptions.values() if each.is_durable]
+    worst = standings.worst(topic, now_ms)
     messages_rate, bytes_rate = rates.of_topic(topic, ledgers.total_messages, ledgers.total_bytes, now_ms)
     return store.TopicSummaryRow(
         topic_id=topic.topic_id,
@@ -74,11 +78,15 @@ def _topic_row(topic: Topic, rates: Rates, now_ms: int) -> store.TopicSummaryRow
         max_backlog_messages=max(backlogs, default=0),
         last_used_ms=topic.last_used_ms,
         updated_ms=now_ms,
+        state=None if worst is None else worst.value,
+        state_since_ms=now_ms,
     )
 
 
-def _subscription_row(each: Subscription, rates: Rates, now_ms: int) -> store.SubscriptionSummaryRow:
-    acked = each.cursor.totals
+def _subscription_row(
+    each: Subscription, rates: Rates, standings: Standings, now_ms: int
+) -> store.SubscriptionSummaryRow:
+    acked, verdict = each.cursor.totals, standings.verdict(each, now_ms)
     rate_out, rate_acked = rates.of_subscription(
         each, each.messages_out, each.counters.messages_acked, now_ms
     )
@@ -97,6 +105,9 @@ def _subscription_row(each: Subscription, rates: Rates, now_ms: int) -> store.Su
         last_used_ms=each.last_used_ms,
         updated_ms=now_ms,
         problems=json.dumps(problems(each)),
+        state=verdict.state.value,
+        state_since_ms=verdict.since_ms,
+        drain_s=verdict.drain_s,
     )
 
 

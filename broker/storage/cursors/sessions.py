@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from broker.core.subscription.standing import SubscriptionState
 from broker.storage.connection import Connection
 from broker.storage.queries import query
 
@@ -15,6 +16,7 @@ __all__ = [
     "TopicSummaryRow",
     "delete_sessions",
     "forget_all",
+    "judge_unloaded",
     "notify_pages",
     "upsert_consumers",
     "upsert_producers",
@@ -86,6 +88,8 @@ class TopicSummaryRow(NamedTuple):
     max_backlog_messages: int
     last_used_ms: int
     updated_ms: int
+    state: int | None  # the worst of its subscriptions; None = it has none
+    state_since_ms: int  # stored only where the state is another one than before
 
 
 class SubscriptionSummaryRow(NamedTuple):
@@ -105,6 +109,9 @@ class SubscriptionSummaryRow(NamedTuple):
     last_used_ms: int
     updated_ms: int
     problems: str  # JSON object: problem → count
+    state: int  # of SubscriptionState
+    state_since_ms: int  # stored only where the state is another one than before
+    drain_s: int | None
 
 
 async def _upsert(connection: Connection, name: str, rows: Sequence[tuple[object, ...]]) -> None:
@@ -146,6 +153,23 @@ async def delete_sessions(
 async def forget_all(connection: Connection, now_ms: int) -> None:
     """Delete all sessions when a broker starts. Their subscriptions and topics count as used until now."""
     await connection.execute(query("sessions", "forget_all"), {"now_ms": now_ms})
+
+
+async def judge_unloaded(connection: Connection, *, before_ms: int, now_ms: int) -> None:
+    """Judge the subscriptions that were last reported before that time, with a state that does not last by itself.
+
+    Nobody has used them since, so they are stuck if messages wait, and idle otherwise.
+    """
+    lasting = (SubscriptionState.STUCK, SubscriptionState.PAUSED, SubscriptionState.IDLE)
+    values = {
+        "before_ms": before_ms,
+        "now_ms": now_ms,
+        "passing": [state.value for state in SubscriptionState if state not in lasting],
+        "stuck": SubscriptionState.STUCK.value,
+        "idle": SubscriptionState.IDLE.value,
+    }
+    for name in ("judge_unloaded", "judge_unloaded_topics"):
+        await connection.execute(query("sessions", name), values)
 
 
 async def notify_pages(connection: Connection, payloads: Sequence[str]) -> None:

@@ -43,29 +43,60 @@ DELETE FROM vela_producer_session
 
 -- name: upsert_topic_summaries
 INSERT INTO vela_topic_summary (topic_id, messages_in, bytes_in, stored_bytes, producers, message_rate_in, byte_rate_in,
-    last_append_ms, max_backlog_messages, last_used_ms, updated_ms)
+    last_append_ms, max_backlog_messages, last_used_ms, updated_ms, state, state_since_ms)
 SELECT u.* FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::float8[], %b::float8[],
-    %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[])
-    AS u(topic_id, a, b, c, d, e, f, g, h, i, j) JOIN vela_topic t ON t.id = u.topic_id
+    %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::smallint[], %b::bigint[])
+    AS u(topic_id, a, b, c, d, e, f, g, h, i, j, k, l) JOIN vela_topic t ON t.id = u.topic_id
 ON CONFLICT (topic_id) DO UPDATE SET messages_in = EXCLUDED.messages_in, bytes_in = EXCLUDED.bytes_in,
     stored_bytes = EXCLUDED.stored_bytes, producers = EXCLUDED.producers, message_rate_in = EXCLUDED.message_rate_in,
     byte_rate_in = EXCLUDED.byte_rate_in, last_append_ms = EXCLUDED.last_append_ms,
     max_backlog_messages = EXCLUDED.max_backlog_messages, last_used_ms = EXCLUDED.last_used_ms,
-    updated_ms = EXCLUDED.updated_ms
+    updated_ms = EXCLUDED.updated_ms, state = EXCLUDED.state,
+    state_since_ms = CASE WHEN vela_topic_summary.state = EXCLUDED.state THEN vela_topic_summary.state_since_ms
+                          ELSE EXCLUDED.state_since_ms END
 
 -- name: upsert_subscription_summaries
 INSERT INTO vela_subscription_summary (subscription_id, acked_messages, acked_bytes, read_ledger, read_entry,
     consumers, unacked_messages, replay_entries, message_rate_out, message_rate_acked, messages_redelivered, last_used_ms,
-    updated_ms, problems)
+    updated_ms, problems, state, state_since_ms, drain_s)
 SELECT u.* FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::integer[], %b::bigint[],
-    %b::bigint[], %b::float8[], %b::float8[], %b::bigint[], %b::bigint[], %b::bigint[], %t::jsonb[])
-    AS u(subscription_id, a, b, c, d, e, f, g, h, i, j, k, l, m) JOIN vela_subscription s ON s.id = u.subscription_id
+    %b::bigint[], %b::float8[], %b::float8[], %b::bigint[], %b::bigint[], %b::bigint[], %t::jsonb[],
+    %b::smallint[], %b::bigint[], %b::bigint[])
+    AS u(subscription_id, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) JOIN vela_subscription s ON s.id = u.subscription_id
 ON CONFLICT (subscription_id) DO UPDATE SET acked_messages = EXCLUDED.acked_messages,
     acked_bytes = EXCLUDED.acked_bytes, read_ledger = EXCLUDED.read_ledger, read_entry = EXCLUDED.read_entry,
     consumers = EXCLUDED.consumers, unacked_messages = EXCLUDED.unacked_messages,
     replay_entries = EXCLUDED.replay_entries, message_rate_out = EXCLUDED.message_rate_out,
     message_rate_acked = EXCLUDED.message_rate_acked, messages_redelivered = EXCLUDED.messages_redelivered,
-    last_used_ms = EXCLUDED.last_used_ms, updated_ms = EXCLUDED.updated_ms, problems = EXCLUDED.problems
+    last_used_ms = EXCLUDED.last_used_ms, updated_ms = EXCLUDED.updated_ms, problems = EXCLUDED.problems,
+    state = EXCLUDED.state,
+    state_since_ms = CASE WHEN vela_subscription_summary.state = EXCLUDED.state
+                          THEN vela_subscription_summary.state_since_ms ELSE EXCLUDED.state_since_ms END,
+    drain_s = EXCLUDED.drain_s
+
+-- name: judge_unloaded
+-- Of subscriptions that no topic in memory has reported since `before_ms`: nobody consumes them.
+UPDATE vela_subscription_summary u SET state = CASE WHEN j.waits THEN %(stuck)s ELSE %(idle)s END,
+    state_since_ms = %(now_ms)s, drain_s = NULL
+FROM (
+    SELECT s.id, n.messages_in - u.acked_messages > (
+               SELECT count(*) FROM vela_delayed_entry d WHERE d.topic_id = s.topic_id AND d.deliver_at_ms > %(now_ms)s
+           ) AS waits
+    FROM vela_subscription_summary u
+    JOIN vela_subscription s ON s.id = u.subscription_id
+    JOIN vela_topic_summary n ON n.topic_id = s.topic_id
+    WHERE u.state = ANY(%(passing)s::smallint[]) AND u.updated_ms < %(before_ms)s
+) j WHERE u.subscription_id = j.id
+
+-- name: judge_unloaded_topics
+UPDATE vela_topic_summary n SET state = w.state, state_since_ms = %(now_ms)s
+FROM (
+    SELECT n.topic_id, min(u.state) AS state
+    FROM vela_topic_summary n
+    JOIN vela_subscription s ON s.topic_id = n.topic_id
+    JOIN vela_subscription_summary u ON u.subscription_id = s.id
+    WHERE n.state = ANY(%(passing)s::smallint[]) AND n.updated_ms < %(before_ms)s GROUP BY n.topic_id
+) w WHERE n.topic_id = w.topic_id AND n.state <> w.state
 
 -- name: notify_pages
 SELECT pg_notify('vela_page', %s)

@@ -1,0 +1,114 @@
+"""Judges how each durable subscription gets on, from what the reporter sees once a second.
+
+A subscription that has long been idle costs one entry of a dict, and is not looked at until something happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from broker.core.subscription.standing import Sample, Standing, SubscriptionState, Verdict
+
+if TYPE_CHECKING:
+    from broker.subscription.subscription import Subscription
+    from broker.topics.topic import Topic
+
+__all__ = ["Standings"]
+
+# Looks. Going through every known subscription at each one would cost as much as all the others together.
+_FORGET_EVERY: Final = 60
+_DUE_TIMES_ARE_READ_MS: Final = 10_000
+
+
+class Standings:
+    """The states of the subscriptions in memory. Time and numbers come with each look."""
+
+    def __init__(self) -> None:
+        self._known: dict[Subscription, Standing | None] = {}  # None = idle, and nothing to remember
+        # Time alone can change the state of these: look again at that time.
+        self._look_at_ms: dict[Subscription, int] = {}
+        self._looks = 0
+
+    def look(
+        self, topics: Iterable[Topic], subscriptions: Iterable[Subscription], now_ms: int
+    ) -> set[Subscription]:
+        """Judge what changed and what waits for time to pass. Return the subscriptions whose state is a new one."""
+        self._looks += 1
+        if self._looks % _FORGET_EVERY == 0:
+            self._forget()
+        seen = {each for topic in topics for each in topic.subscriptions.values()}
+        seen.update(subscriptions)
+        seen.update(each for each, at_ms in self._look_at_ms.items() if at_ms <= now_ms)
+        return {each for each in seen if self._is_news(each, now_ms)}
+
+    def verdict(self, subscription: Subscription, now_ms: int) -> Verdict:
+        """Return the state as of the last look."""
+        standing = self._known.get(subscription)
+        if standing is None:
+            state = SubscriptionState.IDLE if subscription in self._known else SubscriptionState.WATCHING
+            return Verdict(state, now_ms, None)
+        return standing.verdict
+
+    def worst(self, topic: Topic, now_ms: int) -> SubscriptionState | None:
+        """Return the worst state of a topic's durable subscriptions; None = it has none."""
+        return min(
+            (self.verdict(each, now_ms).state for each in topic.subscriptions.values() if each.is_durable),
+            default=None,
+        )
+
+    def _is_news(self, subscription: Subscription, now_ms: int) -> bool:
+        if not subscription.is_durable or _is_gone(subscription):
+            self._look_at_ms.pop(subscription, None)
+            return False
+        sample = _sample(subscription, now_ms)
+        standing = self._known.get(subscription)
+        if standing is not None:
+            before = standing.state
+            standing.look(sample)
+        elif subscription in self._known:
+            before = SubscriptionState.IDLE
+            standing = Standing(sample, before)
+        else:
+            before = None
+            standing = Standing(sample)
+        is_over = standing.is_forgettable(sample)
+        self._known[subscription] = None if is_over else standing
+        look_at_ms = _due_ms(subscription, now_ms) if is_over else now_ms
+        if standing.is_settled or look_at_ms is None:
+            self._look_at_ms.pop(subscription, None)
+        else:
+            self._look_at_ms[subscription] = look_at_ms
+        return standing.state is not before
+
+    def _forget(self) -> None:
+        """Forget deleted subscriptions, and those of closed topics once their state is final."""
+        self._known = {
+            each: standing
+            for each, standing in self._known.items()
+            if each in self._look_at_ms or (each.log.is_open and not _is_gone(each))
+        }
+
+
+def _is_gone(subscription: Subscription) -> bool:
+    return subscription.is_deleted or subscription.log.is_fenced
+
+
+def _sample(subscription: Subscription, now_ms: int) -> Sample:
+    cursor = subscription.cursor
+    return Sample(
+        now_ms=now_ms,
+        ready_messages=subscription.log.ledgers.total_messages - subscription.held_back_entries,
+        acked_messages=cursor.totals.messages - subscription.counters.messages_expired,
+        waiting_messages=subscription.waiting_messages,
+        cursor_version=cursor.version,
+        is_paused=subscription.is_paused,
+    )
+
+
+def _due_ms(subscription: Subscription, now_ms: int) -> int | None:
+    """Return when the next delayed message may be due; None = the subscription waits for none."""
+    if not subscription.held_back_entries or not subscription.log.is_open:
+        return None
+    due_ms = subscription.held_back_until_ms
+    return now_ms + _DUE_TIMES_ARE_READ_MS if due_ms is None else due_ms

@@ -1,0 +1,194 @@
+"""The state of a subscription, judged by a broker from a real flow and stored where lists sort by it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from broker.core.subscription.standing import SubscriptionState
+from broker.core.topic_name import TopicName
+from broker.process.reports import reporter
+from tests.support.acting import done
+from tests.support.broker_harness import BrokerRun, ManualClock, ProducerProbe, one_row, rows, running
+
+OF_SUBSCRIPTION = """
+    SELECT y.state, y.state_since_ms, y.drain_s FROM vela_subscription_summary y
+    JOIN vela_subscription s ON s.id = y.subscription_id WHERE s.name = %s"""
+OF_TOPIC = """
+    SELECT y.state, y.state_since_ms FROM vela_topic_summary y
+    JOIN vela_topic t ON t.id = y.topic_id WHERE t.name = %s"""
+T = TopicName.parse("t")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """The broker's time."""
+    return ManualClock()
+
+
+@pytest.fixture
+async def run(
+    broker_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[BrokerRun]:
+    """A broker that reports when the test says so."""
+    monkeypatch.setattr(reporter, "INTERVAL_S", 3600.0)
+    async with running(broker_url, clock=clock) as started:
+        yield started
+
+
+async def pass_time(run: BrokerRun, clock: ManualClock, seconds: int) -> list[SubscriptionState]:
+    """Report each second; the stored states of `s`, one for each time that they changed."""
+    seen: list[SubscriptionState] = []
+    for _ in range(seconds):
+        clock.advance(1000)
+        await run.broker.reporter._report()
+        state = state_of(run, "s")
+        if seen[-1:] != [state]:
+            seen.append(state)
+    return seen
+
+
+def state_of(run: BrokerRun, name: str) -> SubscriptionState:
+    """The stored state of a subscription."""
+    return SubscriptionState(one_row(run.database_url, OF_SUBSCRIPTION, name)[0])
+
+
+def worst(run: BrokerRun) -> SubscriptionState:
+    """The stored state of the topic."""
+    return SubscriptionState(one_row(run.database_url, OF_TOPIC, T.full)[0])
+
+
+async def steadily(
+    run: BrokerRun, clock: ManualClock, producer: ProducerProbe, seconds: int
+) -> list[SubscriptionState]:
+    """Publish two messages each second; the states of `s` meanwhile."""
+    seen: list[SubscriptionState] = []
+    for _ in range(seconds):
+        await producer.publish(2)
+        for state in await pass_time(run, clock, 1):
+            if seen[-1:] != [state]:
+                seen.append(state)
+    return seen
+
+
+async def test_a_steady_flow_keeps_one_word_and_a_consumer_that_stops_is_stuck(
+    run: BrokerRun, clock: ManualClock
+) -> None:
+    consumer = await run.consumer(permits=1000, acks=True)
+    producer = await run.producer()
+    assert await steadily(run, clock, producer, 34) == [
+        SubscriptionState.WATCHING,
+        SubscriptionState.KEEPING_UP,
+    ]
+    _, since_ms, _ = one_row(run.database_url, OF_SUBSCRIPTION, "s")
+    assert await steadily(run, clock, producer, 60) == [SubscriptionState.KEEPING_UP]
+    assert one_row(run.database_url, OF_SUBSCRIPTION, "s") == (SubscriptionState.KEEPING_UP, since_ms, None)
+    assert worst(run) is SubscriptionState.KEEPING_UP
+
+    consumer.acks = False
+    assert (await steadily(run, clock, producer, 35))[-1] is SubscriptionState.STUCK
+    assert worst(run) is SubscriptionState.STUCK
+    assert await pass_time(run, clock, 100) == [SubscriptionState.STUCK]
+    _, since_ms, _ = one_row(run.database_url, OF_SUBSCRIPTION, "s")
+    assert one_row(run.database_url, OF_TOPIC, T.full) == (SubscriptionState.STUCK, since_ms)
+
+    consumer.ack(*consumer.positions[-40:])
+    assert await pass_time(run, clock, 1) == [SubscriptionState.WATCHING]
+
+
+async def test_time_alone_makes_it_stuck_and_then_nobody_looks_any_more(
+    run: BrokerRun, clock: ManualClock
+) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer()
+    assert consumer.consumer is not None
+    consumer.consumer.detach()
+    await producer.publish(3)
+    assert await pass_time(run, clock, 29) == [SubscriptionState.WATCHING]
+    assert await pass_time(run, clock, 3) == [SubscriptionState.WATCHING, SubscriptionState.STUCK]
+    assert not run.broker.reporter._standings._look_at_ms
+    before = rows(run.database_url, "SELECT xmin::text FROM vela_subscription_summary")
+    await pass_time(run, clock, 5)
+    assert rows(run.database_url, "SELECT xmin::text FROM vela_subscription_summary") == before
+
+
+async def test_an_idle_subscription_costs_nothing(run: BrokerRun, clock: ManualClock) -> None:
+    await run.consumer(permits=10)
+    assert await pass_time(run, clock, 40) == [SubscriptionState.WATCHING, SubscriptionState.IDLE]
+    standings = run.broker.reporter._standings
+    assert not standings._look_at_ms
+    assert list(standings._known.values()) == [None]
+
+
+async def test_delayed_messages_alone_are_no_reason_and_are_one_when_they_are_due(
+    run: BrokerRun, clock: ManualClock
+) -> None:
+    producer = await run.producer()
+    consumer = await run.consumer()
+    assert consumer.consumer is not None
+    consumer.consumer.detach()
+    producer.send(deliver_at_ms=clock.now_ms() + 400_000)
+    await producer.has_receipts(1)
+    assert await pass_time(run, clock, 200) == [SubscriptionState.WATCHING, SubscriptionState.IDLE]
+    looks = run.broker.reporter._standings._look_at_ms
+    assert list(looks.values()) > [clock.now_ms() + 1000]
+    clock.advance(200_000)
+    run.topic().delayed.run_due(clock.now_ms())
+    assert await pass_time(run, clock, 35) == [SubscriptionState.IDLE, SubscriptionState.STUCK]
+
+
+async def test_pause_and_resume_show_at_once(run: BrokerRun, clock: ManualClock) -> None:
+    await run.consumer(permits=10)
+    await pass_time(run, clock, 1)
+    await done(run, "pause")
+    assert await pass_time(run, clock, 1) == [SubscriptionState.PAUSED]
+    await done(run, "resume")
+    assert await pass_time(run, clock, 1) == [SubscriptionState.WATCHING]
+
+
+async def test_a_topic_shows_the_worst_and_forgets_it_with_its_subscription(
+    run: BrokerRun, clock: ManualClock
+) -> None:
+    await run.consumer(permits=1000, acks=True)
+    await run.consumer(subscription="lost")
+    producer = await run.producer()
+    await steadily(run, clock, producer, 40)
+    assert state_of(run, "lost") is SubscriptionState.STUCK
+    assert worst(run) is SubscriptionState.STUCK
+    await done(run, "delete_subscription", {"force": True}, subscription="lost")
+    await pass_time(run, clock, 1)
+    assert worst(run) is SubscriptionState.KEEPING_UP
+
+
+async def test_what_an_earlier_broker_left_is_judged_where_no_client_comes_back(
+    broker_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter, "INTERVAL_S", 3600.0)
+    async with running(broker_url, clock=clock) as run:
+        for name in ("waits", "acked"):
+            producer = await run.producer(name)
+            await run.consumer(name, subscription=name, permits=100, acks=name == "acked")
+            await producer.publish(2)
+        await run.consumer("back", subscription="back", permits=100)
+        await run.broker.reporter._report()
+    clock.advance(5000)
+    async with running(broker_url, clock=clock) as run:
+        await run.consumer("back", subscription="back", permits=100)
+        clock.advance(59_000)
+        await run.broker.reporter._report()
+        await run.broker.reporter._judge_unloaded()
+        assert {state_of(run, name) for name in ("waits", "acked", "back")} == {SubscriptionState.WATCHING}
+        clock.advance(1000)
+        await run.broker.reporter._judge_unloaded()
+        states = [state_of(run, name) for name in ("waits", "acked", "back")]
+        assert states == [SubscriptionState.STUCK, SubscriptionState.IDLE, SubscriptionState.WATCHING]
+        found = rows(
+            run.database_url,
+            "SELECT y.state FROM vela_topic_summary y JOIN vela_topic t ON t.id = y.topic_id ORDER BY t.name",
+        )
+        assert [state for (state,) in found] == [
+            SubscriptionState.IDLE,
+            SubscriptionState.WATCHING,
+            SubscriptionState.STUCK,
+        ]

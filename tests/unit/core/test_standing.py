@@ -1,0 +1,293 @@
+"""The word for a subscription: steady workloads keep one, and what goes wrong gets its own in time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from broker.core.subscription.standing import Sample, Standing, SubscriptionState, Verdict
+
+STUCK = SubscriptionState.STUCK
+FALLING_BEHIND = SubscriptionState.FALLING_BEHIND
+PAUSED = SubscriptionState.PAUSED
+DRAINING = SubscriptionState.DRAINING
+WATCHING = SubscriptionState.WATCHING
+KEEPING_UP = SubscriptionState.KEEPING_UP
+IDLE = SubscriptionState.IDLE
+
+START_MS = 1_700_000_000_000
+SETTLED_S = 120
+EXAMPLES = 30  # each is a quarter of an hour in seconds
+Total = Callable[[float], float]  # messages by a time in seconds
+
+
+@dataclass(slots=True, kw_only=True)
+class Watched:
+    """A subscription whose totals are functions of time, looked at about once a second."""
+
+    published: Total
+    acked: Total
+    jitter_ms: int = 0  # of the looks
+    version: int = 0
+    is_paused: bool = False
+    time_s: float = 0.0
+    standing: Standing | None = None
+    _acked: int = 0
+    said: list[tuple[float, Verdict]] = field(default_factory=list)
+
+    def sample(self) -> Sample:
+        """What the broker sees now."""
+        published = int(self.published(self.time_s))
+        self._acked = max(self._acked, min(published, int(self.acked(self.time_s))))
+        return Sample(
+            now_ms=START_MS + int(self.time_s * 1000),
+            ready_messages=published,
+            acked_messages=self._acked,
+            waiting_messages=published - self._acked,
+            cursor_version=self.version,
+            is_paused=self.is_paused,
+        )
+
+    def run(self, until_s: float) -> Verdict:
+        """Look until then, and return the last verdict."""
+        while self.time_s < until_s:
+            if self.standing is None:
+                self.standing = Standing(self.sample())
+            else:
+                self.said.append((self.time_s, self.standing.look(self.sample())))
+            self.time_s += 1 + self.jitter_ms / 1000 * _noise(self.time_s)
+        assert self.standing is not None
+        return self.standing.verdict
+
+    def words(self, since_s: float = 0.0) -> list[SubscriptionState]:
+        """The words since then, one for each time that it changed."""
+        return [
+            state for state, _ in groupby(verdict.state for at_s, verdict in self.said if at_s >= since_s)
+        ]
+
+
+def _noise(seed: float) -> float:
+    """A number between -1 and 1 that looks random."""
+    return (hash(round(seed, 3)) * 2_654_435_761 % 2_000_003) / 1_000_001.5 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Producers publish steadily or in bursts; consumers ack each message after a while, alone or in batches."""
+
+    rate: float  # messages a second
+    burst_s: float  # time between two bursts; 0 = messages come one by one
+    ack_batch_s: float  # time between two acks; 0 = each message is acked alone
+    ack_delay_s: float
+    ack_jitter_s: float  # the delay varies by this much
+
+    def published(self, at_s: float) -> float:
+        """Messages by that time."""
+        at_s = max(at_s, 0.0)
+        return self.rate * (at_s // self.burst_s * self.burst_s if self.burst_s else at_s)
+
+    def acked(self, at_s: float) -> float:
+        """Acks by that time."""
+        acks_s = at_s // self.ack_batch_s * self.ack_batch_s if self.ack_batch_s else at_s
+        return self.published(acks_s - self.ack_delay_s - self.ack_jitter_s * abs(_noise(acks_s)))
+
+
+WORKLOADS = st.builds(
+    Workload,
+    rate=st.floats(0.3, 5000),
+    burst_s=st.sampled_from([0.0, 0.5, 1.0, 1.01, 3.0]),
+    ack_batch_s=st.sampled_from([0.0, 0.1, 1.0, 2.5, 5.0, 8.0]),
+    ack_delay_s=st.floats(0, 5),
+    ack_jitter_s=st.floats(0, 2),
+)
+JITTERS = st.sampled_from([0, 5, 200])
+
+
+@settings(max_examples=EXAMPLES)
+@given(WORKLOADS, JITTERS)
+@example(Workload(rate=100, burst_s=1.0, ack_batch_s=0, ack_delay_s=0.9, ack_jitter_s=0), 5)
+@example(Workload(rate=5000, burst_s=0, ack_batch_s=5, ack_delay_s=0, ack_jitter_s=0), 0)
+def test_a_steady_workload_keeps_one_word(work: Workload, jitter_ms: int) -> None:
+    watched = Watched(published=work.published, acked=work.acked, jitter_ms=jitter_ms)
+    watched.run(600)
+    assert watched.words(SETTLED_S) == [KEEPING_UP]
+
+
+@pytest.mark.parametrize(
+    ("every_s", "handling_s", "word"),
+    [
+        (60, 10, KEEPING_UP),
+        (60, 0.01, KEEPING_UP),
+        (15, 10, KEEPING_UP),
+        (180, 20, KEEPING_UP),
+        (3600, 20, IDLE),
+    ],
+)
+def test_a_trickle_keeps_one_word(every_s: float, handling_s: float, word: SubscriptionState) -> None:
+    watched = Watched(
+        published=lambda at_s: at_s // every_s, acked=lambda at_s: max(0, (at_s - handling_s) // every_s)
+    )
+    watched.run(4 * 3600)
+    assert watched.words(2 * every_s + SETTLED_S) == [word]
+
+
+def test_a_slow_consumer_is_called_stuck_once_and_then_known_to_be_slow() -> None:
+    watched = Watched(published=lambda at_s: at_s / 10, acked=lambda at_s: at_s // 50)
+    watched.run(3600)
+    assert STUCK not in watched.words(51)
+    assert STUCK in watched.words()
+
+
+@settings(max_examples=EXAMPLES)
+@given(WORKLOADS, JITTERS, st.floats(0.05, 0.8))
+def test_a_consumer_that_is_too_slow_is_falling_behind(work: Workload, jitter_ms: int, share: float) -> None:
+    watched = Watched(
+        published=lambda at_s: 10 * work.published(at_s),
+        acked=lambda at_s: 10 * share * work.acked(at_s),
+        jitter_ms=jitter_ms,
+    )
+    watched.run(900)
+    assert watched.words(400) == [FALLING_BEHIND]
+
+
+@settings(max_examples=EXAMPLES)
+@given(WORKLOADS, JITTERS, st.floats(0.3, 3.0), st.floats(300, 900))
+def test_a_backlog_that_shrinks_is_draining_until_it_has_gone(
+    work: Workload, jitter_ms: int, net: float, backlog_s: float
+) -> None:
+    backlog = 10 * work.rate * backlog_s * net
+
+    def acked(at_s: float) -> float:
+        return 10 * (1 + net) * work.acked(at_s)
+
+    watched = Watched(
+        published=lambda at_s: backlog + 10 * work.published(at_s), acked=acked, jitter_ms=jitter_ms
+    )
+    watched.run(0.85 * backlog_s)
+    words = watched.words()
+    assert words[0] is WATCHING
+    assert words[-1] is DRAINING
+    assert set(words[1:-1]) <= {KEEPING_UP}
+    assert watched.words(120) == [DRAINING]
+    watched.run(backlog_s + 120)
+    assert watched.words(backlog_s + 60) == [KEEPING_UP]
+
+
+def test_the_time_left_is_by_the_net_rate_of_the_window() -> None:
+    watched = Watched(published=lambda at_s: 100_000 + 10 * at_s, acked=lambda at_s: at_s // 3 * 330)
+    verdict = watched.run(200)
+    assert verdict.state is DRAINING
+    assert verdict.drain_s == pytest.approx((100_000 - 100 * 200) / 100, rel=0.15)
+
+
+@settings(max_examples=EXAMPLES)
+@given(WORKLOADS, JITTERS, st.floats(0, 30))
+def test_a_consumer_that_stops_is_stuck_within_35_s_and_leaves_with_its_first_ack(
+    work: Workload, jitter_ms: int, more_s: float
+) -> None:
+    stops_s = 300 + more_s
+    back_s = stops_s + 200
+    stopped = work.acked(stops_s)
+
+    def acked(at_s: float) -> float:
+        return stopped if stops_s <= at_s < back_s else work.acked(at_s)
+
+    watched = Watched(published=work.published, acked=acked, jitter_ms=jitter_ms)
+    watched.run(stops_s)
+    # The first message that nobody acks may come a little later.
+    waits_s = 35 + max(work.burst_s, 1 / work.rate) + work.ack_delay_s + work.ack_jitter_s + work.ack_batch_s
+    assert watched.run(stops_s + waits_s).state is STUCK
+    assert watched.run(back_s).state is STUCK
+    assert watched.words(stops_s + waits_s) == [STUCK]
+    assert watched.run(back_s + 3 + work.ack_batch_s).state is WATCHING
+    watched.run(back_s + 200)
+    assert set(watched.words(back_s + 60)) <= {KEEPING_UP, DRAINING}
+
+
+def test_nothing_is_acked_from_the_start() -> None:
+    watched = Watched(published=lambda _: 7, acked=lambda _: 0)
+    watched.run(100)
+    assert watched.words() == [WATCHING, STUCK]
+
+
+def test_a_message_that_comes_back_for_ever_is_stuck_once_no_other_is_acked() -> None:
+    watched = Watched(published=lambda at_s: min(at_s, 600), acked=lambda at_s: min(at_s, 600) - 1)
+    assert watched.run(590).state is KEEPING_UP
+    assert watched.run(640).state is STUCK
+
+
+def test_what_is_delayed_does_not_make_it_stuck() -> None:
+    watched = Watched(published=lambda _: 0, acked=lambda _: 0)  # of delayed messages it is not told
+    watched.run(2000)
+    assert watched.words() == [WATCHING, IDLE]
+
+
+def test_a_burst_into_an_idle_subscription_is_draining_and_then_idle_again() -> None:
+    watched = Watched(
+        published=lambda at_s: 100_000 if at_s >= 700 else 0, acked=lambda at_s: max(0, (at_s - 700) * 500)
+    )
+    watched.run(1500)
+    assert watched.words() == [WATCHING, IDLE, KEEPING_UP, DRAINING, IDLE]
+
+
+def test_an_operator_pauses_and_resumes() -> None:
+    watched = Watched(published=lambda at_s: at_s, acked=lambda at_s: at_s)
+    watched.run(100)
+    watched.is_paused = True
+    watched.run(200)
+    watched.is_paused = False
+    watched.run(300)
+    assert watched.words() == [WATCHING, KEEPING_UP, PAUSED, WATCHING, KEEPING_UP]
+
+
+@pytest.mark.parametrize("acked", [lambda at_s: at_s, lambda _: 0.0])
+def test_an_operator_moves_the_cursor(acked: Total) -> None:
+    watched = Watched(published=lambda at_s: at_s, acked=acked)
+    before = watched.run(100).state
+    watched.version += 1
+    assert watched.run(101).state is WATCHING
+    assert watched.run(150).state is before
+
+
+@pytest.mark.parametrize("step_s", [-7200, 7200])
+def test_a_clock_that_is_set_begins_a_new_window(step_s: float) -> None:
+    watched = Watched(published=lambda _: 5, acked=lambda _: 0)
+    watched.run(20)
+    watched.time_s += step_s
+    at_s = watched.time_s
+    assert watched.run(at_s + 20).state is WATCHING
+    assert watched.run(at_s + 40).state is STUCK
+
+
+def test_after_a_long_idleness_it_is_forgotten_and_a_trickle_is_seen_all_the_same() -> None:
+    watched = Watched(published=lambda at_s: at_s // 60 if at_s > 500 else 0, acked=lambda at_s: at_s // 60)
+    watched.run(300)
+    assert watched.standing is not None
+    assert watched.standing.is_forgettable(watched.sample())
+    watched.time_s = 541
+    watched.standing = Standing(watched.sample(), IDLE)
+    watched.run(2000)
+    assert watched.words(500) == [IDLE, KEEPING_UP]
+    assert watched.words(700) == [KEEPING_UP]
+
+
+def test_it_takes_little_memory() -> None:
+    watched = Watched(published=lambda at_s: at_s * 1e6, acked=lambda at_s: at_s * 1e6)
+    watched.run(1000)
+    standing = watched.standing
+    assert standing is not None
+    parts = list(_parts(standing))
+    assert sum(sys.getsizeof(each) for each in parts) < 2000, parts
+
+
+def _parts(thing: object) -> Iterator[object]:
+    yield thing
+    for name in getattr(type(thing), "__slots__", ()):
+        if not isinstance(getattr(thing, name), SubscriptionState):
+            yield from _parts(getattr(thing, name))
