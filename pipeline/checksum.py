@@ -20,13 +20,15 @@ _SIZES: Final = struct.Struct(">qq")
 _MODULUS: Final = 1 << 64
 
 
-def message_digest(value: bytes, key: bytes | None, properties: Mapping[str, str], event_time_ms: int) -> int:
+def message_digest(
+    value: bytes | None, key: bytes | None, properties: Mapping[str, str], event_time_ms: int
+) -> int:
     """Return 64 bits of BLAKE2b over what the application sees of a message; `event_time_ms` 0 = none.
 
     The size of each part comes before it, so that two different messages never give the same input.
     """
-    parts = [_HEAD.pack(len(value), -1 if key is None else len(key), event_time_ms, len(properties))]
-    parts += (value, key or b"")
+    sizes = [-1 if part is None else len(part) for part in (value, key)]
+    parts = [_HEAD.pack(*sizes, event_time_ms, len(properties)), value or b"", key or b""]
     for name, text in sorted(properties.items()):
         name_bytes, text_bytes = name.encode(), text.encode()
         parts += (_SIZES.pack(len(name_bytes), len(text_bytes)), name_bytes, text_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
 import psycopg
 from psycopg import errors
@@ -12,9 +12,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
 from pipeline.errors import DatabaseUnavailable
-from pipeline.options import ReadOptions
 
-__all__ = ["Connection", "reading"]
+__all__ = ["Connection", "DatabaseOptions", "reading"]
 
 Connection = psycopg.Connection[TupleRow]
 
@@ -27,8 +26,18 @@ _CONNECT: Final = {
 }
 
 
+class DatabaseOptions(Protocol):
+    """Where the database is and how long a statement may take."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def statement_timeout_ms(self) -> int: ...
+
+
 @contextmanager
-def reading(options: ReadOptions, what: str) -> Iterator[Connection]:
+def reading(options: DatabaseOptions, what: str) -> Iterator[Connection]:
     """Open a connection for the block. Errors begin with `what`, which says what the block does.
 
     The connection is in autocommit mode: an open transaction's snapshot would prevent vacuum from removing dead rows in
@@ -54,7 +63,7 @@ def reading(options: ReadOptions, what: str) -> Iterator[Connection]:
         raise DatabaseUnavailable(f"{what}: cannot use the database in option url: {_line(error)}") from None
 
 
-def _conninfo(options: ReadOptions) -> str:
+def _conninfo(options: DatabaseOptions) -> str:
     given = str(conninfo_to_dict(options.url).get("options") or "")
     settings = (
         f"{given} -c default_transaction_read_only=on -c statement_timeout={options.statement_timeout_ms}"

@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 
 __all__ = [
+    "BrokerUnavailable",
+    "DataLost",
     "DatabaseUnavailable",
+    "DeduplicationOff",
     "EntriesMissing",
     "EntryUnreadable",
     "InvalidOption",
+    "InvalidRow",
     "JavaMissing",
     "PipelineError",
+    "SubscriptionNotFound",
     "TopicNotFound",
     "sentence_of",
 ]
@@ -28,6 +33,10 @@ class TopicNotFound(PipelineError):
     """The broker's database has no topic of that name."""
 
 
+class SubscriptionNotFound(PipelineError):
+    """A topic of the read has no subscription of that name."""
+
+
 class DatabaseUnavailable(PipelineError):
     """PostgreSQL cannot be reached, refuses the login, is not Vela's, or did not answer in time."""
 
@@ -36,8 +45,24 @@ class EntriesMissing(PipelineError):
     """An entry that existed when the read was planned cannot be read. It is never skipped silently."""
 
 
+class DataLost(PipelineError):
+    """Messages after an offset were trimmed, or the topic is not the one that was read before."""
+
+
 class EntryUnreadable(PipelineError):
     """An entry cannot be decoded: it is damaged, encrypted or a chunk."""
+
+
+class BrokerUnavailable(PipelineError):
+    """The sink cannot write to a topic: the broker is away, or refuses the producer or a message."""
+
+
+class DeduplicationOff(PipelineError):
+    """A topic does not deduplicate, so the sink cannot write each row exactly once."""
+
+
+class InvalidRow(PipelineError):
+    """The sink cannot make a message of a row."""
 
 
 class JavaMissing(PipelineError):

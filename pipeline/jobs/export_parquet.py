@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from pipeline.checksum import Checksum, checksum_of_frame
 from pipeline.database import reading
 from pipeline.errors import EntriesMissing, InvalidOption, PipelineError, sentence_of
-from pipeline.options import ReadOptions
-from pipeline.planning import count_messages, ends_of, plan
 from pipeline.session import local_session
+from pipeline.source.options import ReadOptions
+from pipeline.source.plan import plan_read
 
 __all__ = ["Export", "export", "main"]
 
@@ -56,10 +56,10 @@ def export(spark: SparkSession, source: dict[str, str], out: str) -> Export:
 def _pin(source: dict[str, str]) -> tuple[dict[str, str], int]:
     """Return the options with the topic's end fixed, and the number of messages before that end."""
     options = ReadOptions.parse(source)
-    with reading(options, f"planning the export of {options.topic}") as connection:
-        pinned = {**source, "endingOffsets": json.dumps(ends_of(connection, options))}
-        ranges = plan(connection, ReadOptions.parse(pinned))
-        return pinned, count_messages(connection, ranges)
+    with reading(options, f"planning the export of {options.label}") as connection:
+        plan = plan_read(connection, options)
+    ends = {topic: str(offset) for topic, offset in plan.ends.items()}
+    return {**source, "endingOffsets": json.dumps(ends)}, plan.messages
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--url", required=True, help="postgresql://user@host:5432/database of Vela")
     parser.add_argument("--out", required=True, help="folder to write; it must not exist")
     parser.add_argument(
-        "--partitions", default="2", help="number of tasks, each with a database connection (2)"
+        "--partitions", default="16", help="most tasks, each with a database connection while it runs (16)"
     )
     parser.add_argument(
         "--on-corrupt",

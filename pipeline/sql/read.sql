@@ -1,36 +1,61 @@
 -- The data source's queries. They use only the versioned views of vela_read_v1.
 
 -- name: topics
--- The topic itself, or its partitions if it is partitioned (its own row then has no messages).
-SELECT t.topic_id, t.name, t.partition
-FROM vela_read_v1.topics t JOIN vela_read_v1.topics asked ON asked.name = %s
-WHERE CASE WHEN asked.partitions > 0 THEN t.parent_id = asked.topic_id ELSE t.topic_id = asked.topic_id END
-ORDER BY t.partition
+-- The topics asked for. In place of a partitioned topic, whose own row has no messages, its partitions: one row at least,
+-- with NULLs if it has none.
+SELECT asked.name, asked.topic_id, asked.name, asked.partition
+FROM vela_read_v1.topics asked WHERE asked.name = ANY(%(names)s) AND asked.partitions = 0
+UNION ALL
+SELECT asked.name, part.topic_id, part.name, part.partition
+FROM vela_read_v1.topics asked LEFT JOIN vela_read_v1.topics part ON part.parent_id = asked.topic_id
+WHERE asked.name = ANY(%(names)s) AND asked.partitions > 0
+
+-- name: topic_names
+-- Whole topics of a namespace, without partitions.
+SELECT name FROM vela_read_v1.topics WHERE parent_id IS NULL AND starts_with(name, %s)
 
 -- name: ledgers
--- Each ledger and its last committed entry, oldest first; one statement, so one snapshot. Sealed ledgers store their
--- total; for the open one the index gives the last entry in one probe.
-SELECT l.ledger_id, CASE l.state WHEN 'sealed' THEN l.entries - 1 ELSE coalesce(last.entry_id, -1) END
-FROM vela_read_v1.ledgers l
+-- The ledgers of topics, each topic's from a given one on, oldest first; one statement, so one snapshot. Sealed ledgers
+-- store their totals; for an open one the index gives the last entry in one probe.
+SELECT l.topic_id, l.ledger_id,
+       CASE l.state WHEN 'sealed' THEN l.entries - 1 ELSE coalesce(last.entry_id, -1) END,
+       l.messages_before, l.bytes_before,
+       CASE l.state WHEN 'sealed' THEN l.messages_before + l.messages
+                    ELSE coalesce(last.cumulative_messages, l.messages_before) END,
+       CASE l.state WHEN 'sealed' THEN l.bytes_before + l.size_bytes
+                    ELSE coalesce(last.cumulative_bytes, l.bytes_before) END,
+       CASE l.state WHEN 'sealed' THEN l.last_append_ms ELSE coalesce(last.append_ms, 0) END
+FROM unnest(%(topic_ids)s::bigint[], %(from_ledgers)s::bigint[]) AS asked(topic_id, from_ledger)
+JOIN vela_read_v1.ledgers l ON l.topic_id = asked.topic_id AND l.ledger_id >= asked.from_ledger
 LEFT JOIN LATERAL (
-    SELECT e.entry_id FROM vela_read_v1.entries e
+    SELECT e.entry_id, e.cumulative_messages, e.cumulative_bytes, e.append_ms FROM vela_read_v1.entries e
     WHERE e.ledger_id = l.ledger_id ORDER BY e.entry_id DESC LIMIT 1
 ) last ON l.state = 'open'
-WHERE l.topic_id = %s AND l.state IN ('open', 'sealed')
-ORDER BY l.ledger_id
+ORDER BY l.topic_id, l.ledger_id
+
+-- name: entry
+-- One entry without its data: the totals are the topic's, up to and including the entry.
+SELECT e.append_ms, e.cumulative_messages, e.cumulative_bytes
+FROM vela_read_v1.entries e WHERE e.ledger_id = %s AND e.entry_id = %s
+
+-- name: cursors
+-- Mark-delete positions of a subscription.
+SELECT topic_id, mark_delete_ledger, mark_delete_entry
+FROM vela_read_v1.subscriptions WHERE topic_id = ANY(%s) AND name = %s
 
 -- name: entries
 -- A window of bounded size: entry ids first..last, cut where the bytes after the first entry exceed the budget.
-SELECT e.entry_id, e.data
-FROM vela_read_v1.entries e
-WHERE e.ledger_id = %(ledger_id)s AND e.entry_id BETWEEN %(first)s AND %(last)s
-  AND e.cumulative_bytes <= %(budget_bytes)s + (
-    SELECT f.cumulative_bytes FROM vela_read_v1.entries f
-    WHERE f.ledger_id = %(ledger_id)s AND f.entry_id = %(first)s)
-ORDER BY e.entry_id
+COPY (
+    SELECT e.entry_id, e.append_ms, e.data
+    FROM vela_read_v1.entries e
+    WHERE e.ledger_id = %(ledger_id)s AND e.entry_id BETWEEN %(first)s AND %(last)s
+      AND e.cumulative_bytes <= %(budget_bytes)s + (
+        SELECT f.cumulative_bytes FROM vela_read_v1.entries f
+        WHERE f.ledger_id = %(ledger_id)s AND f.entry_id = %(first)s)
+    ORDER BY e.entry_id
+) TO STDOUT (FORMAT binary)
 
--- name: messages
--- Messages in a range of one ledger, by two probes of the cumulative count. No row if one end of the range is missing.
-SELECT b.cumulative_messages - a.cumulative_messages + a.messages
-FROM vela_read_v1.entries a JOIN vela_read_v1.entries b ON b.ledger_id = a.ledger_id
-WHERE a.ledger_id = %(ledger_id)s AND a.entry_id = %(first)s AND b.entry_id = %(last)s
+-- name: is_trimmed
+-- Whether a ledger's entries are gone: its row too, unless it is the topic's last one.
+SELECT NOT EXISTS (
+    SELECT FROM vela_read_v1.ledgers WHERE ledger_id = %s AND (state = 'open' OR entries > 0))

@@ -84,6 +84,10 @@ CREATE VIEW vela_read_v1.ledgers AS
     SELECT id AS ledger_id, topic_id, state, entries, messages, size_bytes, messages_before, bytes_before,
            first_append_ms, last_append_ms
     FROM vela_ledger WHERE state <> 'gone';
+CREATE VIEW vela_read_v1.subscriptions AS
+    SELECT s.id AS subscription_id, s.topic_id, s.name, s.type, c.mark_delete_ledger, c.mark_delete_entry,
+           c.acked_messages
+    FROM vela_subscription s JOIN vela_cursor c ON c.subscription_id = s.id;
 SELECT vela_open_segment_v1((extract(epoch FROM now()) * 1000)::bigint);
 SELECT vela_refresh_entry_views_v1();
 

@@ -10,7 +10,15 @@ from psycopg import sql
 from pipeline.checksum import Checksum, message_digest
 from vela.wire.entry import Compression, OutgoingMessage, encode_batch, encode_single, parse_header
 
-__all__ = ["PUBLISH_TIME_MS", "StoredTopic", "create_partitioned", "create_topic", "open_segment"]
+__all__ = [
+    "PUBLISH_TIME_MS",
+    "StoredTopic",
+    "create_partitioned",
+    "create_subscription",
+    "create_topic",
+    "open_segment",
+    "trim_first_ledger",
+]
 
 PUBLISH_TIME_MS = 1_760_000_000_123
 
@@ -163,3 +171,24 @@ def create_partitioned(url: str, name: str, partitions: int) -> list[StoredTopic
         create_topic(url, f"{name}-partition-{index}", parent_id=parent.topic_id, partition=index)
         for index in range(partitions)
     ]
+
+
+def create_subscription(topic: StoredTopic, name: str, *, last_acked: int) -> None:
+    """A subscription that has acked the open ledger up to an entry."""
+    with psycopg.connect(topic.url) as connection:
+        connection.execute(
+            "WITH s AS (INSERT INTO vela_subscription (topic_id, name, type, properties, created_at)"
+            " VALUES (%s, %s, 'Shared', '{}', now()) RETURNING id)"
+            " INSERT INTO vela_cursor (subscription_id, mark_delete_ledger, mark_delete_entry, acked_messages,"
+            " acked_entries, acked_bytes, version) SELECT id, %s, %s, 0, 0, 0, 0 FROM s",
+            (topic.topic_id, name, topic.ledger_id, last_acked),
+        )
+
+
+def trim_first_ledger(topic: StoredTopic) -> None:
+    """Trim the topic's oldest ledger, as retention does: the row goes, and the entries with their segment."""
+    with psycopg.connect(topic.url) as connection:
+        connection.execute(
+            "DELETE FROM vela_ledger WHERE id = (SELECT min(id) FROM vela_ledger WHERE topic_id = %s)",
+            (topic.topic_id,),
+        )

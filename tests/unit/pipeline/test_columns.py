@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.batches import BatchBuilder
-from pipeline.columns import ARROW_SCHEMA, Run, key_bytes, record_batch
-from pipeline.planning import EntryRange
+from pipeline.source.batches import BatchBuilder
+from pipeline.source.columns import ARROW_SCHEMA, Run, key_bytes, record_batch
+from pipeline.source.ranges import EntryRange
 from vela.wire.entry import Message
 from vela.wire.errors import MetadataCorrupt
 from vela.wire.message_id import MessageId
@@ -26,10 +26,16 @@ def message(
 
 
 def run_of(messages: list[Message], *, ledger_id: int = 1, entry_id: int = 0, partition: int = -1) -> Run:
-    source = EntryRange(topic="t", partition=partition, ledger_id=ledger_id, first=0, last=entry_id)
-    return Run(
-        source=source, entry_id=entry_id, messages=messages, keys=[key_bytes(each) for each in messages]
+    source = EntryRange(
+        topic="t",
+        partition=partition,
+        ledger_id=ledger_id,
+        first=0,
+        last=entry_id,
+        bytes_before=0,
+        bytes_through=1,
     )
+    return Run(source=source, entry_id=entry_id, append_ms=7, messages=messages)
 
 
 @given(
@@ -87,3 +93,15 @@ def test_batches_are_bounded_in_bytes() -> None:
     assert [len(each) for each in taken] == [0, 0, 1, 0, 0, 1, 0]
     assert [batch.num_rows for batch in builder.rest()] == [1]
     assert list(builder.rest()) == []
+
+
+def test_only_the_columns_asked_for_are_made() -> None:
+    batch = record_batch([run_of([message(payload=b"x")])], ["__appendTime", "value"])
+    assert batch.schema.names == ["__appendTime", "value"]
+    assert batch.column("__appendTime").cast("int64").to_pylist() == [7_000]
+
+
+def test_a_null_value_is_null_and_not_empty() -> None:
+    deleted = message()._replace(null_value=True)
+    batch = record_batch([run_of([deleted, message()])], ["value"])
+    assert batch.column("value").to_pylist() == [None, b""]

@@ -3,26 +3,70 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import InvalidOption, sentence_of
-from pipeline.options import ReadOptions, full_topic_name
-from vela.wire.message_id import MessageId
+from pipeline.option_values import full_topic_name
+from pipeline.source.offsets import AskedOffsets, Offset
+from pipeline.source.options import Limits, ReadOptions, TopicsPattern
 
 URL = "postgresql://vela:secret@127.0.0.1:5432/vela"
 
 
 def test_names_ignore_case_and_the_rest_has_defaults() -> None:
     options = ReadOptions.parse({"TOPIC": "orders", "url": URL, "oncorrupt": "SKIP"})
-    assert options.topic == "persistent://public/default/orders"
-    assert (options.partitions, options.batch_rows, options.skip_corrupt) == (2, 10_000, True)
-    assert options.ending == ()
+    assert options.topics == ("persistent://public/default/orders",)
+    assert (options.partitions, options.batch_rows, options.skip_corrupt) == (16, 10_000, True)
+    assert (options.starting, options.ending, options.fail_on_data_loss) == (None, None, True)
+    assert not options.limits.is_set
 
 
-def test_ending_offsets_name_topics_and_their_last_entries() -> None:
-    ending = '{"orders": "5:7", "persistent://a/b/c": "-1:-1"}'
+def test_offsets_name_topics_and_their_last_entries() -> None:
+    ending = '{"orders": "5:7", "persistent://a/b/c": "-1:-1", "d": "earliest", "e": {"last": "1:2", "messages": 9}}'
     options = ReadOptions.parse({"topic": "orders", "url": URL, "endingOffsets": ending})
-    assert options.ending == (
-        ("persistent://public/default/orders", MessageId(5, 7)),
-        ("persistent://a/b/c", MessageId(-1, -1)),
+    assert options.ending == AskedOffsets(
+        others="latest",
+        by_topic={
+            "persistent://public/default/orders": Offset(ledger_id=5, entry_id=7),
+            "persistent://a/b/c": Offset(ledger_id=-1, entry_id=-1),
+            "persistent://public/default/d": "earliest",
+            "persistent://public/default/e": Offset(ledger_id=1, entry_id=2, messages=9),
+        },
     )
+
+
+def test_topics_and_patterns() -> None:
+    several = ReadOptions.parse({"topics": "a, b/c/d,a", "url": URL})
+    assert several.topics == ("persistent://public/default/a", "persistent://b/c/d")
+    pattern = ReadOptions.parse({"topicsPattern": "orders-[0-9]+", "url": URL}).pattern
+    assert pattern == TopicsPattern(namespace="public/default", name="orders-[0-9]+")
+    assert pattern.matches("persistent://public/default/orders-12")
+    assert not pattern.matches("persistent://public/default/orders-12x")
+    assert not pattern.matches("persistent://public/other/orders-12")
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [
+        ("1500", 1500),
+        ("1970-01-01T00:00:02", 2_000),
+        ("1970-01-01T01:00:02.5+01:00", 2_500),
+        ("1970-01-02", 86_400_000),
+        ("1970-01-01T00:00:03Z", 3_000),
+    ],
+)
+def test_times(text: str, time_ms: int) -> None:
+    options = ReadOptions.parse({"topic": "t", "url": URL, "startingTime": text, "endingTime": text})
+    assert (options.starting_time_ms, options.ending_time_ms) == (time_ms, time_ms)
+
+
+def test_limits_are_for_streams_and_ends_for_batch_reads() -> None:
+    limited = ReadOptions.parse({"topic": "t", "url": URL, "maxRowsPerTrigger": "9"})
+    assert limited.limits == Limits(rows=9, size_bytes=None, entries=None)
+    limited.require_stream()
+    with pytest.raises(InvalidOption, match="option maxRowsPerTrigger is for streams"):
+        limited.require_batch()
+    ended = ReadOptions.parse({"topic": "t", "url": URL, "endingTime": "5"})
+    ended.require_batch()
+    with pytest.raises(InvalidOption, match="option endingTime is for batch reads"):
+        ended.require_stream()
 
 
 @pytest.mark.parametrize(
@@ -31,7 +75,7 @@ def test_ending_offsets_name_topics_and_their_last_entries() -> None:
         ("topic", " ", "option topic is missing"),
         ("url", "", "option url is missing"),
         ("url", "http://localhost:secret", "option url is not a PostgreSQL URL"),
-        ("partitions", "0", "option partitions is '0': it must be a whole number from 1 to 64"),
+        ("partitions", "0", "option partitions is '0': it must be a whole number from 1 to 1000"),
         ("partitions", "two", "option partitions is 'two'"),
         ("partitions", "-1", "option partitions is '-1'"),
         ("partitions", "²", "option partitions is '²'"),
@@ -43,6 +87,14 @@ def test_ending_offsets_name_topics_and_their_last_entries() -> None:
         ("endingOffsets", '["orders"]', "option endingOffsets"),
         ("endingOffsets", '{"orders": 5}', "option endingOffsets"),
         ("endingOffsets", '{"orders": "5"}', "option endingOffsets"),
+        ("startingOffsets", '{"orders": "5:7:0:1"}', "option startingOffsets"),
+        ("startingOffsets", '{"orders": {"last": "5:7", "messages": "x"}}', "option startingOffsets"),
+        ("startingTime", "yesterday", "option startingTime is 'yesterday': it must be a time like"),
+        ("startingTime", "", "option startingTime"),
+        ("failOnDataLoss", "maybe", "option failOnDataLoss is 'maybe': it must be true or false"),
+        ("maxRowsPerTrigger", "0", "option maxRowsPerTrigger"),
+        ("topics", "a", "options topic and topics exclude each other"),
+        ("topicsPattern", "a", "options topic and topicsPattern exclude each other"),
         ("path", "/tmp/x", "unknown option 'path'"),
     ],
 )
@@ -52,6 +104,24 @@ def test_what_is_wrong_is_said_in_one_sentence(name: str, value: str, said: str)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"topics": " , "}, "option topics is ','"),
+        ({"topics": "a//b"}, "option topics: 'a//b' is not a topic name"),
+        ({"topicsPattern": "a("}, "not a regular expression"),
+        ({"topicsPattern": "a/b"}, "option topicsPattern is 'a/b'"),
+        ({"topic": "a", "startingTime": "1", "startingOffsets": "latest"}, "exclude each other"),
+        ({"topic": "a", "startingTime": "1", "predefinedSubscription": "s"}, "exclude each other"),
+        ({"topic": "a", "endingTime": "1", "endingOffsets": "latest"}, "exclude each other"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        ReadOptions.parse({"url": URL, **options})
+    assert said in str(caught.value)
 
 
 def test_short_names_are_spelled_out() -> None:

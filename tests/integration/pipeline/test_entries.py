@@ -7,9 +7,9 @@ import pytest
 
 from pipeline.database import reading
 from pipeline.errors import DatabaseUnavailable
-from pipeline.log import read_entries
-from pipeline.options import ReadOptions
-from pipeline.planning import count_messages, plan
+from pipeline.source.entries import read_entries
+from pipeline.source.options import ReadOptions
+from pipeline.source.plan import plan_read
 from tests.integration.pipeline.publishing import StoredTopic, create_topic
 from vela.wire.entry import OutgoingMessage
 
@@ -31,22 +31,23 @@ def test_windows_of_any_size_give_the_same_entries(log_url: str, window_bytes: i
     topic = stored(log_url, f"windows-{window_bytes}", [10, 0, 3_000, 1, 1, 1, 900, 900, 5])
     options = options_for(log_url, topic.name)
     with reading(options, "reading") as connection:
-        (part,) = plan(connection, options)
+        plan = plan_read(connection, options)
+        (part,) = plan.ranges
         read = list(read_entries(connection, part, window_entries=4, window_bytes=window_bytes))
-        assert [entry_id for entry_id, _ in read] == list(range(9))
-        assert count_messages(connection, [part]) == 9
+        assert [row.entry_id for row in read] == list(range(9))
+        assert plan.messages == 9
     with psycopg.connect(log_url) as check:
         rows = check.execute(
             "SELECT data FROM vela_entry WHERE ledger_id = %s ORDER BY entry_id", (topic.ledger_id,)
         ).fetchall()
-    assert [data for _, data in read] == [row[0] for row in rows]
+    assert [row.data for row in read] == [row[0] for row in rows]
 
 
 def test_no_transaction_is_held_between_windows(log_url: str) -> None:
     topic = stored(log_url, "between", [10] * 6)
     options = options_for(log_url, topic.name)
     with reading(options, "reading") as connection:
-        (part,) = plan(connection, options)
+        (part,) = plan_read(connection, options).ranges
         entries = read_entries(connection, part, window_entries=2)
         next(entries)
         with psycopg.connect(log_url) as check:
@@ -62,7 +63,7 @@ def test_the_end_is_fixed_when_the_read_is_planned(log_url: str) -> None:
     topic = stored(log_url, "pinned", [1, 1])
     options = options_for(log_url, topic.name)
     with reading(options, "reading") as connection:
-        (part,) = plan(connection, options)
+        (part,) = plan_read(connection, options).ranges
         topic.publish(OutgoingMessage(payload=b"later"))
         assert len(list(read_entries(connection, part))) == 2
 
@@ -93,7 +94,7 @@ def test_a_user_who_may_not_read_is_told_what_to_grant(log_url: str) -> None:
             pytest.raises(DatabaseUnavailable, match="let the user in option url read schema vela_read_v1"),
             reading(options, "planning") as connection,
         ):
-            plan(connection, options)
+            plan_read(connection, options)
     finally:
         with psycopg.connect(log_url) as connection:
             connection.execute("DROP ROLE pipeline_stranger")

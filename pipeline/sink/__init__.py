@@ -1,0 +1,1 @@
+"""The sink: DataFrames and streams written to topics."""

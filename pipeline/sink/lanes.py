@@ -1,0 +1,221 @@
+"""A producer for each topic or partition that a task writes to, each with one entry on its way at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from pipeline.errors import BrokerUnavailable, DeduplicationOff
+from pipeline.sink.options import WriteOptions
+from pipeline.sink.rows import Row
+from vela.aio import Client, Producer
+from vela.core.producing.key_hash import boost_hash
+from vela.errors import ProducerBusy, VelaError
+from vela.message import MessageId
+from vela.options import CompressionType
+
+__all__ = ["Lanes"]
+
+logger = logging.getLogger(__name__)
+
+_BUSY_TIMEOUT_S: Final = 60.0  # how long a task waits for an earlier attempt that is still connected
+_BUSY_PAUSE_S: Final = 0.5
+_NEVER_MS: Final = 86_400_000  # only a full lane is flushed, so that rows alone decide where entries end
+_COMPRESSIONS: Final = {
+    "none": CompressionType.NONE,
+    "lz4": CompressionType.LZ4,
+    "zlib": CompressionType.ZLib,
+    "zstd": CompressionType.ZSTD,
+    "snappy": CompressionType.SNAPPY,
+}
+
+
+class Lanes:
+    """The lanes of one task. Use it on one event loop; errors are BrokerUnavailable and DeduplicationOff."""
+
+    def __init__(
+        self,
+        client: Client,
+        options: WriteOptions,
+        *,
+        producer_name: str,
+        must_deduplicate: bool,
+        offset: int,
+    ) -> None:
+        """`offset` makes tasks begin with different partitions."""
+        self._client = client
+        self._options = options
+        self._producer_name = producer_name
+        self._must_deduplicate = must_deduplicate
+        self._offset = offset
+        self._lanes: dict[str, list[_Lane]] = {}
+
+    async def add(self, row: Row, topic: str, sequence_id: int) -> None:
+        """Send a row, unless an earlier attempt has stored it. Sequence ids must ascend."""
+        lanes = self._lanes.get(topic) or await self._lanes_of(topic)
+        lane = lanes[0]
+        if len(lanes) > 1:
+            # Not at random: a repeated attempt must send each row to the same partition.
+            number = (
+                boost_hash(row.key) if row.key else self._offset + sequence_id // self._options.batch_rows
+            )
+            lane = lanes[number % len(lanes)]
+        await lane.add(row, sequence_id)
+
+    async def finish(self) -> None:
+        """Wait until every row is stored, and close the producers."""
+        lanes = [lane for lanes in self._lanes.values() for lane in lanes]
+        await asyncio.gather(*(lane.finish() for lane in lanes))
+
+    @property
+    def repeated(self) -> int:
+        """Rows that an earlier attempt had stored."""
+        return sum(lane.repeated for lanes in self._lanes.values() for lane in lanes)
+
+    async def _lanes_of(self, topic: str) -> list[_Lane]:
+        try:
+            names = await self._client.get_topic_partitions(topic)
+        except VelaError as error:
+            raise _refused(topic, error) from None
+        lanes = self._lanes[topic] = [_Lane(self, name) for name in names]
+        return lanes
+
+    # --- for lanes
+
+    @property
+    def options(self) -> WriteOptions:
+        """The options of the write."""
+        return self._options
+
+    @property
+    def must_deduplicate(self) -> bool:
+        """Whether topics must deduplicate."""
+        return self._must_deduplicate
+
+    async def open_producer(self, topic: str) -> Producer:
+        """Open the task's producer on a topic. Waits for an earlier attempt of the task to leave."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _BUSY_TIMEOUT_S
+        while True:
+            try:
+                return await self._client.create_producer(
+                    topic,
+                    self._producer_name,
+                    send_timeout_millis=self._options.send_timeout_ms,
+                    compression_type=_COMPRESSIONS[self._options.compression],
+                    max_pending_messages=0,
+                    batching_enabled=True,
+                    batching_max_messages=2 * self._options.batch_rows,
+                    batching_max_allowed_size_in_bytes=1
+                    << 30,  # the broker's limit is lower, and then counts
+                    batching_max_publish_delay_ms=_NEVER_MS,
+                )
+            except ProducerBusy as error:
+                if loop.time() > deadline:
+                    raise _refused(topic, error) from None
+                logger.info("%s: %s; the task tries again", topic, error)
+                await asyncio.sleep(_BUSY_PAUSE_S)
+            except VelaError as error:
+                raise _refused(topic, error) from None
+
+
+class _Lane:
+    """One topic or partition.
+
+    An entry is sent when the one before it is stored. So if a row is stored, all earlier rows of the lane are, and the
+    highest sequence id that the broker has stored says exactly which rows are missing.
+    """
+
+    def __init__(self, lanes: Lanes, topic: str) -> None:
+        self.repeated = 0
+        self._lanes = lanes
+        self._topic = topic
+        self._producer: Producer | None = None
+        self._stored = -1  # the sequence id up to which an earlier attempt has stored the rows
+        self._answers: list[asyncio.Future[MessageId]] = []  # of the rows of the entry that is being filled
+        self._size_bytes = 0
+        self._last_sequence_id = -1
+        self._flushing: asyncio.Task[None] | None = None
+
+    async def add(self, row: Row, sequence_id: int) -> None:
+        """See `Lanes.add`."""
+        producer = self._producer or await self._open()
+        if sequence_id <= self._stored:
+            self.repeated += 1
+            return
+        size_bytes = row.size_bytes()
+        if self._answers and self._size_bytes + size_bytes > self._lanes.options.batch_bytes:
+            producer = await self._send_entry()
+        self._answers.append(
+            producer.send_async(
+                row.value,
+                row.properties,
+                row.key,
+                sequence_id=sequence_id,
+                event_timestamp=row.event_time_ms,
+            )
+        )
+        self._size_bytes += size_bytes
+        self._last_sequence_id = sequence_id
+        if (
+            len(self._answers) >= self._lanes.options.batch_rows
+            or self._size_bytes >= self._lanes.options.batch_bytes
+        ):
+            await self._send_entry()
+
+    async def finish(self) -> None:
+        """See `Lanes.finish`."""
+        if self._answers:
+            await self._send_entry()
+        if self._flushing is not None:
+            await self._flushing
+        if self._producer is not None:
+            await self._producer.close()
+
+    async def _open(self) -> Producer:
+        producer = self._producer = await self._lanes.open_producer(self._topic)
+        self._stored = producer.last_sequence_id()
+        return producer
+
+    async def _send_entry(self) -> Producer:
+        """Send the added rows as one entry when the one before it is stored. Returns the producer to use."""
+        assert self._producer is not None
+        if self._flushing is not None:
+            await self._flushing
+        answers, self._answers, self._size_bytes = self._answers, [], 0
+        self._flushing = asyncio.create_task(self._flush(self._producer, answers))
+        if self._lanes.must_deduplicate and self._stored < 0:
+            await self._flushing
+            await self._require_deduplication()
+        else:
+            await asyncio.sleep(0)  # the entry is sealed now, before the next row can join it
+        return self._producer
+
+    async def _flush(self, producer: Producer, answers: list[asyncio.Future[MessageId]]) -> None:
+        try:
+            await producer.flush()
+            for answer in answers:
+                answer.result()  # a row that was refused before it was sent fails here
+        except VelaError as error:
+            for answer in answers:
+                if answer.done() and not answer.cancelled():
+                    answer.exception()  # otherwise asyncio logs each of them
+            raise _refused(self._topic, error) from None
+
+    async def _require_deduplication(self) -> None:
+        """Open the producer again: a topic that deduplicates then knows what was stored under its name."""
+        assert self._producer is not None
+        sent = self._last_sequence_id
+        await self._producer.close()
+        self._producer = None
+        producer = await self._open()
+        if producer.last_sequence_id() < sent:
+            raise DeduplicationOff(
+                f"{self._topic} does not deduplicate, so rows would be stored twice after a failure: set its policy"
+                " deduplication, or set option exactlyOnce to false"
+            )
+
+
+def _refused(topic: str, error: VelaError) -> BrokerUnavailable:
+    return BrokerUnavailable(f"cannot write to {topic}: {type(error).__name__}: {error}")

@@ -1,0 +1,62 @@
+"""The options of `df.write` and `df.writeStream` with format vela, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.errors import InvalidOption
+from pipeline.option_values import OptionValues, full_topic_name
+
+__all__ = ["WriteOptions"]
+
+_NAMES: Final = (
+    "serviceUrl",
+    "topic",
+    "writeId",
+    "exactlyOnce",
+    "compression",
+    "batchRows",
+    "batchBytes",
+    "sendTimeoutMs",
+)
+# Spark passes a stream's own options on.
+_SPARKS: Final = ("checkpointLocation", "path", "queryName")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """The options of a write. They are pickled to the executors."""
+
+    service_url: str  # of the broker, as clients take it
+    topic: str | None  # for every row; None = column __topic says
+    write_id: str | None  # of a batch write; the same id again writes nothing twice
+    exactly_once: bool | None  # None = for streams, and for batch writes with a write_id
+    compression: str  # a name of vela.CompressionType
+    batch_rows: int  # the most rows of an entry
+    batch_bytes: int  # the most payload bytes of an entry, unless one row has more
+    send_timeout_ms: int
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """Read Spark's options, whose names ignore case. Raises InvalidOption with the option's name."""
+        values = OptionValues(options, _NAMES, ignored=_SPARKS)
+        topic = values.text("topic")
+        return cls(
+            service_url=values.required("serviceUrl", "pulsar://127.0.0.1:6650"),
+            topic=full_topic_name(topic) if topic else None,
+            write_id=values.text("writeId") or None,
+            exactly_once=values.boolean("exactlyOnce", default=True) if values.has("exactlyOnce") else None,
+            compression=values.choice("compression", ("none", "lz4", "zlib", "zstd", "snappy")),
+            batch_rows=values.integer("batchRows", 5_000, least=1, most=100_000),
+            batch_bytes=values.integer("batchBytes", 1 << 20, least=1024, most=64 << 20),
+            send_timeout_ms=values.integer("sendTimeoutMs", 60_000, least=1000, most=3_600_000),
+        )
+
+    def require_stream(self) -> None:
+        """Raises InvalidOption for options that only a batch write has."""
+        if self.write_id is not None:
+            raise InvalidOption(
+                "option writeId is for batch writes: remove it; a stream has the id of its query"
+            )

@@ -1,0 +1,110 @@
+"""The rows of a DataFrame as messages to be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from pipeline.errors import InvalidRow
+from pipeline.option_values import full_topic_name
+from pipeline.source.columns import SPARK_TYPES
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["Row", "check_columns", "rows_of"]
+
+# Columns that are written, and their types.
+_WRITTEN: Final = {
+    "value": ("binary", "string"),
+    "__key": ("binary", "string"),
+    "__topic": ("string",),
+    "__eventTime": ("timestamp",),
+    "__messageProperties": ("map<string,string>",),
+}
+
+
+class Row(NamedTuple):
+    """One message to be sent."""
+
+    value: bytes | None  # None = a null value, which deletes its key when the topic is compacted
+    key: str | None
+    topic: str | None  # full name
+    event_time_ms: int | None
+    properties: dict[str, str] | None
+
+    def size_bytes(self) -> int:
+        """Return about what the message takes in an entry."""
+        size = 64 + len(self.value or b"") + len(self.key or "")
+        if self.properties:
+            size += sum(len(name) + len(text) + 8 for name, text in self.properties.items())
+        return size
+
+
+def check_columns(schema: StructType, *, has_topic: bool) -> None:
+    """Raises InvalidRow if a DataFrame cannot be written. The source's other columns may be there; they are ignored."""
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    for name, type_ in types.items():
+        if name not in SPARK_TYPES:
+            raise InvalidRow(
+                f"the DataFrame has a column {name}, which a message has not: put it into value, for example with"
+                " to_json(struct(…)), and select the columns of a message"
+            )
+        if name in _WRITTEN and type_ not in _WRITTEN[name]:
+            raise InvalidRow(f"column {name} has type {type_}: it must be {' or '.join(_WRITTEN[name])}")
+    if "value" not in types:
+        raise InvalidRow("the DataFrame has no column value: select one of type binary or string")
+    if not has_topic and "__topic" not in types:
+        raise InvalidRow("no topic to write to: set option topic, or add a column __topic")
+
+
+def rows_of(batch: pa.RecordBatch, first: int) -> Iterator[Row]:
+    """Yield the rows of a RecordBatch. `first` is the number of its first row, for errors. Raises InvalidRow."""
+    columns = {name: batch.column(name) for name in batch.schema.names if name in _WRITTEN}
+    nothing = [None] * batch.num_rows
+    keys = _column(columns, "__key", nothing)
+    topics = _column(columns, "__topic", nothing)
+    properties = _column(columns, "__messageProperties", nothing)
+    times_us: Sequence[int | None] = nothing
+    if "__eventTime" in columns:
+        times_us = columns["__eventTime"].cast(pa.int64()).to_pylist()
+    names: dict[str, str] = {}
+    rows = zip(columns["value"].to_pylist(), keys, topics, times_us, properties, strict=True)
+    for number, (value, key, topic, time_us, pairs) in enumerate(rows, first):
+        if topic is not None and topic not in names:
+            names[topic] = full_topic_name(topic)
+        if time_us is not None and time_us < 0:
+            raise InvalidRow(f"row {number} has an __eventTime before 1970: messages cannot have one")
+        yield Row(
+            value.encode() if isinstance(value, str) else value,
+            _key(key, number),
+            None if topic is None else names[topic],
+            None if time_us is None else time_us // 1000,
+            _properties(pairs, number) if pairs else None,
+        )
+
+
+def _column(columns: dict[str, pa.Array], name: str, nothing: Sequence[Any]) -> Sequence[Any]:
+    return columns[name].to_pylist() if name in columns else nothing
+
+
+def _key(key: object, number: int) -> str | None:
+    if isinstance(key, bytes):
+        try:
+            return key.decode()
+        except UnicodeDecodeError:
+            raise InvalidRow(
+                f"row {number} has a __key that is not UTF-8: encode it as text, for example with base64(__key)"
+            ) from None
+    return key if isinstance(key, str) else None
+
+
+def _properties(pairs: Sequence[tuple[str, str | None]], number: int) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    for name, value in pairs:
+        if value is None:
+            raise InvalidRow(f"row {number} has no value for property {name!r}: remove it or give it one")
+        properties[name] = value
+    return properties

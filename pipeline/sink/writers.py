@@ -1,0 +1,129 @@
+"""The writers that Spark calls: on executors to write a task's rows, on the driver when all tasks are done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from pipeline.errors import BrokerUnavailable, InvalidRow
+from pipeline.sink.lanes import Lanes
+from pipeline.sink.options import WriteOptions
+from pipeline.sink.rows import rows_of
+from vela.aio import Client
+from vela.errors import VelaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BatchWriter", "StreamWriter", "Written"]
+
+logger = logging.getLogger(__name__)
+
+_QUERY_ID: Final = "sql.streaming.queryId"  # the same after a restart from the checkpoint
+_EPOCH: Final = "streaming.sql.batchId"
+_ROW_BITS: Final = 32  # of a sequence id: a task's rows of one epoch; the epoch lies above
+
+
+class Written(WriterCommitMessage):
+    """What one task wrote."""
+
+    def __init__(self, rows: int, repeated: int) -> None:
+        self.rows = rows
+        self.repeated = repeated  # of these, the rows that an earlier attempt had stored
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame. Pickled to executors."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+        # A random id makes the repeated attempts of a task one producer.
+        self._name = f"spark-{options.write_id or uuid.uuid4()}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write a task's rows. Raises BrokerUnavailable, DeduplicationOff, InvalidRow."""
+        task = TaskContext.get()
+        assert task is not None
+        must_deduplicate = self._options.exactly_once
+        if must_deduplicate is None:
+            must_deduplicate = self._options.write_id is not None
+        return _write(
+            iterator,
+            self._options,
+            name=self._name,
+            partition=task.partitionId(),
+            epoch=0,
+            must_deduplicate=must_deduplicate,
+        )
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Log how many rows were written, and how many of them a write of the same id had written before."""
+        written = [message for message in messages if isinstance(message, Written)]
+        rows, repeated = sum(each.rows for each in written), sum(each.repeated for each in written)
+        if repeated:
+            logger.warning("%s: %s of %s rows had been written before", self._name, repeated, rows)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a stream. Pickled to executors."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write a task's rows of one micro-batch. Raises BrokerUnavailable, DeduplicationOff, InvalidRow."""
+        task = TaskContext.get()
+        assert task is not None
+        query_id, epoch = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_EPOCH)
+        assert query_id is not None
+        assert epoch is not None
+        return _write(
+            iterator,
+            self._options,
+            name=f"spark-{query_id}",
+            partition=task.partitionId(),
+            epoch=int(epoch),
+            must_deduplicate=self._options.exactly_once is not False,
+        )
+
+
+def _write(
+    batches: Iterator[pa.RecordBatch],
+    options: WriteOptions,
+    *,
+    name: str,
+    partition: int,
+    epoch: int,
+    must_deduplicate: bool,
+) -> Written:
+    async def write() -> Written:
+        async with Client(options.service_url, stats_interval_in_seconds=0) as client:
+            lanes = Lanes(
+                client,
+                options,
+                producer_name=f"{name}-{partition}",
+                must_deduplicate=must_deduplicate,
+                offset=partition,
+            )
+            rows = 0
+            # In a thread: while Spark computes the next rows, the client must answer the broker's pings.
+            while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                for row in rows_of(batch, rows):
+                    topic = options.topic or row.topic
+                    if topic is None:
+                        raise InvalidRow(f"row {rows} has no __topic: fill the column, or set option topic")
+                    await lanes.add(row, topic, (epoch << _ROW_BITS) + rows)
+                    rows += 1
+            await lanes.finish()
+            return Written(rows, lanes.repeated)
+
+    try:
+        return asyncio.run(write())
+    except VelaError as error:
+        raise BrokerUnavailable(f"cannot write: {type(error).__name__}: {error}") from None

@@ -1,0 +1,1 @@
+"""The data source: topics as DataFrames and streams."""

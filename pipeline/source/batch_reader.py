@@ -1,0 +1,52 @@
+"""The batch reader: `spark.read.format("vela")`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from pipeline.database import reading
+from pipeline.source.filters import EVERYTHING, read_filter
+from pipeline.source.options import ReadOptions
+from pipeline.source.plan import plan_read
+from pipeline.source.ranges import split
+from pipeline.source.reading import EntryPartition, read_partition
+from pipeline.source.topic_logs import EntryIndex
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BatchReader"]
+
+
+class BatchReader(DataSourceReader):
+    """Plans on the driver and reads on executors. A task can be repeated."""
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = columns
+        self._wanted = EVERYTHING
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Note what the query needs. Returns all filters: Spark applies them to what remains."""
+        self._wanted = read_filter(filters)
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return ranges of about the same size. Raises PipelineError."""
+        options = self._options
+        with reading(options, f"planning the read of {options.label}") as connection:
+            plan = plan_read(connection, options, self._wanted)
+            parts = split(
+                EntryIndex(connection),
+                plan.ranges,
+                most=options.partitions,
+                part_bytes=options.partition_bytes,
+            )
+        return [EntryPartition(part) for part in parts or [[]]]  # Spark needs a partition
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the partition's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
+        return read_partition(self._options, self._columns, self._wanted, partition)

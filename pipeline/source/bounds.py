@@ -1,0 +1,166 @@
+"""Where a read starts and ends: the options as an offset for each topic, checked against what is stored."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from pipeline.database import Connection
+from pipeline.errors import DataLost, InvalidOption, SubscriptionNotFound
+from pipeline.queries import query
+from pipeline.source.offsets import AskedOffsets, Named, Offset, Offsets
+from pipeline.source.options import ReadOptions
+from pipeline.source.topic_logs import EntryIndex, TopicLog
+
+__all__ = ["ends_of", "last_before", "require_stored", "starts_of"]
+
+logger = logging.getLogger(__name__)
+
+_ADVICE = "set failOnDataLoss to false to read on without these messages, or choose other offsets"
+
+
+def starts_of(
+    connection: Connection,
+    logs: Sequence[TopicLog],
+    options: ReadOptions,
+    *,
+    default: Named,
+) -> Offsets:
+    """Return the offset before the first entry of each topic. Each log must have all its ledgers.
+
+    Raises InvalidOption for a named topic outside the read or an offset beyond the end, SubscriptionNotFound, and
+    DataLost if an offset names entries that were trimmed.
+    """
+    index = EntryIndex(connection)
+    if options.starting_time_ms is not None:
+        return _before(index, logs, options.starting_time_ms)
+    if options.subscription is not None:
+        given = _cursors(connection, logs, options.subscription)
+        asked = AskedOffsets(others="earliest", by_topic=given)
+    else:
+        asked = options.starting or AskedOffsets(others=default, by_topic={})
+    return _resolve(index, logs, options, asked, "startingOffsets")
+
+
+def ends_of(connection: Connection, logs: Sequence[TopicLog], options: ReadOptions) -> Offsets:
+    """Return the offset of the last entry of each topic. Raises InvalidOption and DataLost as `starts_of`."""
+    index = EntryIndex(connection)
+    if options.ending_time_ms is not None:
+        return _before(index, logs, options.ending_time_ms)
+    asked = options.ending or AskedOffsets(others="latest", by_topic={})
+    return _resolve(index, logs, options, asked, "endingOffsets")
+
+
+def require_stored(log: TopicLog, offset: Offset, options: ReadOptions) -> Offset:
+    """Return `offset` if everything after it is stored, as far as it ever was.
+
+    Otherwise raises DataLost, or logs it and returns the nearest offset if failOnDataLoss is false.
+    """
+    problem = _problem(log, offset)
+    if problem is None:
+        return offset
+    text = f"{log.topic.name} cannot be read on from {offset}: {problem}"
+    if options.fail_on_data_loss:
+        raise DataLost(f"{text}; {_ADVICE}")
+    logger.warning("%s; failOnDataLoss is false, so the read goes on without these messages", text)
+    is_beyond = log.ledgers and offset.position > log.latest.position
+    return log.latest if is_beyond else log.earliest
+
+
+def _problem(log: TopicLog, offset: Offset) -> str | None:
+    latest = log.latest
+    if offset.messages is not None and latest.messages is not None and offset.messages > latest.messages:
+        return "the topic has fewer messages than were read: it was deleted and created again, or restored"
+    following = next((each for each in log.ledgers if each.ledger_id >= offset.ledger_id), None)
+    if following is None or following.ledger_id == offset.ledger_id:
+        return None
+    if offset.messages is None:
+        return f"the topic has no ledger {offset.ledger_id}; retention trims ledgers"
+    lost = following.messages_before - offset.messages
+    return f"retention trimmed {lost} messages after it" if lost > 0 else None
+
+
+def _before(index: EntryIndex, logs: Sequence[TopicLog], time_ms: int) -> Offsets:
+    return {log.topic.name: last_before(index, log, time_ms) for log in logs}
+
+
+def last_before(index: EntryIndex, log: TopicLog, time_ms: int) -> Offset:
+    """Return the offset of the last entry that was stored before a time. Append times of a topic never go back."""
+    found = log.earliest
+    for ledger in log.ledgers:
+        last = ledger.last
+        if ledger.last_append_ms >= time_ms:
+            last = index.last_where(ledger.ledger_id, 0, ledger.last, lambda entry: entry.append_ms < time_ms)
+        if last >= 0:
+            found = _at_an_entry(index, log, Offset(ledger_id=ledger.ledger_id, entry_id=last))
+        if last < ledger.last:
+            break
+    return found
+
+
+def _cursors(connection: Connection, logs: Sequence[TopicLog], subscription: str) -> dict[str, Offset]:
+    names = {log.topic.topic_id: log.topic.name for log in logs}
+    rows = connection.execute(query("cursors"), (list(names), subscription)).fetchall()
+    found = {
+        names[topic_id]: Offset(ledger_id=ledger_id, entry_id=entry_id)
+        for topic_id, ledger_id, entry_id in rows
+    }
+    missing = sorted(names.values() - found.keys())
+    if missing:
+        raise SubscriptionNotFound(
+            f"topic {missing[0]} has no subscription {subscription!r}: check option predefinedSubscription"
+        )
+    return found
+
+
+def _resolve(
+    index: EntryIndex, logs: Sequence[TopicLog], options: ReadOptions, asked: AskedOffsets, option: str
+) -> Offsets:
+    strangers = sorted(asked.by_topic.keys() - {log.topic.name for log in logs})
+    if strangers:
+        raise InvalidOption(f"option {option} names {strangers[0]}, which does not belong to {options.label}")
+    return {
+        log.topic.name: _resolve_one(
+            index, log, options, asked.by_topic.get(log.topic.name, asked.others), option
+        )
+        for log in logs
+    }
+
+
+def _resolve_one(
+    index: EntryIndex,
+    log: TopicLog,
+    options: ReadOptions,
+    asked: Named | Offset,
+    option: str,
+) -> Offset:
+    if asked == "latest":
+        return log.latest
+    if asked == "earliest" or asked.ledger_id < 0:
+        return log.earliest
+    if options.subscription is None:
+        if asked.position > log.latest.position:
+            raise InvalidOption(
+                f"option {option} is {asked}, beyond the last entry {log.latest} of {log.topic.name}"
+            )
+        # A cursor keeps everything that it has not acked, so only other offsets can point to trimmed entries.
+        if option == "startingOffsets":
+            asked = require_stored(log, asked, options)
+    return _at_an_entry(index, log, asked)
+
+
+def _at_an_entry(index: EntryIndex, log: TopicLog, offset: Offset) -> Offset:
+    """Return the last stored entry at or before an offset, with its count of messages."""
+    ledger = next((each for each in reversed(log.ledgers) if each.ledger_id <= offset.ledger_id), None)
+    if ledger is None:
+        return log.earliest
+    entry_id = ledger.last
+    if ledger.ledger_id == offset.ledger_id:
+        entry_id = min(offset.entry_id, ledger.last)
+    if entry_id == ledger.last:
+        messages = ledger.messages_through
+    elif entry_id < 0:
+        messages = ledger.messages_before
+    else:
+        messages = index.totals(ledger.ledger_id, entry_id).messages
+    return Offset(ledger_id=ledger.ledger_id, entry_id=entry_id, messages=messages)

@@ -1,0 +1,83 @@
+"""Read ranges of a topic's log in windows of bounded size."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from pipeline.database import Connection
+from pipeline.errors import EntriesMissing
+from pipeline.queries import query
+from pipeline.source.ranges import EntryRange
+
+__all__ = ["EntryRow", "read_entries"]
+
+logger = logging.getLogger(__name__)
+
+WINDOW_ENTRIES: Final = 5_000
+WINDOW_BYTES: Final = 8 << 20  # after the first entry of a window
+_TYPES: Final = ("int8", "int8", "bytea")
+
+
+class EntryRow(NamedTuple):
+    """A stored entry."""
+
+    entry_id: int
+    append_ms: int
+    data: bytes
+
+
+def read_entries(
+    connection: Connection,
+    part: EntryRange,
+    *,
+    must_be_whole: bool = True,
+    window_entries: int = WINDOW_ENTRIES,
+    window_bytes: int = WINDOW_BYTES,
+) -> Iterator[EntryRow]:
+    """Yield every entry in the range, in order.
+
+    Each window is a separate statement with its own snapshot, which is enough because committed entries never change.
+    It is in memory as a whole before its first entry is yielded, so that no snapshot stays open while Spark works on
+    it. Raises EntriesMissing at the first missing entry, and psycopg.Error. With `must_be_whole` False, entries that
+    retention trimmed are logged and left out; an entry that is missing from a ledger that is still there raises.
+    """
+    wanted = part.first
+    while wanted <= part.last:
+        rows = _window(connection, part, wanted, window_entries, window_bytes)
+        for row in rows or [(-1, 0, b"")]:
+            if row[0] != wanted:
+                if not must_be_whole and _is_trimmed(connection, part):
+                    logger.warning(
+                        "entries %s:%s-%s of %s were trimmed after the read was planned; failOnDataLoss is false, so"
+                        " they are left out",
+                        *(part.ledger_id, wanted, part.last, part.topic),
+                    )
+                    return
+                raise EntriesMissing(
+                    f"entry {part.ledger_id}:{wanted} of {part.topic} existed when the read was planned and is missing"
+                    " now: retention trimmed it, or the log is damaged; run the job again, with longer retention if"
+                    " this repeats"
+                )
+            yield EntryRow(*row)
+            wanted += 1
+
+
+def _window(
+    connection: Connection, part: EntryRange, first: int, entries: int, size_bytes: int
+) -> list[tuple[int, int, bytes]]:
+    window = {
+        "ledger_id": part.ledger_id,
+        "first": first,
+        "last": min(part.last, first + entries - 1),
+        "budget_bytes": size_bytes,
+    }
+    with connection.cursor().copy(query("entries"), window) as copy:
+        copy.set_types(_TYPES)
+        return list(copy.rows())
+
+
+def _is_trimmed(connection: Connection, part: EntryRange) -> bool:
+    row = connection.execute(query("is_trimmed"), (part.ledger_id,)).fetchone()
+    return row is not None and bool(row[0])

@@ -1,0 +1,198 @@
+"""The options of `spark.read` and `spark.readStream` with format vela, checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.errors import InvalidOption
+from pipeline.option_values import OptionValues, full_topic_name
+from pipeline.source.offsets import AskedOffsets
+
+__all__ = ["Limits", "ReadOptions", "TopicsPattern"]
+
+MAX_BATCH_ROWS: Final = 10_000
+_BIGINT: Final = (1 << 63) - 1
+_NAMES: Final = (
+    "topic",
+    "topics",
+    "topicsPattern",
+    "url",
+    "startingOffsets",
+    "startingTime",
+    "predefinedSubscription",
+    "endingOffsets",
+    "endingTime",
+    "failOnDataLoss",
+    "onCorrupt",
+    "partitions",
+    "partitionBytes",
+    "maxRowsPerTrigger",
+    "maxBytesPerTrigger",
+    "maxEntriesPerTrigger",
+    "batchRows",
+    "maxMessageBytes",
+    "statementTimeoutMs",
+)
+_STARTS: Final = ("startingOffsets", "startingTime", "predefinedSubscription")
+_ENDS: Final = ("endingOffsets", "endingTime")
+_LIMITS: Final = ("maxRowsPerTrigger", "maxBytesPerTrigger", "maxEntriesPerTrigger")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one micro-batch may take; None = any number."""
+
+    rows: int | None
+    size_bytes: int | None
+    entries: int | None
+
+    @property
+    def is_set(self) -> bool:
+        """Return whether there is any limit."""
+        return (self.rows, self.size_bytes, self.entries) != (None, None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsPattern:
+    """A regular expression over the names of one namespace's topics; partitions count as their topic."""
+
+    namespace: str  # tenant/namespace
+    name: str  # the regular expression
+
+    @classmethod
+    def parse(cls, text: str) -> TopicsPattern:
+        """Read `orders-.*` or `persistent://tenant/namespace/orders-.*`. Raises InvalidOption."""
+        parts = text.removeprefix("persistent://").split("/", 2)
+        if len(parts) == 1:
+            parts = ["public", "default", text]
+        if len(parts) != 3 or not all(parts):
+            raise InvalidOption(
+                f"option topicsPattern is {text!r}: write name or tenant/namespace/name, with a regular expression for"
+                " the name alone"
+            )
+        try:
+            re.compile(parts[2])
+        except re.error as error:
+            raise InvalidOption(
+                f"option topicsPattern is {text!r}, not a regular expression: {error}"
+            ) from None
+        return cls(namespace=f"{parts[0]}/{parts[1]}", name=parts[2])
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the full name of every topic in the namespace."""
+        return f"persistent://{self.namespace}/"
+
+    def matches(self, full_name: str) -> bool:
+        """Return whether the whole local name matches."""
+        return full_name.startswith(self.prefix) and bool(
+            re.fullmatch(self.name, full_name.removeprefix(self.prefix))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """The options of a read. They are pickled to the executors, including the connection URL."""
+
+    topics: tuple[str, ...]  # full names: persistent://tenant/namespace/name; () if there is a pattern
+    pattern: TopicsPattern | None
+    url: str  # of the broker's PostgreSQL, as libpq takes it
+    starting: AskedOffsets | None
+    starting_time_ms: int | None
+    subscription: str | None  # start at its cursor
+    ending: AskedOffsets | None
+    ending_time_ms: int | None
+    fail_on_data_loss: bool
+    skip_corrupt: bool  # log entries that cannot be decoded and leave them out, instead of failing the job
+    partitions: int  # the most Spark tasks of a read or micro-batch, each with a connection
+    partition_bytes: int  # a task with fewer bytes is not worth its start
+    limits: Limits
+    batch_rows: int  # the most rows of a RecordBatch
+    max_message_bytes: int  # the largest payload of an entry, uncompressed
+    statement_timeout_ms: int  # of one query
+    given: frozenset[str]  # names of the options that were given
+
+    @property
+    def label(self) -> str:
+        """What is read, for errors and log lines."""
+        if self.pattern is not None:
+            return f"topics like {self.pattern.prefix}{self.pattern.name}"
+        return self.topics[0] if len(self.topics) == 1 else f"{len(self.topics)} topics"
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
+        """Read Spark's options, whose names ignore case. Raises InvalidOption with the option's name."""
+        values = OptionValues(options, _NAMES)
+        topics, pattern = _topics(values)
+        _at_most_one(values, _STARTS)
+        _at_most_one(values, _ENDS)
+        starting = ending = None
+        if values.has("startingOffsets"):
+            starting = AskedOffsets.parse(
+                "startingOffsets", values.text("startingOffsets"), others="earliest"
+            )
+        if values.has("endingOffsets"):
+            ending = AskedOffsets.parse("endingOffsets", values.text("endingOffsets"), others="latest")
+        return cls(
+            topics=topics,
+            pattern=pattern,
+            url=values.database_url("url"),
+            starting=starting,
+            starting_time_ms=values.time_ms("startingTime"),
+            subscription=values.text("predefinedSubscription") or None,
+            ending=ending,
+            ending_time_ms=values.time_ms("endingTime"),
+            fail_on_data_loss=values.boolean("failOnDataLoss", default=True),
+            skip_corrupt=values.choice("onCorrupt", ("fail", "skip")) == "skip",
+            partitions=values.integer("partitions", 16, least=1, most=1000),
+            partition_bytes=values.integer("partitionBytes", 16 << 20, least=1, most=1 << 40),
+            limits=Limits(
+                rows=values.optional_integer("maxRowsPerTrigger", least=1, most=_BIGINT),
+                size_bytes=values.optional_integer("maxBytesPerTrigger", least=1, most=_BIGINT),
+                entries=values.optional_integer("maxEntriesPerTrigger", least=1, most=_BIGINT),
+            ),
+            batch_rows=values.integer("batchRows", MAX_BATCH_ROWS, least=1, most=MAX_BATCH_ROWS),
+            max_message_bytes=values.integer("maxMessageBytes", 64 << 20, least=1024, most=256 << 20),
+            statement_timeout_ms=values.integer("statementTimeoutMs", 30_000, least=100, most=600_000),
+            given=frozenset(name for name in _NAMES if values.has(name)),
+        )
+
+    def require_batch(self) -> None:
+        """Raises InvalidOption for options that only a stream has."""
+        for name in _LIMITS:
+            if name in self.given:
+                raise InvalidOption(f"option {name} is for streams: remove it, or use spark.readStream")
+
+    def require_stream(self) -> None:
+        """Raises InvalidOption for options that only a batch read has."""
+        for name in _ENDS:
+            if name in self.given:
+                raise InvalidOption(
+                    f"option {name} is for batch reads: remove it; trigger(availableNow=True) reads to the current end"
+                )
+
+
+def _topics(values: OptionValues) -> tuple[tuple[str, ...], TopicsPattern | None]:
+    given = [name for name in ("topic", "topics", "topicsPattern") if values.text(name)]
+    if not given:
+        values.required("topic", "persistent://public/default/orders")
+    if len(given) > 1:
+        raise InvalidOption(f"options {given[0]} and {given[1]} exclude each other: set one of them")
+    text = values.text(given[0])
+    if given == ["topicsPattern"]:
+        return (), TopicsPattern.parse(text)
+    names = [text] if given == ["topic"] else [name for name in text.split(",") if name.strip()]
+    if not names:
+        raise InvalidOption(
+            f"option topics is {text!r}: it must be names of topics, with commas between them"
+        )
+    return tuple(dict.fromkeys(full_topic_name(name, given[0]) for name in names)), None
+
+
+def _at_most_one(values: OptionValues, names: tuple[str, ...]) -> None:
+    given = [name for name in names if values.has(name)]
+    if len(given) > 1:
+        raise InvalidOption(f"options {given[0]} and {given[1]} exclude each other: set one of them")

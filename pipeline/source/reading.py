@@ -1,0 +1,85 @@
+"""What an executor does: read ranges of entries and yield their messages as RecordBatches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from pipeline.database import reading
+from pipeline.errors import EntryUnreadable
+from pipeline.source.batches import BatchBuilder
+from pipeline.source.columns import Run, key_bytes
+from pipeline.source.entries import EntryRow, read_entries
+from pipeline.source.filters import ANY, ReadFilter
+from pipeline.source.options import ReadOptions
+from pipeline.source.ranges import EntryRange
+from vela.wire.entry import decode_messages
+from vela.wire.entry.header import parse_metadata
+from vela.wire.errors import EntryCorrupt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["EntryPartition", "read_partition"]
+
+logger = logging.getLogger(__name__)
+
+
+class EntryPartition(InputPartition):
+    """The ranges that one task reads, in log order. Pickled to an executor."""
+
+    def __init__(self, ranges: Sequence[EntryRange]) -> None:
+        super().__init__(tuple(ranges))
+        self.ranges = tuple(ranges)
+
+
+def read_partition(
+    options: ReadOptions, columns: Sequence[str], wanted: ReadFilter, partition: InputPartition
+) -> Iterator[pa.RecordBatch]:
+    """Yield a task's messages. Raises DatabaseUnavailable, EntriesMissing, EntryUnreadable."""
+    assert isinstance(partition, EntryPartition)
+    unreadable = 0
+    batches = BatchBuilder(max_rows=options.batch_rows, columns=columns)
+    entry_ids = wanted.interval("__entryId")
+    with reading(options, f"reading {options.label}") as connection:
+        for part in partition.ranges:
+            for row in read_entries(connection, part, must_be_whole=options.fail_on_data_loss):
+                if not entry_ids.has(row.entry_id):
+                    continue
+                try:
+                    run = _decode(part, row, options.max_message_bytes, wanted)
+                except EntryCorrupt as error:
+                    _refuse_or_log(options, part, row.entry_id, error)
+                    unreadable += 1
+                    continue
+                yield from batches.add(run)
+    yield from batches.rest()
+    if unreadable:
+        logger.warning("%s: left out %s entries that cannot be read", options.label, unreadable)
+
+
+def _decode(part: EntryRange, row: EntryRow, max_message_bytes: int, wanted: ReadFilter) -> Run:
+    times_ms = wanted.interval_ms("__publishTime")
+    # All messages of an entry have one publish time, which is known without decompressing them.
+    if times_ms != ANY and not times_ms.has(parse_metadata(row.data)[0].publish_time):
+        messages = []
+    else:
+        messages = decode_messages(row.data, max_message_bytes=max_message_bytes)
+    for message in messages:
+        if message.key_b64:
+            key_bytes(message)  # raises now, while it is known which entry is damaged
+    if wanted.keys is not None:
+        messages = [message for message in messages if key_bytes(message) in wanted.keys]
+    return Run(source=part, entry_id=row.entry_id, append_ms=row.append_ms, messages=messages)
+
+
+def _refuse_or_log(options: ReadOptions, part: EntryRange, entry_id: int, error: EntryCorrupt) -> None:
+    what = (
+        f"entry {part.ledger_id}:{entry_id} of {part.topic} cannot be read ({type(error).__name__}: {error})"
+    )
+    if not options.skip_corrupt:
+        raise EntryUnreadable(f"{what}; to leave such entries out, set option onCorrupt to skip") from None
+    logger.warning("%s; the entry is left out", what)

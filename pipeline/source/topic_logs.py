@@ -1,0 +1,156 @@
+"""The topics of a read and their ledgers, as they are stored now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pipeline.database import Connection
+from pipeline.errors import EntriesMissing, TopicNotFound
+from pipeline.queries import query
+from pipeline.source.offsets import BEGINNING, Offset
+from pipeline.source.options import ReadOptions
+
+__all__ = ["EntryIndex", "EntryTotals", "StoredLedger", "StoredTopic", "TopicLog", "find_topics", "read_logs"]
+
+
+class StoredTopic(NamedTuple):
+    """A topic that is not partitioned, or one partition."""
+
+    topic_id: int
+    name: str
+    partition: int  # -1 when the topic is not partitioned
+
+
+class StoredLedger(NamedTuple):
+    """A ledger up to its last committed entry. The totals are the topic's, trimmed messages included."""
+
+    ledger_id: int
+    last: int  # entry id, -1 = empty
+    messages_before: int
+    bytes_before: int
+    messages_through: int
+    bytes_through: int
+    last_append_ms: int
+
+
+class EntryTotals(NamedTuple):
+    """An entry without its data. The totals are the topic's, up to and including the entry."""
+
+    append_ms: int
+    messages: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLog:
+    """The ledgers of one topic, oldest first, read in one snapshot."""
+
+    topic: StoredTopic
+    ledgers: tuple[StoredLedger, ...]
+
+    @property
+    def earliest(self) -> Offset:
+        """Before everything that is stored."""
+        if not self.ledgers:
+            return BEGINNING
+        first = self.ledgers[0]
+        return Offset(ledger_id=first.ledger_id, entry_id=-1, messages=first.messages_before)
+
+    @property
+    def latest(self) -> Offset:
+        """At the last committed entry.
+
+        The topic's owner appends in order, one commit at a time, so every entry before it is committed too.
+        """
+        for ledger in reversed(self.ledgers):
+            if ledger.last >= 0 or ledger is self.ledgers[0]:
+                return Offset(
+                    ledger_id=ledger.ledger_id, entry_id=ledger.last, messages=ledger.messages_through
+                )
+        return BEGINNING
+
+    def ledger(self, ledger_id: int) -> StoredLedger | None:
+        """Return a ledger, or None if it is not stored."""
+        return next((each for each in self.ledgers if each.ledger_id == ledger_id), None)
+
+
+def find_topics(connection: Connection, options: ReadOptions) -> list[StoredTopic]:
+    """Return the topics of a read, partitions in place of partitioned topics. A pattern may match none.
+
+    Raises TopicNotFound for a name that does not exist.
+    """
+    if options.pattern is None:
+        names = list(options.topics)
+    else:
+        rows = connection.execute(query("topic_names"), (options.pattern.prefix,)).fetchall()
+        names = [name for (name,) in rows if options.pattern.matches(name)]
+    rows = connection.execute(query("topics"), {"names": names}).fetchall()
+    missing = [name for name in options.topics if name not in {asked for asked, *_ in rows}]
+    if missing:
+        raise TopicNotFound(
+            f"topic {missing[0]} does not exist in this database: check the topic's name and url"
+        )
+    topics = {
+        StoredTopic(topic_id, name, partition)
+        for _, topic_id, name, partition in rows
+        if topic_id is not None
+    }
+    return sorted(
+        topics, key=lambda topic: (topic.name.rpartition("-partition-")[0], topic.partition, topic.name)
+    )
+
+
+def read_logs(
+    connection: Connection, topics: Iterable[StoredTopic], *, after: Mapping[str, Offset] | None = None
+) -> list[TopicLog]:
+    """Return the logs of the topics, without the ledgers before each offset's."""
+    listed = list(topics)
+    after = after or {}
+    rows = connection.execute(
+        query("ledgers"),
+        {
+            "topic_ids": [topic.topic_id for topic in listed],
+            "from_ledgers": [after.get(topic.name, BEGINNING).ledger_id for topic in listed],
+        },
+    ).fetchall()
+    ledgers: dict[int, list[StoredLedger]] = {topic.topic_id: [] for topic in listed}
+    for topic_id, *ledger in rows:
+        ledgers[topic_id].append(StoredLedger(*ledger))
+    return [TopicLog(topic=topic, ledgers=tuple(ledgers[topic.topic_id])) for topic in listed]
+
+
+class EntryIndex:
+    """Looks up entries by probes of the primary key, and remembers them. Entries never change."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: dict[tuple[int, int], EntryTotals] = {}
+
+    def totals(self, ledger_id: int, entry_id: int) -> EntryTotals:
+        """Return an entry's totals. Raises EntriesMissing if retention trimmed it meanwhile."""
+        known = self._known.get((ledger_id, entry_id))
+        if known is None:
+            row = self._connection.execute(query("entry"), (ledger_id, entry_id)).fetchone()
+            if row is None:
+                raise EntriesMissing(
+                    f"entry {ledger_id}:{entry_id} is missing: retention trimmed it during planning; run the query"
+                    " again"
+                )
+            known = self._known[ledger_id, entry_id] = EntryTotals(*row)
+        return known
+
+    def last_where(self, ledger_id: int, first: int, last: int, fits: Callable[[EntryTotals], bool]) -> int:
+        """Return the last entry from `first` to `last` that fits, `first - 1` if none does.
+
+        If an entry fits, all entries before it must fit too.
+        """
+        low, high = first - 1, last
+        while low < high:
+            middle = (low + high + 1) // 2
+            if fits(self.totals(ledger_id, middle)):
+                low = middle
+            else:
+                high = middle - 1
+        return low
