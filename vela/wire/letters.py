@@ -1,6 +1,7 @@
-"""Dead letters and retry letters: where they go, and what they say of the message they copy.
+"""Dead letters and retry letters: their topics, and the properties that name the message that they copy.
 
-The rules of Pulsar's clients, without I/O: the SDK follows them, and so does the broker for its JSON sockets.
+These are the rules of Pulsar's clients, without I/O. Vela's client follows them, and so does the broker for its JSON
+sockets.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from vela.wire.errors import InvalidTopicName
 from vela.wire.message_id import MessageId
 
 __all__ = [
@@ -29,17 +31,18 @@ __all__ = [
 
 REAL_TOPIC: Final = "REAL_TOPIC"
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
-ORIGIN_MESSAGE_ID_MISSPELT: Final = "ORIGIN_MESSAGE_IDY_TIME"  # of old clients, still written
+ORIGIN_MESSAGE_ID_MISSPELT: Final = "ORIGIN_MESSAGE_IDY_TIME"  # old clients misspelt it, so copies have both
 RECONSUME_TIMES: Final = "RECONSUMETIMES"
 DELAY_TIME: Final = "DELAY_TIME"
 REAL_SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
 
-DEFAULT_MAX_REDELIVERIES: Final = 16  # where retry letters are on and nobody said
+DEFAULT_MAX_REDELIVERIES: Final = 16  # if retry letters are on and the application sets no limit
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_MOST_NAME_BYTES: Final = 1024  # of a topic's name; the broker refuses a longer one
 
 
 class DeadLetterRule(StrEnum):
-    """When the redelivery count makes a dead letter."""
+    """At which redelivery count a message becomes a dead letter."""
 
     JAVA = "java"  # the application sees max + 1 deliveries; the last one's negative ack or timeout decides
     GO = "go"  # the application sees max deliveries; the next one never reaches it
@@ -47,56 +50,68 @@ class DeadLetterRule(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPolicy:
-    """Dead letter after `max_redeliver_count` redeliveries."""
+    """After `max_redeliver_count` redeliveries, a message becomes a dead letter."""
 
     max_redeliver_count: int  # > 0
     topic: str | None = None  # None = the default name
-    initial_subscription: str | None = None  # made with the topic, so that nothing on it is lost
+    initial_subscription: str | None = None  # created with the topic, so that no letter is lost
     rule: DeadLetterRule = DeadLetterRule.JAVA
 
     def bypasses(self, redeliveries: int) -> bool:
-        """A delivery with this count is a dead letter at once: the application does not get it."""
+        """Whether a delivery with this count becomes a dead letter at once, so that the application does not get it."""
         if self.rule is DeadLetterRule.GO:
             return redeliveries >= self.max_redeliver_count
         return redeliveries > self.max_redeliver_count
 
     def ends(self, redeliveries: int) -> bool:
-        """A message delivered with this count is a dead letter instead of being redelivered once more."""
+        """Whether a message delivered with this count becomes a dead letter instead of being redelivered once more."""
         return self.rule is DeadLetterRule.JAVA and redeliveries >= self.max_redeliver_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Messages can be put off to the retry letter topic."""
+    """An application may put messages off: they go to the retry-letter topic and come back later."""
 
     topic: str | None = None  # None = the default name
     on_ack_timeout: bool = False  # a message not acked in time goes there too, instead of being redelivered
 
 
 def dead_letter_topic(topic: str, subscription: str) -> str:
-    """Of a full topic name without its partition suffix."""
-    return f"{topic}-{subscription}-DLQ"
+    """Return the default dead-letter topic. `topic` is a full name without a partition suffix.
+
+    Raises InvalidTopicName if the name is too long for a topic.
+    """
+    return _short_enough(f"{topic}-{subscription}-DLQ", "dead-letter")
 
 
 def retry_topic(topic: str, subscription: str) -> str:
-    """Of a full topic name without its partition suffix."""
-    return f"{topic}-{subscription}-RETRY"
+    """Return the default retry-letter topic. `topic` is a full name without a partition suffix.
+
+    Raises InvalidTopicName if the name is too long for a topic.
+    """
+    return _short_enough(f"{topic}-{subscription}-RETRY", "retry-letter")
 
 
 def legacy_dead_letter_name(subscription: str) -> str:
-    """Local name, in the topic's namespace, that old clients used. It is kept to where it exists."""
+    """Return the local name, in the topic's namespace, that old clients used.
+
+    If that topic exists, letters still go to it.
+    """
     return f"{subscription}-DLQ"
 
 
 def legacy_retry_name(subscription: str) -> str:
-    """As `legacy_dead_letter_name`."""
+    """Return the local name of old clients' retry-letter topic; see `legacy_dead_letter_name`."""
     return f"{subscription}-RETRY"
 
 
 def dead_letter_properties(
     properties: Mapping[str, str], *, topic: str, message_id: MessageId, subscription: str
 ) -> dict[str, str]:
-    """Those of a copy: the message's own, and where it came from. What a first copy said of that is kept."""
+    """Return the properties of a copy: the message's own, and where it came from.
+
+    If the message is itself a copy, the place that it names is kept.
+    """
     origin = java_text(message_id)
     copied = dict(properties)
     copied.setdefault(REAL_TOPIC, topic)
@@ -115,7 +130,10 @@ def retry_properties(
     delay_ms: int,
     custom: Mapping[str, str] = _NONE,
 ) -> dict[str, str]:
-    """Those of a message put off once more; `custom` ones override what is copied, not the two that are counted."""
+    """Return the properties of a message that is put off once more.
+
+    `custom` properties replace copied ones, but not RECONSUMETIMES and DELAY_TIME.
+    """
     copied = dead_letter_properties(properties, topic=topic, message_id=message_id, subscription=subscription)
     copied.update(custom)
     copied[RECONSUME_TIMES] = str(times_reconsumed(copied) + 1)
@@ -124,12 +142,22 @@ def retry_properties(
 
 
 def times_reconsumed(properties: Mapping[str, str]) -> int:
-    """How often a message has been put off; 0 when it does not say, or says nonsense."""
+    """Return how often a message has been put off; 0 if its property is missing or not a number."""
     text = properties.get(RECONSUME_TIMES, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
+def _short_enough(name: str, kind: str) -> str:
+    size_bytes = len(name.encode(errors="surrogatepass"))
+    if size_bytes > _MOST_NAME_BYTES:
+        raise InvalidTopicName(
+            f"the default {kind} topic, made of the names of topic and subscription, would have a name of"
+            f" {size_bytes} bytes; at most {_MOST_NAME_BYTES}: name the {kind} topic in the consumer's options"
+        )
+    return name
+
+
 def java_text(message_id: MessageId) -> str:
-    """As Java's clients print an id: the partition always, the batch index where there is one."""
+    """Return an id as Java's clients print it: always with the partition, with the batch index if there is one."""
     text = f"{message_id.ledger_id}:{message_id.entry_id}:{message_id.partition}"
     return text if message_id.batch_index < 0 else f"{text}:{message_id.batch_index}"

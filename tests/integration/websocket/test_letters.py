@@ -380,6 +380,16 @@ async def test_a_name_that_cannot_be_a_topic_is_refused_at_the_handshake(still: 
     assert "a b-DLQ" in reason
 
 
+@pytest.mark.parametrize("option", ["maxRedeliverCount=1", "retryEnable=true&ackTimeoutMillis=1000"])
+async def test_a_default_name_that_is_too_long_is_refused_at_the_handshake(
+    still: BrokerRun, option: str
+) -> None:
+    peer = JsonPeer(still, f"{SHARED}&{option}", topic="t", subscription="s" * 1000)
+    status, reason = await peer.peer.refused()
+    assert status == 400
+    assert "-letter topic, made of the names of topic and subscription, would have a name of 10" in reason
+
+
 @pytest.mark.row("I16")
 async def test_a_crash_between_the_letter_and_its_ack_repeats_and_loses_nothing(broker_url: str) -> None:
     async with running(broker_url, clock=ManualClock(), wheel_enabled=False) as first:

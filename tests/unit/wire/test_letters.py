@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vela.wire.errors import InvalidTopicName
 from vela.wire.letters import (
     DeadLetterPolicy,
     DeadLetterRule,
@@ -28,6 +31,16 @@ def test_names() -> None:
     assert dead_letter_topic(TOPIC, "s") == "persistent://t/n/a-s-DLQ"
     assert retry_topic(TOPIC, "s") == "persistent://t/n/a-s-RETRY"
     assert (legacy_dead_letter_name("s"), legacy_retry_name("s")) == ("s-DLQ", "s-RETRY")
+
+
+@pytest.mark.parametrize(("name_of", "suffix"), [(dead_letter_topic, "-DLQ"), (retry_topic, "-RETRY")])
+def test_a_default_name_that_is_too_long_is_refused(name_of: Callable[[str, str], str], suffix: str) -> None:
+    longest = "s" * (1024 - len(f"{TOPIC}-{suffix}"))
+    assert name_of(TOPIC, longest) == f"{TOPIC}-{longest}{suffix}"
+    with pytest.raises(
+        InvalidTopicName, match=r"would have a name of 1025 bytes; .* in the consumer's options"
+    ):
+        name_of(TOPIC, f"{longest}s")
 
 
 def test_ids_are_printed_as_java_prints_them() -> None:

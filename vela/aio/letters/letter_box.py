@@ -13,8 +13,9 @@ from vela.aio.producers.opening import open_producer
 from vela.core.producing.options import ProducerOptions
 from vela.core.producing.outgoing import Outgoing
 from vela.core.topic_name import base_name, full_name, namespace_of
-from vela.errors import TopicNotFound, VelaError
+from vela.errors import InvalidTopicName, TopicNotFound, VelaError
 from vela.schema.primitive import BytesSchema
+from vela.wire.errors import InvalidTopicName as NameTooLong
 from vela.wire.letters import (
     DEFAULT_MAX_REDELIVERIES,
     DeadLetterPolicy,
@@ -64,8 +65,8 @@ async def open_letter_box(
 
     `given`, `retry` (retry_enable) and `on_ack_timeout` (retry_on_ack_timeout) are the arguments of `subscribe`;
     `schema` is the consumers', None for bytes. With retry letters there is one topic of each kind, named after the
-    first topic, as in Pulsar. Raises InvalidTopicName for a given name that is not valid, and what the look-up of older
-    names raises.
+    first topic, as in Pulsar. Raises InvalidTopicName for a given name that is not valid and for a default one that is
+    too long, and what the look-up of older names raises.
     """
     if given is None and not retry:
         return None
@@ -86,6 +87,9 @@ async def open_letter_box(
     )
     if retry:
         await box.resolve_retry(topics[0], None if given is None else given.retry_letter_topic)
+    if policy.topic is None:
+        for topic in topics[:1] if retry else topics:  # refused now, not when the first letter is written
+            _default(dead_letter_topic, base_name(topic), subscription)
     return box
 
 
@@ -136,7 +140,7 @@ class LetterBox:
         else:
             self.retry_topic = await self._choose(
                 self._named_after,
-                retry_topic(self._named_after, self._subscription),
+                _default(retry_topic, self._named_after, self._subscription),
                 legacy_retry_name(self._subscription),
             )
 
@@ -155,7 +159,7 @@ class LetterBox:
     async def _dead_letter_target(self, named_after: str) -> _Target:
         topic = self.policy.topic or await self._choose(
             named_after,
-            dead_letter_topic(named_after, self._subscription),
+            _default(dead_letter_topic, named_after, self._subscription),
             legacy_dead_letter_name(self._subscription),
         )
         return _Target(topic=topic, suffix="DLQ", initial_subscription=self.policy.initial_subscription)
@@ -206,6 +210,14 @@ async def _close(opening: asyncio.Future[Producer]) -> None:
         await (await opening).close()
     except VelaError as error:
         logger.debug("closing a producer of letters failed: %s", error)
+
+
+def _default(name_of: Callable[[str, str], str], topic: str, subscription: str) -> str:
+    """The default topic of letters. Raises InvalidTopicName if its name is too long."""
+    try:
+        return name_of(topic, subscription)
+    except NameTooLong as error:
+        raise InvalidTopicName(str(error)) from None
 
 
 async def _once(known: dict[str, asyncio.Future[V]], key: str, make: Callable[[], Awaitable[V]]) -> V:

@@ -54,6 +54,16 @@ def no_old_names(link: Link, event: events.PartitionMetadata) -> None:
         link.engine.send_partition_metadata(event.request_id, 0)
 
 
+@pytest.mark.parametrize(
+    "options", [{"dead_letter_policy": ConsumerDeadLetterPolicy(2)}, {"retry_enable": True}]
+)
+async def test_a_default_name_that_is_too_long_is_refused_when_it_subscribes(
+    desk: Desk, options: dict[str, Any]
+) -> None:
+    with pytest.raises(errors.InvalidTopicName, match="in the consumer's options"):
+        await desk.client.subscribe(TOPIC, "s" * 1000, consumer_type=SHARED, **options)
+
+
 @pytest.mark.row("I16", "S4.31")
 async def test_a_dead_letter_is_stored_then_acked_and_nothing_is_asked_for(
     desk: Desk, timers: ManualTimers
